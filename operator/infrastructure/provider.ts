@@ -1,0 +1,39 @@
+import type { Workload } from '../ir.ts'
+
+/**
+ * Makes workloads true: in a cluster as Deployments, on one machine as processes. provider-contract.test.ts holds both
+ * to what is said here.
+ */
+export interface Infrastructure {
+  /**
+   * Makes the workload run as described, and resolves when that has begun, not when it is ready. Level-based: applying
+   * the same again changes nothing. A changed workload replaces its replicas one after the other.
+   * Rejects with an `InfrastructureError` when the machine or cluster refuses (a port in use, for example).
+   */
+  apply(workload: Workload): Promise<void>
+  /** Ends every replica of the workload; resolves when they are gone. Removing what is not there changes nothing. */
+  remove(name: string): Promise<void>
+  /** What runs of the workload right now, in the order of the replicas; empty when it is not there. */
+  observe(name: string): readonly Replica[]
+  /** Called after each change of what `observe` tells of any workload. */
+  onChange(listener: (workload: string) => void): void
+}
+
+export interface Replica {
+  /** `ratelimit-0`. */
+  readonly name: string
+  /** New with every start of the replica. Its feed client tells it as `uid` in node.metadata. */
+  readonly uid: string
+  /** Takes calls. */
+  readonly ready: boolean
+  /** Why it is not ready, for people: `starting`, `exited with code 1, again in 2 s`. Empty when ready. */
+  readonly reason: string
+  readonly restarts: number
+  /** Where a person looks at it: `debug` -> `http://127.0.0.1:6070`. */
+  readonly addresses: Readonly<Record<string, string>>
+}
+
+/** What was asked cannot be done, and what to do about it. */
+export class InfrastructureError extends Error {
+  override readonly name = 'InfrastructureError'
+}

@@ -1,0 +1,37 @@
+/**
+ * Where custom resources come from: a folder of files, or the API server. A source only tells what there is; it judges
+ * nothing but the envelope (apiVersion, kind, name).
+ */
+export interface Source {
+  /** Begins to look. Resolves when the first whole look is done: from then on `list` is complete. */
+  start(): Promise<void>
+  /** Every resource that is there now, in no particular order. The same objects until they change. */
+  list(): readonly SourcedResource[]
+  /** What could not be read at all, with its place; replaced as a whole at each look. */
+  problems(): readonly SourceProblem[]
+  /** Called after each change of what `list` or `problems` tells. Says nothing about what changed: look again. */
+  onChange(listener: () => void): void
+  stop(): Promise<void>
+}
+
+export interface SourcedResource {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  /** Stable as long as the resource is the same one: the API server's, or the UUIDv5 of kind/namespace/name. */
+  readonly uid: string
+  /** Rises when the content changes; for files a count of our own. */
+  readonly generation: number
+  /** Not yet validated. */
+  readonly spec: unknown
+  /** Where it stands, for messages: `shop/limits.yaml#2`. */
+  readonly origin: string
+}
+
+export interface SourceProblem {
+  /** `shop/limits.yaml`. */
+  readonly origin: string
+  /** What is wrong, and where in the file. */
+  readonly message: string
+}

@@ -1,0 +1,59 @@
+import { type DestinationStream, pino } from 'pino'
+
+/** What a process says to its operators. Fields must hold no secret. */
+export interface Log {
+  debug(message: string, fields?: LogFields): void
+  info(message: string, fields?: LogFields): void
+  warn(message: string, fields?: LogFields): void
+  error(message: string, fields?: LogFields): void
+}
+
+export type LogFields = Readonly<Record<string, unknown>>
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+export interface LogOptions {
+  readonly level: LogLevel
+  /** `text`: `time=... level=... msg=...`; `json`: objects with `@timestamp`, `level`, `@message`. */
+  readonly format: 'text' | 'json'
+  /** Where lines go; standard error when left out. */
+  readonly write?: (line: string) => void
+}
+
+/** The two shapes are those of the specification. */
+export function createLog(options: LogOptions): Log {
+  const write = options.write ?? ((line: string) => process.stderr.write(line))
+  const destination: DestinationStream =
+    options.format === 'json' ? { write } : { write: line => write(textLine(JSON.parse(line))) }
+  const logger = pino(
+    {
+      level: options.level,
+      base: null,
+      messageKey: '@message',
+      timestamp: () => `,"@timestamp":"${new Date().toISOString()}"`,
+      formatters: { level: label => ({ level: label }) },
+    },
+    destination,
+  )
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: LogFields = {}) =>
+      logger[level](fields, message)
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+function textLine(record: Record<string, unknown>): string {
+  const { '@timestamp': time, level, '@message': message, ...fields } = record
+  let line = `time=${time} level=${level} msg=${quoted(message)}`
+  for (const [name, value] of Object.entries(fields)) line += ` ${name}=${quoted(value)}`
+  return `${line}\n`
+}
+
+/** Only what could be misread is quoted. */
+function quoted(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return typeof value === 'string' && !/^[\w./:@%+,-]+$/.test(text) ? JSON.stringify(text) : text
+}
+
+/** Says nothing: for tests and for the commands that print for themselves. */
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }

@@ -1,0 +1,197 @@
+/**
+ * Settings from the environment, as one typed table a service: from it come the parser, the documentation and the
+ * names that the operator sets. Durations and booleans are written as in Go, whose spellings the reference takes.
+ */
+export interface Setting<T> {
+  /** The environment variable. */
+  readonly name: string
+  /** Other names of the same setting. Two of them with unlike values are refused. */
+  readonly aliases?: readonly string[]
+  readonly kind: Kind<T>
+  /** As it would be written in the environment; `''` where the kind allows it. */
+  readonly fallback: string
+  /** One sentence for the documentation. */
+  readonly help: string
+  /** May also be read from the file that NAME_FILE names, and is never shown. */
+  readonly secret?: boolean
+}
+
+/** How a value is written. `parse` answers undefined for what is not allowed. */
+export interface Kind<T> {
+  readonly allowed: string
+  parse(text: string): T | undefined
+}
+
+export type Values<Table extends Record<string, Setting<unknown>>> = {
+  readonly [K in keyof Table]: Table[K] extends Setting<infer T> ? T : never
+}
+
+export interface SettingProblem {
+  readonly name: string
+  readonly message: string
+}
+
+/** Keeps a table's types exact. */
+export function settingsTable<const Table extends Record<string, Setting<unknown>>>(table: Table): Table {
+  return table
+}
+
+/**
+ * Reads every setting, and tells of all that are wrong, not the first. An empty variable counts as not set.
+ * `readFile` is asked for the file of NAME_FILE.
+ */
+export function readSettings<Table extends Record<string, Setting<unknown>>>(
+  table: Table,
+  env: Readonly<Record<string, string | undefined>>,
+  readFile: (path: string) => string,
+): { readonly value: Values<Table> } | { readonly problems: readonly SettingProblem[] } {
+  const problems: SettingProblem[] = []
+  const values: Record<string, unknown> = {}
+  for (const [field, setting] of Object.entries(table)) {
+    const found = findText(setting, env, readFile)
+    if ('problem' in found) {
+      problems.push({ name: setting.name, message: found.problem })
+      continue
+    }
+    const parsed = setting.kind.parse(found.text)
+    if (parsed === undefined) {
+      const shown = setting.secret ? 'the value' : JSON.stringify(found.text)
+      problems.push({ name: found.name, message: `${shown} is not allowed: ${setting.kind.allowed}` })
+    }
+    values[field] = parsed
+  }
+  return problems.length > 0 ? { problems } : { value: values as Values<Table> }
+}
+
+type Found = { readonly name: string; readonly text: string } | { readonly problem: string }
+
+function findText(
+  setting: Setting<unknown>,
+  env: Readonly<Record<string, string | undefined>>,
+  readFile: (path: string) => string,
+): Found {
+  const names = [setting.name, ...(setting.aliases ?? [])]
+  const set: { name: string; text: string }[] = []
+  for (const name of names) {
+    const text = env[name]
+    if (text) set.push({ name, text })
+    const path = setting.secret ? env[`${name}_FILE`] : undefined
+    if (!path) continue
+    try {
+      set.push({ name: `${name}_FILE`, text: readFile(path).trimEnd() })
+    } catch (error) {
+      return { problem: `${name}_FILE: ${(error as Error).message}` }
+    }
+  }
+  const first = set[0]
+  if (first === undefined) return { name: setting.name, text: setting.fallback }
+  const other = set.find(({ text }) => text !== first.text)
+  if (other === undefined) return first
+  return { problem: `${first.name} and ${other.name} are one setting and have unlike values; keep one` }
+}
+
+/** Any text, the empty one included. */
+export const text: Kind<string> = { allowed: 'any text', parse: value => value }
+
+/** Go's ParseBool. */
+export const boolean: Kind<boolean> = {
+  allowed: 'one of 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False',
+  parse: value => {
+    if (['1', 't', 'T', 'TRUE', 'true', 'True'].includes(value)) return true
+    return ['0', 'f', 'F', 'FALSE', 'false', 'False'].includes(value) ? false : undefined
+  },
+}
+
+/** A whole number from `min` to `max`. */
+export function integer(min: number, max: number): Kind<number> {
+  return {
+    allowed: `a whole number from ${min} to ${max}`,
+    parse: value => {
+      if (!/^-?\d+$/.test(value)) return undefined
+      const number = Number(value)
+      return number >= min && number <= max ? number : undefined
+    },
+  }
+}
+
+/** A number from `min` to `max`. */
+export function decimal(min: number, max: number): Kind<number> {
+  return {
+    allowed: `a number from ${min} to ${max}`,
+    parse: value => {
+      if (!/^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value)) return undefined
+      const number = Number(value)
+      return number >= min && number <= max ? number : undefined
+    },
+  }
+}
+
+/** One of a few words; letter case does not matter, and the answer is spelled as in the list. */
+export function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
+  return {
+    allowed: `one of ${words.map(word => word || '(empty)').join(', ')}`,
+    parse: value => words.find(word => word.toLowerCase() === value.toLowerCase()),
+  }
+}
+
+const durationUnitMs: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  μs: 1e-3,
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+}
+
+/** A duration as Go writes it, not negative, in milliseconds. A bare number is not one, except 0. */
+export const durationMs: Kind<number> = {
+  allowed: 'a duration such as 500ms, 10s or 1m30s, with the units ns, us, ms, s, m, h',
+  parse: value => {
+    if (value === '0') return 0
+    if (!/^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/.test(value)) return undefined
+    let total = 0
+    for (const [, number, unit] of value.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)) {
+      total += Number(number) * (durationUnitMs[unit ?? ''] ?? Number.NaN)
+    }
+    return total
+  },
+}
+
+/** `k1:v1,k2:v2`. A value may hold colons; a name stands once. */
+export const pairs: Kind<ReadonlyMap<string, string>> = {
+  allowed: 'a list such as name:value,other:value',
+  parse: value => {
+    const map = new Map<string, string>()
+    if (value === '') return map
+    for (const pair of value.split(',')) {
+      const colon = pair.indexOf(':')
+      const name = pair.slice(0, colon).trim()
+      if (colon < 1 || name === '' || map.has(name)) return undefined
+      map.set(name, pair.slice(colon + 1).trim())
+    }
+    return map
+  },
+}
+
+/** `host:port`, `:port` for every address, or `[v6]:port`. */
+export const hostPort: Kind<{ readonly host: string; readonly port: number }> = {
+  allowed: 'host:port, or :port',
+  parse: value => {
+    const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(value)
+    const port = Number(match?.[3])
+    if (match === null || port > 65_535) return undefined
+    return { host: match[1] ?? match[2] ?? '', port }
+  },
+}
+
+/** The table as Markdown, for the documentation. */
+export function describeSettings(table: Record<string, Setting<unknown>>): string {
+  const rows = Object.values(table).map(setting => {
+    const names = [setting.name, ...(setting.aliases ?? [])].map(name => `\`${name}\``).join(', ')
+    const shown = setting.fallback === '' ? '' : `\`${setting.fallback}\``
+    return `| ${names} | ${shown} | ${setting.help} | ${setting.kind.allowed} |`
+  })
+  return ['| Name | Default | Meaning | Allowed |', '|---|---|---|---|', ...rows, ''].join('\n')
+}

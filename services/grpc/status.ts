@@ -1,0 +1,37 @@
+import type { Metadata } from './server.ts'
+
+/** The status codes of gRPC, under their standard names. */
+export const statusCodes = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
+  ABORTED: 10,
+  OUT_OF_RANGE: 11,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  DATA_LOSS: 15,
+  UNAUTHENTICATED: 16,
+} as const
+
+export type StatusName = Exclude<keyof typeof statusCodes, 'OK'>
+
+/** Ends a call with this status; the message reaches the caller, so it must hold no secret. */
+export class GrpcError extends Error {
+  readonly code: number
+  readonly trailers: Metadata | undefined
+
+  constructor(status: StatusName, message: string, trailers?: Metadata) {
+    super(message)
+    this.name = 'GrpcError'
+    this.code = statusCodes[status]
+    this.trailers = trailers
+  }
+}
