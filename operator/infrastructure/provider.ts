@@ -1,17 +1,22 @@
 import type { Workload } from '../ir.ts'
 
 /**
- * Makes workloads true: in a cluster as Deployments, on one machine as processes. provider-contract.test.ts holds both
+ * Makes workloads true: in a cluster as Deployments, on one machine as processes. provider-contract.test.ts
+ * holds both
  * to what is said here.
  */
 export interface Infrastructure {
   /**
-   * Makes the workload run as described, and resolves when that has begun, not when it is ready. Level-based: applying
+   * Makes the workload run as described, and resolves when that has begun, not when it is ready. Level-based:
+   * applying
    * the same again changes nothing. A changed workload replaces its replicas one after the other.
    * Rejects with an `InfrastructureError` when the machine or cluster refuses (a port in use, for example).
    */
   apply(workload: Workload): Promise<void>
-  /** Ends every replica of the workload; resolves when they are gone. Removing what is not there changes nothing. */
+  /**
+   * Ends every replica of the workload; resolves when they are gone. Removing what is not there changes
+   * nothing.
+   */
   remove(name: string): Promise<void>
   /** What runs of the workload right now, in the order of the replicas; empty when it is not there. */
   observe(name: string): readonly Replica[]

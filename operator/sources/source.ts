@@ -1,5 +1,6 @@
 /**
- * Where custom resources come from: a folder of files, or the API server. A source only tells what there is; it judges
+ * Where custom resources come from: a folder of files, or the API server. A source only tells what there is;
+ * it judges
  * nothing but the envelope (apiVersion, kind, name).
  */
 export interface Source {
@@ -9,7 +10,9 @@ export interface Source {
   list(): readonly SourcedResource[]
   /** What could not be read at all, with its place; replaced as a whole at each look. */
   problems(): readonly SourceProblem[]
-  /** Called after each change of what `list` or `problems` tells. Says nothing about what changed: look again. */
+  /**
+   * Called after each change of what `list` or `problems` tells. Says nothing about what changed: look again.
+   */
   onChange(listener: () => void): void
   stop(): Promise<void>
 }
@@ -19,7 +22,9 @@ export interface SourcedResource {
   readonly kind: string
   readonly namespace: string
   readonly name: string
-  /** Stable as long as the resource is the same one: the API server's, or the UUIDv5 of kind/namespace/name. */
+  /**
+   * Stable as long as the resource is the same one: the API server's, or the UUIDv5 of kind/namespace/name.
+   */
   readonly uid: string
   /** Rises when the content changes; for files a count of our own. */
   readonly generation: number

@@ -1,16 +1,20 @@
 /**
- * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what the
+ * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what
+ * the
  * bytes mean is its own business. `server-contract.test.ts` holds every fulfilment to what is said here.
  */
 export interface GrpcServer {
   /**
-   * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...) when the
+   * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...)
+   * when the
    * address cannot be bound.
    */
   listen(address: ListenAddress): Promise<BoundAddress>
   /**
-   * Ends in peace: health says NOT_SERVING, no new connection is taken, peers are told by GOAWAY, running calls end.
-   * What still runs after `graceMs` is cut with UNAVAILABLE. Resolves when nothing is left. May be called twice.
+   * Ends in peace: health says NOT_SERVING, no new connection is taken, peers are told by GOAWAY, running
+   * calls end.
+   * What still runs after `graceMs` is cut with UNAVAILABLE. Resolves when nothing is left. May be called
+   * twice.
    */
   drain(graceMs: number): Promise<void>
   /** Calls that have begun and not ended, health checks included. */
@@ -29,7 +33,10 @@ export type ListenAddress =
 
 export type BoundAddress = { readonly host: string; readonly port: number } | { readonly socketPath: string }
 
-/** Encodes and decodes the messages of one method. `decode` throws for bytes that are no message: the caller gets INTERNAL. */
+/**
+ * Encodes and decodes the messages of one method. `decode` throws for bytes that are no message: the caller
+ * gets INTERNAL.
+ */
 export interface Codec<In, Out> {
   decode(bytes: Uint8Array): In
   encode(message: Out): Uint8Array
@@ -37,13 +44,19 @@ export interface Codec<In, Out> {
 
 /** One call, as a handler sees it. */
 export interface Call {
-  /** What the caller sent. Names are lower case; of a name sent twice, all values in order. `-bin` values are bytes. */
+  /**
+   * What the caller sent. Names are lower case; of a name sent twice, all values in order. `-bin` values are
+   * bytes.
+   */
   readonly metadata: Metadata
   /** The caller's address, `host:port` or `unix`. For logs only. */
   readonly peer: string
   /** When the caller gives up, in milliseconds since the epoch; undefined when it waits for ever. */
   readonly deadlineMs: number | undefined
-  /** Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or cut. */
+  /**
+   * Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or
+   * cut.
+   */
   readonly signal: AbortSignal
   /** Sent before the first message. Throws once that is out. */
   sendHeaders(metadata: Metadata): void
@@ -54,7 +67,8 @@ export interface Call {
 export type Metadata = ReadonlyMap<string, readonly (string | Uint8Array)[]>
 
 /**
- * A handler answers, or throws a `GrpcError` that says which status the caller gets. Anything else thrown is a defect:
+ * A handler answers, or throws a `GrpcError` that says which status the caller gets. Anything else thrown is
+ * a defect:
  * the caller gets INTERNAL without its text, and `onDefect` gets it.
  */
 export type Method<In, Out> = Codec<In, Out> & {
@@ -63,7 +77,10 @@ export type Method<In, Out> = Codec<In, Out> & {
 } & (
     | { readonly kind: 'unary'; handle(request: In, call: Call): Out | Promise<Out> }
     | { readonly kind: 'client-stream'; handle(requests: AsyncIterable<In>, call: Call): Promise<Out> }
-    /** The next message is asked for only when the connection has taken the last: a slow reader slows its writer. */
+    /**
+     * The next message is asked for only when the connection has taken the last: a slow reader slows its
+     * writer.
+     */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }
     | { readonly kind: 'bidi'; handle(requests: AsyncIterable<In>, call: Call): AsyncIterable<Out> }
   )

@@ -1,20 +1,26 @@
 /**
- * Counters of hits, each under a key that names its window, so that a counter only ever grows and then expires.
+ * Counters of hits, each under a key that names its window, so that a counter only ever grows and then
+ * expires.
  * `counters-contract.test.ts` holds every backend to what is said here.
  */
 export interface Counters {
   /**
    * Adds each hit to its counter and answers the counters' values right after, in the order of the batch.
    *
-   * Each addition is atomic among all processes that share the backend. A key that stands twice in a batch counts
-   * one after the other. Adding 0 only looks. Nothing is ever added twice: what was sent and not answered is not
+   * Each addition is atomic among all processes that share the backend. A key that stands twice in a batch
+   * counts
+   * one after the other. Adding 0 only looks. Nothing is ever added twice: what was sent and not answered is
+   * not
    * sent again. A value beyond `maxCount` is answered as `maxCount`.
    *
-   * Rejects with a `CountersError` when the backend did not answer in time; then any part of the batch may have been
+   * Rejects with a `CountersError` when the backend did not answer in time; then any part of the batch may
+   * have been
    * counted.
    */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Whether the backend has answered, and still does. Starts false, except for a backend that cannot be away. */
+  /**
+   * Whether the backend has answered, and still does. Starts false, except for a backend that cannot be away.
+   */
   readonly healthy: boolean
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void

@@ -1,5 +1,6 @@
 /**
- * A rate limit configuration before it is judged: what a YAML file, a resource of the feed or a custom resource says,
+ * A rate limit configuration before it is judged: what a YAML file, a resource of the feed or a custom
+ * resource says,
  * in one form. validate.ts judges it, compile.ts makes it fast.
  */
 export interface DomainConfig {
@@ -26,7 +27,9 @@ export interface DescriptorConfig {
 export interface RateLimitConfig {
   /** As it was written, in any case; empty when it was left out. */
   readonly unit: string
-  /** Whole, 0 to 2^32-1. undefined when it was left out, which counts as 0: every request is over the limit. */
+  /**
+   * Whole, 0 to 2^32-1. undefined when it was left out, which counts as 0: every request is over the limit.
+   */
   readonly requestsPerUnit: number | undefined
   readonly unlimited: boolean
   /** Empty when it has none. */
@@ -39,7 +42,10 @@ export interface JsonObject {
   readonly [name: string]: Json
 }
 
-/** The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not the calendar's. */
+/**
+ * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not the
+ * calendar's.
+ */
 export const unitSeconds = {
   second: 1,
   minute: 60,
@@ -54,11 +60,32 @@ export type Unit = keyof typeof unitSeconds
 
 export const units = Object.keys(unitSeconds) as readonly Unit[]
 
+/** The unit that a configuration's writer meant, in any case; undefined when there is none of this name. */
+export function parseUnit(text: string): Unit | undefined {
+  const upper = text.toUpperCase()
+  return units.find(unit => unit.toUpperCase() === upper)
+}
+
+export const maxRequestsPerUnit = 0xffffffff
+
+/** Whether a number can be `requests_per_unit`: whole, 0 to 2^32-1. */
+export function isRequestsPerUnit(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxRequestsPerUnit
+}
+
+/** How a descriptor is spelled in names and messages: its key, with `_` and its value when it has one. */
+export function finalKeyOf(descriptor: { readonly key: string; readonly value: string }): string {
+  return descriptor.value === '' ? descriptor.key : `${descriptor.key}_${descriptor.value}`
+}
+
 /** Something wrong (or doubtful) in a configuration. */
 export interface Problem {
   /** The `name` of the DomainConfig that it is in. */
   readonly source: string
-  /** The field, as its writer spells it: `descriptors[2].rate_limit.unit` in a file, `descriptors[2].rateLimit.unit` in a resource. Empty for the whole. */
+  /**
+   * The field, as its writer spells it: `descriptors[2].rate_limit.unit` in a file,
+   * `descriptors[2].rateLimit.unit` in a resource. Empty for the whole.
+   */
   readonly path: string
   /** The reference's own words where it has some: `invalid rate limit unit 'foo'`. */
   readonly message: string

@@ -1,0 +1,47 @@
+# Bare `make` prints what there is. Everything runs on the Node that `npm ci` brings along.
+SHELL := /bin/bash
+NODE := node_modules/.bin/node
+INSTALLED := node_modules/.package-lock.json
+UNIT := 'operator/**/*.test.ts' 'services/**/*.test.ts' 'crds/**/*.test.ts'
+ACROSS := 'test/**/*.test.ts'
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check golden generate bench soak clean
+
+help: ## This list
+	@echo 'Tollway: rate limits, streams and merchants as custom resources'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Install the exact dependencies of the lockfile, without running their scripts
+
+$(INSTALLED): package-lock.json package.json
+	@npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+run: install ## Run everything on this machine with examples/quickstart (ARGS='--replicas 3')
+	@exec node_modules/.bin/tollway run -f examples/quickstart $(ARGS)
+
+test: install check ## Run every test that needs no cluster; names what the machine lacks
+	@$(NODE) --test --test-concurrency=2 --test-timeout=120000 $(UNIT) $(ACROSS)
+
+check: install ## Types, style, generated files
+	@$(NODE) node_modules/.bin/tsc --noEmit
+	@node_modules/.bin/biome ci --error-on-warnings .
+	@$(NODE) crds/generate.ts --check
+
+golden: install ## Rewrite the golden files from what the code makes; look at the diff
+	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts'
+
+generate: install ## Make the code of proto/ and the manifests of crds/ anew
+	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate
+	@$(NODE) crds/generate.ts
+
+bench: install ## Measure; prints a table and writes bench/results
+	@$(NODE) test/bench/bench.ts
+
+soak: install ## The long forms of the fault and property tests (HOURS=1)
+	@SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
+
+clean: ## Remove what was built and the state of `make run`
+	@rm -rf node_modules out .tollway

@@ -1,0 +1,108 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { ResourceStatus } from '../reconcilers/resource-status.ts'
+import { isRunning, readStatusReport, type StatusReport } from '../standalone/status-report.ts'
+import { type Command, exitCodes } from './command.ts'
+import { parseFormat, parseOptions, render, renderTable } from './options.ts'
+import { defaultStateDir } from './read-folder.ts'
+
+const pollMs = 50
+
+export const status: Command = {
+  name: 'status',
+  summary: 'show how far each resource got, and what runs',
+  help: `Usage: tollway status [--state-dir DIR] [--wait SECONDS] [-o table|yaml|json]
+
+Shows each resource with its conditions, and the processes that enforce it:
+  ACCEPTED    the resource is right
+  PROGRAMMED  the feed carries it, and no process refused it
+  ENFORCED    processes that enforce it, of those that run
+  READY       all three
+
+  --state-dir DIR      where the operator keeps its state (default ${defaultStateDir})
+  --wait SECONDS       wait until everything is ready, so long at most
+  -o, --output FORMAT  table (default), yaml or json
+
+Exit code: 0 when everything is ready, 1 when something is not, 2 when no operator runs.
+
+Examples:
+  tollway status
+  tollway status --wait 10 -o json
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      'state-dir': { type: 'string', default: defaultStateDir },
+      wait: { type: 'string', default: '0' },
+      output: { type: 'string', short: 'o' },
+    })
+    const format = parseFormat(values.output, 'table')
+    const stateDir = values['state-dir']
+    const report = await waitUntilReady(stateDir, Number(values.wait) * 1000)
+    if (report === undefined || !isRunning(report)) {
+      output.printError(`no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER\n`)
+      return exitCodes.failed
+    }
+    output.print(format === 'table' ? describe(report) : render(report, format))
+    return isReady(report) ? exitCodes.ok : exitCodes.wrong
+  },
+}
+
+async function waitUntilReady(stateDir: string, waitMs: number): Promise<StatusReport | undefined> {
+  const endMs = Date.now() + waitMs
+  for (;;) {
+    const report = readStatusReport(stateDir)
+    if ((report && isRunning(report) && isReady(report)) || Date.now() >= endMs) return report
+    await pause(pollMs)
+  }
+}
+
+function isReady(report: StatusReport): boolean {
+  const resourcesReady = report.resources.every(resource => conditionOf(resource, 'Ready').status === 'True')
+  return resourcesReady && report.problems.length === 0 && report.replicas.every(({ ready }) => ready)
+}
+
+function conditionOf(resource: ResourceStatus, type: string) {
+  const missing = { status: 'Unknown', reason: '', message: '' }
+  return resource.conditions.find(condition => condition.type === type) ?? missing
+}
+
+function describe(report: StatusReport): string {
+  const resources = report.resources.map(resource => [
+    resource.kind,
+    `${resource.namespace}/${resource.name}`,
+    resource.domain,
+    `${resource.rules}`,
+    conditionOf(resource, 'Accepted').status,
+    conditionOf(resource, 'Programmed').status,
+    resource.enforced,
+    conditionOf(resource, 'Ready').status,
+  ])
+  const heading = ['KIND', 'NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'ENFORCED', 'READY']
+  const replicas = report.replicas.map(({ name, ready, reason, restarts, addresses }) => [
+    name,
+    ready ? 'ready' : reason,
+    `${restarts}`,
+    addresses['debug'] ?? '',
+  ])
+  const parts = [
+    renderTable(heading, resources),
+    renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
+  ]
+  const wrong = [...report.problems.map(({ origin, message }) => `${origin}: ${message}\n`), ...complaints(report)]
+  if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.map(line => `  ${line}`).join('')}`)
+  return parts.join('\n')
+}
+
+/** Each resource's problems field by field, or else the condition that keeps it from being ready. */
+function complaints(report: StatusReport): string[] {
+  return report.resources.flatMap(resource => {
+    const { kind, namespace, name, origin, problems } = resource
+    const place = `${origin}: ${kind} ${namespace}/${name}`
+    const lines = problems.map(({ path, message }) => `${place}: ${path}: ${message}\n`)
+    const ready = conditionOf(resource, 'Ready')
+    if (lines.length === 0 && ready.status !== 'True') lines.push(`${place}: ${ready.reason}: ${ready.message}\n`)
+    if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
+      lines.push(`${place}: the last good version stays in force\n`)
+    }
+    return lines
+  })
+}

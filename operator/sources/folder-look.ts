@@ -1,0 +1,238 @@
+import { type BigIntStats, constants, type Dirent } from 'node:fs'
+import { type FileHandle, open, readdir, realpath, stat } from 'node:fs/promises'
+import { basename, dirname, join, relative } from 'node:path'
+import type { SourceProblem } from './source.ts'
+
+/** A manifest file as it was when it was looked at. */
+export interface SeenFile {
+  /** From the folder, with `/`: what people see, and the order in which files count. */
+  readonly path: string
+  readonly absolute: string
+  /** Equal as long as the file was not written, replaced or given other rights. */
+  readonly fingerprint: string
+}
+
+export interface FolderLook {
+  /** By path, in the order of the paths. */
+  readonly files: ReadonlyMap<string, SeenFile>
+  /** False when something could not be looked at: then what was not seen may still be there. */
+  readonly complete: boolean
+  readonly problems: readonly SourceProblem[]
+}
+
+export interface FolderLimits {
+  readonly maxFiles: number
+  readonly maxDirectories: number
+  /** Folders in folders; a symbolic link counts as the folder that it names. */
+  readonly maxDepth: number
+  readonly maxFileBytes: number
+  /** Of all files together. */
+  readonly maxTotalBytes: number
+}
+
+export const folderLimits: FolderLimits = {
+  maxFiles: 10_000,
+  maxDirectories: 1_000,
+  maxDepth: 16,
+  maxFileBytes: 2 * 1024 * 1024,
+  maxTotalBytes: 64 * 1024 * 1024,
+}
+
+/**
+ * Is told of a directory, and of its `device:inode`, before its entries are read, so that one who begins to watch it
+ * then misses nothing.
+ */
+export type SeeDirectory = (absolute: string, identity: string) => void
+
+/**
+ * Looks at a folder's manifest files (`.yaml`, `.yml`), those of its subfolders too, or at a single file of any name.
+ * Names that begin with a dot are passed over, symbolic links are followed: so a mounted ConfigMap's files are seen
+ * once, by the links that carry their names. A file or directory that several names lead to is seen once, by the first.
+ */
+export async function lookAtFolder(
+  root: string,
+  limits: FolderLimits,
+  see: SeeDirectory,
+): Promise<FolderLook> {
+  const look = createLook(root, limits, see)
+  const info = await look.statOf(root)
+  if (info === undefined) look.problem(root, 'is not there; what was read of it before stays in force')
+  else if (info.isDirectory()) await look.visit(root, '', 0)
+  else await look.seeFile(root, basename(root), true)
+  return look.result()
+}
+
+function createLook(root: string, limits: FolderLimits, see: SeeDirectory) {
+  const found: { readonly file: SeenFile; readonly identity: string; readonly bytes: number }[] = []
+  const visited = new Set<string>()
+  /** By text, so that a limit is told once. */
+  const problems = new Map<string, SourceProblem>()
+
+  const problem = (origin: string, message: string) => {
+    problems.set(`${origin}: ${message}`, { origin, message })
+  }
+
+  /** undefined when there is no such thing (any more), or when it cannot be told, which is a problem. */
+  const statOf = async (absolute: string): Promise<BigIntStats | undefined> => {
+    try {
+      return await stat(absolute, { bigint: true })
+    } catch (error) {
+      if (!isGone(error)) problem(relativeTo(root, absolute), `cannot be looked at: ${errorText(error)}`)
+      return undefined
+    }
+  }
+
+  const seeDirectoryOf = async (absolute: string) => {
+    const directory = dirname(absolute)
+    const info = await statOf(directory)
+    if (info !== undefined) see(directory, identityOf(info))
+  }
+
+  const seeFile = async (absolute: string, path: string, mayBeLink: boolean) => {
+    const info = await statOf(absolute)
+    if (!info?.isFile()) return
+    if (found.length >= limits.maxFiles) {
+      return problem(
+        root,
+        `has more than the ${limits.maxFiles} files that are allowed; the rest is not read`,
+      )
+    }
+    const file = { path, absolute, fingerprint: fingerprintOf(info) }
+    found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
+    if (!mayBeLink) return
+    // Writes through another name of the file are told to those who watch the directory of that name only.
+    await seeDirectoryOf(absolute)
+    const target = await realpath(absolute).catch(() => absolute)
+    if (target !== absolute) await seeDirectoryOf(target)
+  }
+
+  const visit = async (directory: string, path: string, depth: number): Promise<void> => {
+    const info = await statOf(directory)
+    if (info === undefined || visited.has(identityOf(info))) return
+    if (depth > limits.maxDepth) {
+      return problem(path, `lies deeper than the ${limits.maxDepth} folders that are allowed; it is not read`)
+    }
+    if (visited.size >= limits.maxDirectories) {
+      return problem(
+        root,
+        `has more than the ${limits.maxDirectories} folders that are allowed; the rest is not read`,
+      )
+    }
+    visited.add(identityOf(info))
+    see(directory, identityOf(info))
+    const { files, folders } = await sortOut(directory, await list(directory))
+    await Promise.all(
+      files
+        .slice(0, limits.maxFiles + 1)
+        .map(({ name, link }) => seeFile(join(directory, name), path + name, link)),
+    )
+    for (const name of folders) await visit(join(directory, name), `${path}${name}/`, depth + 1)
+  }
+
+  const list = async (directory: string): Promise<readonly Dirent[]> => {
+    try {
+      const entries = await readdir(directory, { withFileTypes: true })
+      return entries.filter(({ name }) => !name.startsWith('.')).sort((a, b) => (a.name < b.name ? -1 : 1))
+    } catch (error) {
+      if (!isGone(error)) problem(relativeTo(root, directory), `cannot be listed: ${errorText(error)}`)
+      return []
+    }
+  }
+
+  /** What a symbolic link is, is what it names. */
+  const sortOut = async (directory: string, entries: readonly Dirent[]) => {
+    const files: { name: string; link: boolean }[] = []
+    const folders: string[] = []
+    for (const entry of entries) {
+      const link = entry.isSymbolicLink()
+      const isFolder = link ? (await statOf(join(directory, entry.name)))?.isDirectory() : entry.isDirectory()
+      if (isFolder) folders.push(entry.name)
+      else if (/\.ya?ml$/.test(entry.name) && (link || entry.isFile())) files.push({ name: entry.name, link })
+    }
+    return { files, folders }
+  }
+
+  const result = (): FolderLook => {
+    const files = new Map<string, SeenFile>()
+    const identities = new Set<string>()
+    let totalBytes = 0
+    for (const { file, identity, bytes } of found.sort((a, b) => (a.file.path < b.file.path ? -1 : 1))) {
+      if (identities.has(identity)) continue
+      identities.add(identity)
+      // A file that is too large alone is refused when it is read.
+      if (bytes <= limits.maxFileBytes) totalBytes += bytes
+      if (totalBytes > limits.maxTotalBytes) {
+        problem(
+          root,
+          `has more than the ${limits.maxTotalBytes} bytes that are allowed; the rest is not read`,
+        )
+        break
+      }
+      files.set(file.path, file)
+    }
+    return { files, complete: problems.size === 0, problems: [...problems.values()] }
+  }
+
+  return { problem, statOf, seeFile, visit, result }
+}
+
+export type FileText =
+  | { readonly text: string }
+  /** Why it cannot be read, for people. */
+  | { readonly error: string }
+  /** It is no longer what was seen: look again. */
+  | { readonly changed: true }
+
+/** Reads a file only if it is still the one that was seen, and still is so when all of it has been read. */
+export async function readSeenFile(file: SeenFile, limits: FolderLimits): Promise<FileText> {
+  let handle: FileHandle | undefined
+  try {
+    // Were it a pipe by now, opening it would wait for a writer.
+    handle = await open(file.absolute, constants.O_RDONLY | constants.O_NONBLOCK)
+    const before = await handle.stat({ bigint: true })
+    if (fingerprintOf(before) !== file.fingerprint) return { changed: true }
+    if (before.size > limits.maxFileBytes) {
+      return { error: `has ${before.size} bytes; at most ${limits.maxFileBytes} are allowed in a file` }
+    }
+    const bytes = Buffer.alloc(Number(before.size))
+    const { bytesRead } = await handle.read(bytes, 0, bytes.length, 0)
+    const after = await handle.stat({ bigint: true })
+    if (bytesRead !== bytes.length || fingerprintOf(after) !== file.fingerprint) return { changed: true }
+    return decode(bytes)
+  } catch (error) {
+    return isGone(error) ? { changed: true } : { error: `cannot be read: ${errorText(error)}` }
+  } finally {
+    await handle?.close()
+  }
+}
+
+function decode(bytes: Buffer): FileText {
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
+  } catch {
+    return { error: 'is not UTF-8 text' }
+  }
+}
+
+/** The change time is there for a file that was given other rights, or content of its old length and time. */
+function fingerprintOf(info: BigIntStats): string {
+  return `${info.mtimeNs} ${info.ctimeNs} ${info.size} ${identityOf(info)}`
+}
+
+function identityOf(info: BigIntStats): string {
+  return `${info.dev}:${info.ino}`
+}
+
+function relativeTo(root: string, absolute: string): string {
+  return relative(root, absolute) || root
+}
+
+function isGone(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code
+  return code === 'ENOENT' || code === 'ENOTDIR'
+}
+
+/** `EACCES: permission denied`, without the path, which the reader has already. */
+function errorText(error: unknown): string {
+  return String((error as Error).message).split(',', 1)[0] ?? ''
+}

@@ -1,0 +1,42 @@
+import { Metadata as GrpcJsMetadata } from '@grpc/grpc-js'
+import type { Metadata } from './server.ts'
+
+/** Names that belong to the transport: sent as metadata they would replace its own, or break the connection. */
+const reservedNames = new Set([
+  'connection',
+  'content-length',
+  'content-type',
+  'grpc-accept-encoding',
+  'grpc-encoding',
+  'grpc-message',
+  'grpc-status',
+  'grpc-timeout',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/** Throws for a name that is reserved or no name, and for a text value that is not printable ASCII. */
+export function toGrpcJsMetadata(metadata: Metadata | undefined): GrpcJsMetadata {
+  const result = new GrpcJsMetadata()
+  for (const [name, values] of metadata ?? []) {
+    if (name.startsWith(':') || reservedNames.has(name.toLowerCase())) {
+      throw new Error(`metadata "${name}": the name belongs to the transport`)
+    }
+    for (const value of values) result.add(name, typeof value === 'string' ? value : asBuffer(value))
+  }
+  return result
+}
+
+export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
+  return new Map(Object.entries(metadata.toJSON()))
+}
+
+/** The same memory as a Buffer, which is what grpc-js wants for bytes. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

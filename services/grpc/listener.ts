@@ -1,0 +1,70 @@
+import { lstat, unlink } from 'node:fs/promises'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import type { BoundAddress, ListenAddress } from './server.ts'
+
+/** A bound address that takes connections until it is closed. */
+export interface Listener {
+  readonly bound: BoundAddress
+  /** Takes no connection from now on; those that were taken live on. Removes the socket file. */
+  close(): void
+}
+
+/**
+ * Binds an address and hands over each connection, with TCP_NODELAY. Rejects with the system error when the address
+ * cannot be bound. A socket file on which nobody listens was left by a process that was killed: it is replaced.
+ */
+export async function openListener(
+  address: ListenAddress,
+  onConnection: (socket: Socket) => void,
+): Promise<Listener> {
+  const server = createServer({ noDelay: true }, onConnection)
+  try {
+    await bind(server, address)
+  } catch (error) {
+    if (!('socketPath' in address) || !(await isStale(address.socketPath, error))) throw error
+    await unlink(address.socketPath)
+    await bind(server, address)
+  }
+  return { bound: boundAddress(server, address), close: () => server.close() }
+}
+
+function bind(server: Server, address: ListenAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    const onListening = () => {
+      server.off('error', reject)
+      // A failed accept, as of EMFILE, costs that one connection; the server goes on.
+      server.on('error', () => {})
+      resolve()
+    }
+    if ('socketPath' in address) server.listen({ path: address.socketPath }, onListening)
+    else {
+      const { host, port, reusePort = false } = address
+      server.listen({ host, port, reusePort }, onListening)
+    }
+  })
+}
+
+function boundAddress(server: Server, asked: ListenAddress): BoundAddress {
+  const address = server.address()
+  if ('socketPath' in asked) return { socketPath: asked.socketPath }
+  return { host: asked.host, port: typeof address === 'object' && address ? address.port : asked.port }
+}
+
+/** Only a refused connection proves that nobody listens; and what is no socket is not ours to remove. */
+async function isStale(socketPath: string, bindError: unknown): Promise<boolean> {
+  if (!isCode(bindError, 'EADDRINUSE')) return false
+  if (!(await lstat(socketPath)).isSocket()) return false
+  return new Promise(resolve => {
+    const socket = connect(socketPath)
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(false)
+    })
+    socket.once('error', error => resolve(isCode(error, 'ECONNREFUSED')))
+  })
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

@@ -1,0 +1,55 @@
+import type { Unit } from '../rules/config.ts'
+
+/** A rate limit call and its answer, whatever protocol it came by. */
+export interface DecisionRequest {
+  readonly domain: string
+  readonly descriptors: readonly DescriptorRequest[]
+  /** Hits of every descriptor that says none itself; 0 counts as 1. */
+  readonly hitsAddend: number
+}
+
+export interface DescriptorRequest {
+  readonly entries: readonly Entry[]
+  /** Whole, 0 to 2^53-1; 0 only looks. */
+  readonly hitsAddend?: number
+  /**
+   * The caller's own limit instead of the configured one. undefined as a unit: the caller named none that is
+   * known.
+   */
+  readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined }
+}
+
+export interface Entry {
+  readonly key: string
+  readonly value: string
+}
+
+export interface Decision {
+  readonly over: boolean
+  /** One for each descriptor, in the request's order. */
+  readonly statuses: readonly DescriptorDecision[]
+}
+
+export interface DescriptorDecision {
+  readonly over: boolean
+  readonly remaining: number
+  /** undefined when no limit matched, or an unlimited one. */
+  readonly limit?: {
+    readonly name: string
+    readonly requestsPerUnit: number
+    readonly unit: Unit
+    /** Whole seconds until the window ends, at least 1. */
+    readonly resetSeconds: number
+  }
+}
+
+/** The call cannot be answered; `invalid` when the request itself is at fault. */
+export class RequestError extends Error {
+  override readonly name = 'RequestError'
+  readonly invalid: boolean
+
+  constructor(message: string, invalid: boolean) {
+    super(message)
+    this.invalid = invalid
+  }
+}

@@ -1,0 +1,218 @@
+import {
+  type DescriptorConfig,
+  type DomainConfig,
+  finalKeyOf,
+  type JsonObject,
+  parseUnit,
+  type RateLimitConfig,
+  type Unit,
+  unitSeconds,
+} from './config.ts'
+import { sanitizeStatName } from './names.ts'
+import { compileWildcard, type Wildcard } from './wildcard.ts'
+
+/** Configurations in the form that requests are matched against. `S` is what counts the hits of one limit. */
+export interface RuleSet<S> {
+  /** By the domain's name. A domain that is not here is unknown, which is not the same as no match in it. */
+  readonly domains: ReadonlyMap<string, Level<S>>
+  /** Every limit, in the configurations' order. */
+  readonly limits: readonly Limit<S>[]
+}
+
+/** Rules that stand beside each other: those of a domain, or those below another rule. */
+export interface Level<S> {
+  readonly keys: ReadonlyMap<string, KeyRules<S>>
+  /** Rules with a `*` in their key, in the configuration's order. */
+  readonly openKeys: readonly Rule<S>[]
+}
+
+/** Rules of one key beside each other. */
+export interface KeyRules<S> {
+  readonly values: ReadonlyMap<string, Rule<S>>
+  /** Rules with a `*` in their value, but not in their key, in the configuration's order. */
+  readonly wildcards: readonly Rule<S>[]
+  readonly anyValue: Rule<S> | undefined
+}
+
+export interface Rule<S> {
+  readonly key: string
+  /** Empty for any value. */
+  readonly value: string
+  /** `domain.key_value.key2_value2`, as configured. */
+  readonly fullKey: string
+  /** Its place among all rules, for the order in which wildcards are tried. */
+  readonly order: number
+  /** Tests the value; when the key holds a `*`, the key and the value joined by `_`. */
+  readonly wildcard: Wildcard | undefined
+  readonly parent: Rule<S> | undefined
+  /** Values that match this wildcard share one counter. */
+  readonly shares: boolean
+  /** Whether this rule or one above it shares its counter. */
+  readonly sharesInPath: boolean
+  readonly valueToMetric: boolean
+  /** Whether this rule or one above it has `value_to_metric`. */
+  readonly valueToMetricInPath: boolean
+  /** How its limit is named: as configured, by all values of the request, or by those that `value_to_metric` asks for. */
+  readonly naming: 'configured' | 'detailed' | 'by value'
+  readonly limit: Limit<S> | undefined
+  /** undefined when nothing stands below. */
+  readonly below: Level<S> | undefined
+}
+
+export interface Limit<S> {
+  /** The limit's own name, which others may replace and the answer tells. Empty when it has none. */
+  readonly name: string
+  /** `domain.key_value.key2_value2`: what the limit is called in listings. */
+  readonly fullKey: string
+  /** The same, fit for statistics. */
+  readonly statName: string
+  /** 0 to 2^32-1. */
+  readonly requestsPerUnit: number
+  /** `second` for an unlimited one, where it means nothing. */
+  readonly unit: Unit
+  /** The length of the window. */
+  readonly unitSeconds: number
+  /** Never counted; its requests pass. */
+  readonly unlimited: boolean
+  readonly shadowMode: boolean
+  readonly quotaMode: boolean
+  readonly replaces: readonly string[]
+  readonly metadata: JsonObject | undefined
+  readonly stats: S
+}
+
+export interface CompileOptions<S> {
+  /** As `validate` was told. Configurations of one domain are put together, in their order. */
+  readonly mergeDomainConfigs: boolean
+  /** Called once for each limit with its `statName`. Two limits can have the same one. */
+  attach(statName: string): S
+}
+
+/**
+ * Makes configurations fast to match: a request costs a few look-ups, however many rules there are, and a test of each
+ * wildcard of its key. Only for configurations that `validate` found no problem in; throws on a second configuration
+ * of a domain without `mergeDomainConfigs`.
+ */
+export function compile<S>(configs: readonly DomainConfig[], options: CompileOptions<S>): RuleSet<S> {
+  const domains = new Map<string, LevelBuilder<S>>()
+  const build: Build<S> = { limits: [], rules: 0, attach: options.attach }
+  for (const { domain, descriptors } of configs) {
+    const existing = domains.get(domain)
+    if (existing !== undefined && !options.mergeDomainConfigs) {
+      throw new Error(`compile: two configurations of the domain '${domain}' were not refused`)
+    }
+    const level = existing ?? emptyLevel()
+    domains.set(domain, level)
+    for (const descriptor of descriptors) addRule(build, level, descriptor, domain, undefined)
+  }
+  return { domains, limits: build.limits }
+}
+
+interface Build<S> {
+  readonly limits: Limit<S>[]
+  rules: number
+  attach(statName: string): S
+}
+
+interface LevelBuilder<S> extends Level<S> {
+  readonly keys: Map<string, KeyRulesBuilder<S>>
+  readonly openKeys: Rule<S>[]
+}
+
+interface KeyRulesBuilder<S> extends KeyRules<S> {
+  readonly values: Map<string, Rule<S>>
+  readonly wildcards: Rule<S>[]
+  anyValue: Rule<S> | undefined
+}
+
+function emptyLevel<S>(): LevelBuilder<S> {
+  return { keys: new Map(), openKeys: [] }
+}
+
+function addRule<S>(
+  build: Build<S>,
+  level: LevelBuilder<S>,
+  descriptor: DescriptorConfig,
+  domain: string,
+  parent: Rule<S> | undefined,
+): void {
+  const below: LevelBuilder<S> | undefined = descriptor.descriptors.length > 0 ? emptyLevel() : undefined
+  const rule = createRule(build, descriptor, domain, parent, below)
+  place(level, rule)
+  if (below === undefined) return
+  for (const child of descriptor.descriptors) addRule(build, below, child, domain, rule)
+}
+
+function createRule<S>(
+  build: Build<S>,
+  descriptor: DescriptorConfig,
+  domain: string,
+  parent: Rule<S> | undefined,
+  below: Level<S> | undefined,
+): Rule<S> {
+  const { key, value, rateLimit, valueToMetric } = descriptor
+  const fullKey = `${parent?.fullKey ?? domain}.${finalKeyOf(descriptor)}`
+  const wildcard = wildcardOf(descriptor)
+  const shares = descriptor.shareThreshold && wildcard !== undefined
+  const valueToMetricInPath = valueToMetric || parent?.valueToMetricInPath === true
+  const limit = rateLimit && createLimit(build, descriptor, rateLimit, fullKey)
+  if (limit !== undefined) build.limits.push(limit)
+  return {
+    key,
+    value,
+    fullKey,
+    order: build.rules++,
+    wildcard,
+    parent,
+    shares,
+    sharesInPath: shares || parent?.sharesInPath === true,
+    valueToMetric,
+    valueToMetricInPath,
+    naming: descriptor.detailedMetric ? 'detailed' : valueToMetricInPath ? 'by value' : 'configured',
+    limit,
+    below,
+  }
+}
+
+/** A `*` in the key makes the reference test key and value joined; elsewhere the key must be the request's own. */
+function wildcardOf({ key, value }: DescriptorConfig): Wildcard | undefined {
+  if (key.includes('*')) return compileWildcard(finalKeyOf({ key, value }))
+  return value.includes('*') ? compileWildcard(value) : undefined
+}
+
+function createLimit<S>(
+  build: Build<S>,
+  { shadowMode, quotaMode, metadata }: DescriptorConfig,
+  { name, unit, requestsPerUnit, unlimited, replaces }: RateLimitConfig,
+  fullKey: string,
+): Limit<S> {
+  const known = parseUnit(unit) ?? 'second'
+  const statName = sanitizeStatName(fullKey)
+  return {
+    name,
+    fullKey,
+    statName,
+    requestsPerUnit: requestsPerUnit ?? 0,
+    unit: known,
+    unitSeconds: unitSeconds[known],
+    unlimited,
+    shadowMode,
+    quotaMode,
+    replaces,
+    metadata,
+    stats: build.attach(statName),
+  }
+}
+
+function place<S>(level: LevelBuilder<S>, rule: Rule<S>): void {
+  let rules = level.keys.get(rule.key)
+  if (rules === undefined) {
+    rules = { values: new Map(), wildcards: [], anyValue: undefined }
+    level.keys.set(rule.key, rules)
+  }
+  if (rule.value === '') rules.anyValue = rule
+  else rules.values.set(rule.value, rule)
+  if (rule.wildcard === undefined) return
+  if (rule.key.includes('*')) level.openKeys.push(rule)
+  else rules.wildcards.push(rule)
+}

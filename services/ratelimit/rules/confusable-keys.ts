@@ -1,0 +1,60 @@
+import type { DescriptorConfig } from './config.ts'
+
+/** A descriptor beside others, which may come from another configuration of the domain. */
+export interface Sibling {
+  /** The `name` of its configuration. */
+  readonly source: string
+  readonly path: string
+  readonly descriptor: DescriptorConfig
+}
+
+/** Comparisons of one level; it is only a warning, and must not cost more than the rest. */
+const maxComparisons = 1_000_000
+
+/**
+ * Pairs of descriptors beside each other, of the keys `a` and `a_b`, whose requests can be spelled alike: `a` with the
+ * value `b_c` and `a_b` with the value `c` are both `a_b_c`, in cache keys and in the reference's look-ups. At most one
+ * pair for two keys. Descriptors that are spelled alike themselves are not meant: those are refused.
+ */
+export function findConfusableKeys(
+  siblings: readonly Sibling[],
+): readonly { readonly shorter: Sibling; readonly longer: Sibling }[] {
+  const byKey = Map.groupBy(siblings, sibling => sibling.descriptor.key)
+  const pairs: { shorter: Sibling; longer: Sibling }[] = []
+  let left = maxComparisons
+  // Sorted, each key comes right after those that it begins with, and these form a stack.
+  const beginnings: string[] = []
+  for (const key of [...byKey.keys()].sort()) {
+    while (beginnings.length > 0 && !key.startsWith(beginnings.at(-1) ?? '')) beginnings.pop()
+    const longer = byKey.get(key) ?? []
+    for (const beginning of beginnings) {
+      if (key[beginning.length] !== '_') continue
+      const shorter = byKey.get(beginning) ?? []
+      left -= shorter.length + longer.length
+      if (left < 0) return pairs
+      const pair = confusable(shorter, longer, `${key.slice(beginning.length + 1)}_`)
+      if (pair !== undefined) pairs.push(pair)
+    }
+    beginnings.push(key)
+  }
+  return pairs
+}
+
+/** `rest` is what a value of the shorter key begins with where the longer key is meant. */
+function confusable(shorter: readonly Sibling[], longer: readonly Sibling[], rest: string) {
+  const open = shorter.find(({ descriptor }) => isOpen(descriptor.value) && canBegin(descriptor.value, rest))
+  const [first] = longer
+  if (open !== undefined && first !== undefined) return { shorter: open, longer: first }
+  const openLonger = longer.find(({ descriptor }) => isOpen(descriptor.value))
+  const exact = shorter.find(({ descriptor }) => descriptor.value.startsWith(rest))
+  return exact && openLonger && { shorter: exact, longer: openLonger }
+}
+
+function isOpen(value: string): boolean {
+  return value === '' || value.includes('*')
+}
+
+function canBegin(value: string, rest: string): boolean {
+  const literal = value.slice(0, Math.max(0, value.indexOf('*')))
+  return literal.startsWith(rest) || rest.startsWith(literal)
+}

@@ -1,0 +1,151 @@
+import {
+  type DescriptorConfig,
+  type DomainConfig,
+  type FieldSpelling,
+  finalKeyOf,
+  isRequestsPerUnit,
+  maxRequestsPerUnit,
+  type Problem,
+  parseUnit,
+  type RateLimitConfig,
+  units,
+} from './config.ts'
+import { findConfusableKeys, type Sibling } from './confusable-keys.ts'
+import { createFindings, type Findings, fieldPath } from './findings.ts'
+
+/** Levels of descriptors below each other. No request has so many entries. */
+export const maxDescriptorDepth = 64
+
+export interface ValidateOptions {
+  /** Several configurations of one domain are put together, instead of refused. */
+  readonly mergeDomainConfigs: boolean
+  /** How paths name the fields. */
+  readonly spelling: FieldSpelling
+}
+
+/**
+ * Judges configurations that are to be in force together: refuses what the reference refuses, with its messages, and
+ * warns of what is right but hardly meant. Every problem is told, in the order of the configurations.
+ */
+export function validate(
+  configs: readonly DomainConfig[],
+  options: ValidateOptions,
+): { readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } {
+  const findings = createFindings()
+  const context: Context = { findings, names: fieldNames[options.spelling] }
+  const domains = new Map<string, Sibling[][]>()
+  for (const config of configs) {
+    const { name, domain, descriptors } = config
+    if (domain === '') findings.problem(name, 'domain', 'config file cannot have empty domain')
+    const parts = domains.get(domain)
+    const siblings = siblingsOf(name, descriptors, '')
+    if (parts === undefined) domains.set(domain, [siblings])
+    else if (options.mergeDomainConfigs) parts[0]?.push(...siblings)
+    else {
+      const message = `duplicate domain '${domain}' in config file`
+      if (domain !== '') findings.problem(name, 'domain', message, 'one configuration for each domain')
+      parts.push(siblings)
+    }
+  }
+  for (const [domain, parts] of domains) {
+    for (const siblings of parts) checkSiblings(context, siblings, `${domain}.`, 1)
+  }
+  return { problems: findings.problems, warnings: findings.warnings }
+}
+
+const fieldNames = {
+  snake: { rateLimit: 'rate_limit', requestsPerUnit: 'requests_per_unit', shareThreshold: 'share_threshold' },
+  camel: { rateLimit: 'rateLimit', requestsPerUnit: 'requestsPerUnit', shareThreshold: 'shareThreshold' },
+} as const satisfies Record<FieldSpelling, Record<string, string>>
+
+interface Context {
+  readonly findings: Findings
+  readonly names: (typeof fieldNames)[FieldSpelling]
+}
+
+function siblingsOf(source: string, descriptors: readonly DescriptorConfig[], parentPath: string): Sibling[] {
+  const list = fieldPath(parentPath, 'descriptors')
+  return descriptors.map((descriptor, index) => ({ source, path: `${list}[${index}]`, descriptor }))
+}
+
+/** `parentKey` is the spelling of what holds them, with a dot at its end. */
+function checkSiblings(
+  context: Context,
+  siblings: readonly Sibling[],
+  parentKey: string,
+  depth: number,
+): void {
+  const { findings } = context
+  const seen = new Map<string, Sibling>()
+  for (const sibling of siblings) {
+    const { source, path, descriptor } = sibling
+    if (descriptor.key === '') findings.problem(source, fieldPath(path, 'key'), 'descriptor has empty key')
+    const finalKey = finalKeyOf(descriptor)
+    const first = seen.get(finalKey)
+    if (first === undefined) seen.set(finalKey, sibling)
+    else if (descriptor.key !== '') {
+      const message = `duplicate descriptor composite key '${parentKey}${finalKey}'`
+      findings.problem(source, path, message, `once; it stands at ${first.source}, ${first.path} too`)
+    }
+    checkDescriptor(context, sibling, finalKey)
+    if (descriptor.descriptors.length === 0) continue
+    if (depth === maxDescriptorDepth) {
+      const message = `descriptors are nested more than ${maxDescriptorDepth} levels deep`
+      findings.problem(
+        source,
+        fieldPath(path, 'descriptors'),
+        message,
+        `at most ${maxDescriptorDepth} levels`,
+      )
+      continue
+    }
+    const children = siblingsOf(source, descriptor.descriptors, path)
+    checkSiblings(context, children, `${parentKey}${finalKey}.`, depth + 1)
+  }
+  for (const { shorter, longer } of findConfusableKeys(siblings)) {
+    const keys = `'${longer.descriptor.key}' and '${shorter.descriptor.key}'`
+    const message = `requests of the keys ${keys} can spell the same cache key, and then count together`
+    findings.warn(longer.source, longer.path, `${message}; see also ${shorter.source}, ${shorter.path}`)
+  }
+}
+
+function checkDescriptor(context: Context, { source, path, descriptor }: Sibling, finalKey: string): void {
+  const { findings, names } = context
+  const { rateLimit, shareThreshold } = descriptor
+  if (rateLimit !== undefined) {
+    checkRateLimit(context, source, fieldPath(path, names.rateLimit), rateLimit)
+  }
+  if (shareThreshold && !finalKey.includes('*')) {
+    const rule = `share_threshold can only be used with wildcard values (containing '*')`
+    const place = fieldPath(path, names.shareThreshold)
+    findings.problem(source, place, `${rule}, but found key '${finalKey}'`)
+  }
+}
+
+function checkRateLimit(context: Context, source: string, path: string, rateLimit: RateLimitConfig): void {
+  const { findings, names } = context
+  const { unit, unlimited, requestsPerUnit, replaces, name } = rateLimit
+  const unitPath = fieldPath(path, 'unit')
+  const known = parseUnit(unit) !== undefined
+  if (unlimited && known) {
+    findings.problem(source, unitPath, 'should not specify rate limit unit when unlimited', 'no unit')
+  }
+  if (!unlimited && !known) {
+    findings.problem(source, unitPath, `invalid rate limit unit '${unit}'`, `one of ${units.join(', ')}`)
+  }
+  const countPath = fieldPath(path, names.requestsPerUnit)
+  if (requestsPerUnit === undefined && !unlimited) {
+    const message = `${names.requestsPerUnit} is left out, which counts as 0: every request is over the limit`
+    findings.warn(source, countPath, message, `a whole number from 0 to ${maxRequestsPerUnit}`)
+  } else if (requestsPerUnit !== undefined && !isRequestsPerUnit(requestsPerUnit)) {
+    const message = `${names.requestsPerUnit} cannot be ${requestsPerUnit}`
+    findings.problem(source, countPath, message, `a whole number from 0 to ${maxRequestsPerUnit}`)
+  }
+  for (const [index, replaced] of replaces.entries()) {
+    const place = `${fieldPath(path, 'replaces')}[${index}].name`
+    if (replaced === '') findings.problem(source, place, 'should not have an empty replaces entry')
+    else if (replaced === name) {
+      findings.problem(source, place, 'replaces should not contain name of same descriptor', 'another name')
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import {
+  defineScalarTag,
+  FAILSAFE_SCHEMA,
+  loadAll,
+  mergeTag,
+  NOT_RESOLVED,
+  nullCoreTag,
+  realMapTag,
+  YAMLException,
+} from 'js-yaml'
+
+/** A larger file is refused unread. */
+export const maxDocumentCharacters = 16 * 1024 * 1024
+/** Lists and maps inside each other; a level of descriptors is two of them. */
+export const maxNestingDepth = 200
+/** Values that a document may have through its aliases beyond those it would have without. */
+export const maxAliasedValues = 100_000
+/** Keys that a document may take over by `<<` altogether. */
+export const maxMergedKeys = 100_000
+
+/**
+ * What a YAML file says. Scalars other than text and null keep how they were written, because a number where a text
+ * is asked for means its own spelling: `value: 0x10` is "0x10".
+ */
+export type YamlValue = null | string | YamlScalar | readonly YamlValue[] | YamlMap
+export type YamlMap = ReadonlyMap<YamlValue, YamlValue>
+export type YamlScalar =
+  | { readonly type: 'int' | 'float'; readonly text: string; readonly value: number }
+  | { readonly type: 'bool'; readonly text: string; readonly value: boolean }
+
+/**
+ * Reads the first document of a YAML text; an empty text is null. `ignored` tells of further documents, which the
+ * reference does not look at. An error says why in one line, with the line it is about. Never throws, and hostile
+ * aliases, merges and nesting are refused before they cost anything.
+ */
+export function readYaml(
+  text: string,
+): { readonly document: YamlValue; readonly ignored: number } | { readonly error: string } {
+  if (text.length > maxDocumentCharacters) {
+    return {
+      error: `the file has ${text.length} characters, and at most ${maxDocumentCharacters} are allowed`,
+    }
+  }
+  try {
+    const limits = { maxDepth: maxNestingDepth, maxTotalMergeKeys: maxMergedKeys }
+    const [document = null, ...others] = loadAll(text, { schema, ...limits }) as YamlValue[]
+    if (!hasFewValues(document, text.length + maxAliasedValues)) {
+      return {
+        error: `aliases make the document larger than ${maxAliasedValues} values, or contain themselves`,
+      }
+    }
+    return { document, ignored: others.filter(other => other !== null).length }
+  } catch (error) {
+    return { error: reasonOf(error) }
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof YAMLException)) return error instanceof Error ? error.message : String(error)
+  return error.mark === undefined ? error.reason : `line ${error.mark.line + 1}: ${error.reason}`
+}
+
+/** Each value of a text without aliases takes a character, so only aliases can reach a limit above its length. */
+function hasFewValues(document: YamlValue, limit: number): boolean {
+  let left = limit
+  const count = (value: YamlValue, depth: number): boolean => {
+    left -= 1
+    if (left < 0 || depth > maxNestingDepth) return false
+    if (isList(value)) return value.every(item => count(item, depth + 1))
+    if (!isMap(value)) return true
+    for (const [key, item] of value) if (!count(key, depth + 1) || !count(item, depth + 1)) return false
+    return true
+  }
+  return count(document, 0)
+}
+
+export function isList(value: YamlValue): value is readonly YamlValue[] {
+  return Array.isArray(value)
+}
+
+export function isMap(value: YamlValue): value is YamlMap {
+  return value instanceof Map
+}
+
+const signedDigits = ['-', '+', ...'0123456789']
+const integer = /^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$/
+const float = /^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$/
+const special = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/
+
+/** Go's whole numbers have 64 bits; what is beyond is a float to it. */
+const maxInteger = 2 ** 63
+
+function readInteger(text: string): number {
+  const digits = text.replaceAll('_', '').replace(/^[-+]/, '')
+  return text.startsWith('-') ? -Number(digits) : Number(digits)
+}
+
+const intTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:int', {
+  implicit: true,
+  implicitFirstChars: signedDigits,
+  identify: () => false,
+  resolve: text => {
+    const value = integer.test(text) ? readInteger(text) : Number.NaN
+    return Math.abs(value) <= maxInteger ? { type: 'int', text, value } : NOT_RESOLVED
+  },
+})
+
+const floatTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:float', {
+  implicit: true,
+  implicitFirstChars: [...signedDigits, '.'],
+  identify: () => false,
+  resolve: text => {
+    if (special.test(text)) return { type: 'float', text, value: Number.NaN }
+    return float.test(text) || integer.test(text)
+      ? { type: 'float', text, value: Number(text) }
+      : NOT_RESOLVED
+  },
+})
+
+const boolTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:bool', {
+  implicit: true,
+  implicitFirstChars: [...'tTfF'],
+  identify: () => false,
+  resolve: text => {
+    if (/^(?:true|True|TRUE)$/.test(text)) return { type: 'bool', text, value: true }
+    return /^(?:false|False|FALSE)$/.test(text) ? { type: 'bool', text, value: false } : NOT_RESOLVED
+  },
+})
+
+/** YAML 1.2's core, with YAML 1.1's `<<`, as the reference reads it; no tag can name anything else. */
+const schema = FAILSAFE_SCHEMA.withTags(nullCoreTag, boolTag, intTag, floatTag, mergeTag, realMapTag)

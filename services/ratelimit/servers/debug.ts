@@ -1,0 +1,50 @@
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { Stats } from '../stats/stats.ts'
+
+export interface DebugServerOptions {
+  readonly stats: Stats
+  /** The configuration in force, one limit a line. */
+  readonly rules: () => string
+}
+
+interface Page {
+  readonly help: string
+  show(query: URLSearchParams, response: ServerResponse): void
+}
+
+/** What operators look at: every page is text, and `/` lists them. */
+export function createDebugServer(options: DebugServerOptions): Server {
+  const pages: Readonly<Record<string, Page>> = {
+    '/rlconfig': {
+      help: 'print out the currently loaded configuration for debugging',
+      show: (_, response) => send(response, 200, options.rules()),
+    },
+    '/stats': {
+      help: 'print out stats; ?format=json for JSON',
+      show: (query, response) => {
+        const entries = options.stats.entries()
+        if (query.get('format') !== 'json') {
+          return send(response, 200, entries.map(({ name, value }) => `${name}: ${value}\n`).join(''))
+        }
+        const body = JSON.stringify(Object.fromEntries(entries.map(({ name, value }) => [name, value])))
+        send(response, 200, `${body}\n`, 'application/json')
+      },
+    },
+  }
+  const index = Object.keys(pages)
+    .sort()
+    .map(path => `${path}: ${pages[path]?.help}\n`)
+    .join('')
+  return createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://debug')
+    if (url.pathname === '/') return send(response, 200, index)
+    const page = Object.hasOwn(pages, url.pathname) ? pages[url.pathname] : undefined
+    if (page === undefined) return send(response, 404, `no such page; there are:\n${index}`)
+    page.show(url.searchParams, response)
+  })
+}
+
+function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {
+  response.writeHead(status, { 'content-type': type })
+  response.end(body)
+}

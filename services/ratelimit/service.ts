@@ -1,0 +1,146 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createHealthTable } from '@tollway/grpc/health.ts'
+import { openCounters } from './counters/open-counters.ts'
+import { type Configuration, createConfiguration } from './feeds/configuration.ts'
+import type { Feed } from './feeds/feed.ts'
+import { createFileFeed } from './feeds/files.ts'
+import { createXdsFeed } from './feeds/xds.ts'
+import { createHealth } from './health.ts'
+import { createLimiter } from './limiter/limiter.ts'
+import { describeRules } from './rules/describe.ts'
+import { createDebugServer } from './servers/debug.ts'
+import { rateLimitMethods } from './servers/grpc-methods.ts'
+import { closeHttp, createHttpServer, listenHttp } from './servers/http.ts'
+import type { Settings } from './settings.ts'
+import { createLimitStats } from './stats/limit-stats.ts'
+import { createLogSink } from './stats/log-sink.ts'
+import { createStats, type Stats } from './stats/stats.ts'
+
+/** The name under which grpc.health.v1 tells of the service, as the reference does. */
+const healthName = 'ratelimit'
+
+/**
+ * Starts the whole service and resolves when it takes calls. Each part is made from the ones above it:
+ * statistics, configuration, counters, limiter, servers, feed.
+ */
+export async function startService(settings: Settings, log: Log): Promise<{ stop(): Promise<void> }> {
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, name =>
+    log.warn('too many names of statistics; the rest is counted under "overflow"', { name }),
+  )
+  const configuration = createConfiguration({
+    stats,
+    limitStats,
+    log,
+    mergeDomainConfigs: settings.mergeDomainConfigs,
+    spelling: settings.configType === 'FILE' ? 'snake' : 'camel',
+  })
+  const counters = openCounters(settings, log)
+  const limiter = createLimiter({
+    ...settings,
+    rules: configuration.rules,
+    counters,
+    stats,
+    limitStats,
+    clock: systemClock,
+    random: Math.random,
+  })
+  const health = createHealth({ counters, configuration, withConfig: settings.healthyWithConfig })
+  const onDefect = (path: string, error: unknown) =>
+    log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) })
+
+  const debug = createDebugServer({ stats, rules: () => describeRules(configuration.rules()) })
+  await listenHttp(debug, settings.debugHost, settings.debugPort, false)
+  const sink = startSink(settings, stats)
+  const feed = openFeed(settings, configuration, log)
+  const loaded = firstLoad(configuration)
+  feed.start()
+  if (!settings.forceStart) await loaded
+
+  const table = createHealthTable()
+  const grpc = createGrpcServer({
+    methods: rateLimitMethods(limiter, stats),
+    health: table,
+    onDefect,
+    limits: {
+      maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,
+      maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
+    },
+  })
+  const http = createHttpServer({ limiter, healthy: health.healthy, onDefect })
+  await grpc.listen(grpcAddress(settings))
+  await listenHttp(http, settings.host, settings.port, settings.reusePort)
+  table.set('', true)
+  health.onChange(healthy => {
+    table.set(healthName, healthy)
+    reportHealth(healthy)
+  })
+  log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
+  return {
+    async stop() {
+      health.terminate()
+      await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
+      await Promise.all([grpc.drain(settings.drainTimeoutMs), closeHttp(http, settings.drainTimeoutMs)])
+      await feed.stop()
+      await counters.close()
+      sink.stop()
+      await closeHttp(debug, 0)
+    },
+  }
+}
+
+function grpcAddress(settings: Settings) {
+  const { grpcUnixSocket, grpcHost, grpcPort, reusePort } = settings
+  return grpcUnixSocket === ''
+    ? { host: grpcHost, port: grpcPort, reusePort }
+    : { socketPath: grpcUnixSocket }
+}
+
+function firstLoad(configuration: Configuration): Promise<void> {
+  return new Promise(resolve => configuration.onLoad(resolve))
+}
+
+function openFeed(settings: Settings, configuration: Configuration, log: Log): Feed {
+  if (settings.configType === 'FILE') {
+    return createFileFeed({
+      root: [settings.runtimeRoot, settings.runtimeSubdirectory].filter(Boolean).join('/'),
+      appDirectory: settings.runtimeAppDirectory,
+      ignoreDotFiles: settings.runtimeIgnoreDotFiles,
+      watchRoot: settings.runtimeWatchRoot,
+      configuration,
+      log,
+    })
+  }
+  const { host, port } = settings.xdsServer
+  return createXdsFeed({
+    server: `${host || 'localhost'}:${port}`,
+    nodeId: settings.xdsNodeId,
+    nodeMetadata: settings.xdsNodeMetadata,
+    maxMessageBytes: settings.xdsMaxMessageBytes || 64 * 1024 * 1024,
+    connectRetryMs: settings.xdsConnectRetryMs,
+    backoff: {
+      initialMs: settings.xdsBackoffInitialMs,
+      maxMs: settings.xdsBackoffMaxMs,
+      factor: 1 + settings.xdsBackoffFactor,
+      jitter: settings.xdsBackoffJitter ? 0.5 : 0,
+    },
+    random: Math.random,
+    configuration,
+    log,
+  })
+}
+
+function startSink(settings: Settings, stats: Stats): { stop(): void } {
+  if (settings.disableStats || settings.usePushStats !== 'false') return { stop() {} }
+  const sink = createLogSink(stats, line => process.stdout.write(line))
+  const timer = setInterval(() => sink.flush(), settings.statsFlushIntervalMs)
+  return {
+    stop() {
+      clearInterval(timer)
+      sink.flush()
+    },
+  }
+}

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+/**
+ * The house's rules that a program can check: where imports may go, how long things may be, how they are
+ * named.
+ */
+const root = fileURLToPath(new URL('..', import.meta.url))
+const maxFileLines = 500
+const maxFunctionLines = 70
+const maxColumns = 110
+
+const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+const files = tracked
+  .split('\n')
+  .filter(path => path.endsWith('.ts') && !path.startsWith('proto/gen/') && existsSync(join(root, path)))
+const text = (path: string) => readFileSync(join(root, path), 'utf8')
+const isTest = (path: string) =>
+  /\.test\.ts$|-contract\.ts$|\/testdata\//.test(path) || path.startsWith('test/')
+
+/** What a file imports, as paths below the root; a package of others by its name. */
+function importsOf(path: string): string[] {
+  const found: string[] = []
+  for (const [, specifier = ''] of text(path).matchAll(/^(?:import|export)[^'"]*?['"]([^'"]+)['"]/gms)) {
+    if (specifier.startsWith('.')) found.push(relative(root, join(root, dirname(path), specifier)))
+    else found.push(inWorkspace(specifier))
+  }
+  return found
+}
+
+function inWorkspace(specifier: string): string {
+  const [, name = '', rest = ''] = /^@tollway\/([^/]+)\/?(.*)$/.exec(specifier) ?? []
+  if (name === '') return specifier
+  return ['grpc', 'chassis', 'ratelimit'].includes(name) ? `services/${name}/${rest}` : `${name}/${rest}`
+}
+
+const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.test(imported)
+
+/** A folder, and the only places of ours that it may import from (itself always). The longest match holds. */
+const direction: readonly [string, readonly string[]][] = [
+  ['crds/', []],
+  ['services/chassis/', []],
+  ['services/grpc/', ['services/chassis/clock.ts']],
+  ['services/ratelimit/', ['proto/', 'services/chassis/', 'services/grpc/']],
+  ['services/ratelimit/rules/', []],
+  ['services/ratelimit/limiter/decide.ts', []],
+  ['operator/ir.ts', []],
+  ['operator/translate/', ['crds/', 'operator/ir.ts', 'services/ratelimit/rules/']],
+  ['operator/sources/', ['services/chassis/']],
+  ['operator/controller/', ['services/chassis/']],
+  ['operator/infrastructure/', ['operator/ir.ts', 'services/ratelimit/settings.ts', 'services/chassis/']],
+  ['operator/xds/', ['operator/ir.ts', 'proto/', 'services/grpc/', 'services/chassis/']],
+]
+
+function allowedFor(path: string): readonly [string, readonly string[]] | undefined {
+  return direction.filter(([place]) => path.startsWith(place)).sort((a, b) => b[0].length - a[0].length)[0]
+}
+
+test('imports go one way', () => {
+  const wrong: string[] = []
+  for (const path of files.filter(file => !isTest(file))) {
+    const rule = allowedFor(path)
+    if (rule === undefined) continue
+    const [place, allowed] = rule
+    for (const imported of importsOf(path).filter(isOurs)) {
+      if (imported.startsWith(place) || allowed.some(other => imported.startsWith(other))) continue
+      wrong.push(`${path} imports ${imported}; ${place} may import from ${allowed.join(', ') || 'nowhere'}`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
+
+/** A driver, and the only files that may know it. Tests may use any, as clients. */
+const homes: readonly [RegExp, RegExp][] = [
+  [/^ioredis$/, /\/redis\.ts$/],
+  [/^@grpc\/grpc-js$/, /^services\/grpc\/(grpc-js-server|client)\.ts$/],
+  [/^pino$/, /^services\/chassis\/log\.ts$/],
+  [/^typebox/, /^crds\//],
+  [/^@kubernetes\/client-node$/, /^operator\/kube\//],
+]
+
+test('each third-party driver has one home', () => {
+  const wrong: string[] = []
+  for (const path of files.filter(file => !isTest(file))) {
+    for (const imported of importsOf(path)) {
+      const home = homes.find(([driver]) => driver.test(imported))?.[1]
+      if (home !== undefined && !home.test(path)) wrong.push(`${path} imports ${imported}`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
+
+test('files and lines are short', () => {
+  const wrong: string[] = []
+  for (const path of files) {
+    const lines = text(path).split('\n')
+    if (lines.length > maxFileLines) wrong.push(`${path} has ${lines.length} lines`)
+    for (const [index, line] of lines.entries()) {
+      if (line.length > maxColumns && !/https?:|^\s*(\/\/|\*|'|`)/.test(line)) {
+        wrong.push(`${path}:${index + 1} has ${line.length} columns`)
+      }
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
+
+const functionStart = /^(\s*)(?:.*\bfunction\b.*\{|.*=> \{|(?:async |readonly |static |#)?[\w$]+\(.*\).*\{)$/
+
+/** The length of each function by its formatting, without that of the functions inside it. */
+function functionLengths(lines: readonly string[]): { readonly line: number; readonly length: number }[] {
+  const lengths: { line: number; length: number }[] = []
+  const open: { line: number; indent: string; inner: number }[] = []
+  for (const [index, line] of lines.entries()) {
+    const last = open.at(-1)
+    if (last !== undefined && line.startsWith(`${last.indent}}`)) {
+      open.pop()
+      const whole = index - last.line + 1
+      lengths.push({ line: last.line + 1, length: whole - last.inner })
+      const outer = open.at(-1)
+      if (outer !== undefined) outer.inner += whole
+    }
+    const indent = functionStart.exec(line)?.[1]
+    if (indent !== undefined && !/^\s*(if|for|while|switch|return|\}) /.test(line)) {
+      open.push({ line: index, indent, inner: 0 })
+    }
+  }
+  return lengths
+}
+
+test('functions fit a screen', () => {
+  const wrong: string[] = []
+  for (const path of files.filter(file => !isTest(file))) {
+    for (const { line, length } of functionLengths(text(path).split('\n'))) {
+      if (length > maxFunctionLines) wrong.push(`${path}:${line} has ${length} lines`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
+
+test('files are named in kebab-case, and no folder or file is a junk drawer', () => {
+  const wrong = files.filter(path => {
+    const parts = path.split('/').map(part => part.replace(/(\.test|\.d)?\.ts$/, ''))
+    return (
+      parts.some(part => /^(utils?|common|helpers?|misc|types|shared|lib)$/.test(part)) ||
+      !/^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/.test(basename(path))
+    )
+  })
+  assert.deepEqual(wrong, [])
+})
+
+test('there are no default exports, enums, non-null assertions or forgotten notes', () => {
+  const wrong: string[] = []
+  const forbidden =
+    /^export default|^\s*(export )?(const )?enum |\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck)|\.only\(/
+  for (const path of files.filter(file => file !== 'test/tidy.test.ts')) {
+    for (const [index, line] of text(path).split('\n').entries()) {
+      if (forbidden.test(line)) wrong.push(`${path}:${index + 1}: ${line.trim()}`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
