@@ -29,7 +29,10 @@ Examples:
   async run(args, output) {
     const { values, positionals } = parseOptions(
       args,
-      { namespace: { type: 'string', short: 'n', default: 'default' }, output: { type: 'string', short: 'o' } },
+      {
+        namespace: { type: 'string', short: 'n', default: 'default' },
+        output: { type: 'string', short: 'o' },
+      },
       true,
     )
     const format = parseFormat(values.output, 'yaml')
@@ -65,5 +68,8 @@ function filesOf(path: string): string[] {
   if (stat === undefined) throw new UsageError(`${path}: no such file or folder`)
   if (!stat.isDirectory()) return [path]
   const names = readdirSync(path, { recursive: true, encoding: 'utf8' })
-  return names.filter(name => /\.ya?ml$/.test(name)).sort().map(name => join(path, name))
+  return names
+    .filter(name => /\.ya?ml$/.test(name))
+    .sort()
+    .map(name => join(path, name))
 }

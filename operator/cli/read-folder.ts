@@ -24,5 +24,7 @@ export async function readFolder(
 export function folderOrRunning(folder: string | undefined, stateDir: string): string {
   const chosen = folder ?? readStatusReport(stateDir)?.folder
   if (chosen !== undefined) return chosen
-  throw new UsageError(`name a folder of manifests with -f; no operator has run with the state in ${stateDir}`)
+  throw new UsageError(
+    `name a folder of manifests with -f; no operator has run with the state in ${stateDir}`,
+  )
 }

@@ -38,7 +38,9 @@ Examples:
     const stateDir = values['state-dir']
     const report = await waitUntilReady(stateDir, Number(values.wait) * 1000)
     if (report === undefined || !isRunning(report)) {
-      output.printError(`no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER\n`)
+      output.printError(
+        `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER\n`,
+      )
       return exitCodes.failed
     }
     output.print(format === 'table' ? describe(report) : render(report, format))
@@ -87,7 +89,10 @@ function describe(report: StatusReport): string {
     renderTable(heading, resources),
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
-  const wrong = [...report.problems.map(({ origin, message }) => `${origin}: ${message}\n`), ...complaints(report)]
+  const wrong = [
+    ...report.problems.map(({ origin, message }) => `${origin}: ${message}\n`),
+    ...complaints(report),
+  ]
   if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.map(line => `  ${line}`).join('')}`)
   return parts.join('\n')
 }
@@ -99,7 +104,8 @@ function complaints(report: StatusReport): string[] {
     const place = `${origin}: ${kind} ${namespace}/${name}`
     const lines = problems.map(({ path, message }) => `${place}: ${path}: ${message}\n`)
     const ready = conditionOf(resource, 'Ready')
-    if (lines.length === 0 && ready.status !== 'True') lines.push(`${place}: ${ready.reason}: ${ready.message}\n`)
+    if (lines.length === 0 && ready.status !== 'True')
+      lines.push(`${place}: ${ready.reason}: ${ready.message}\n`)
     if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
       lines.push(`${place}: the last good version stays in force\n`)
     }

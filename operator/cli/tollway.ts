@@ -31,7 +31,9 @@ async function main([name, ...args]: readonly string[]): Promise<number> {
   }
   const command = commands.find(one => one.name === name)
   if (command === undefined) {
-    output.printError(`tollway: there is no command "${name}"; there are ${commands.map(c => c.name).join(', ')}\n`)
+    output.printError(
+      `tollway: there is no command "${name}"; there are ${commands.map(c => c.name).join(', ')}\n`,
+    )
     return exitCodes.failed
   }
   if (args.includes('--help') || args.includes('-h')) {

@@ -43,7 +43,9 @@ Examples:
     const domains = await acceptedDomains(folderOrRunning(values.file, values['state-dir']), output)
     const rules = compile(domains, { mergeDomainConfigs: true, attach: () => undefined })
     const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))
-    const explanations = descriptors.map(entries => withReplacement(explain(rules, domain, entries), replaced))
+    const explanations = descriptors.map(entries =>
+      withReplacement(explain(rules, domain, entries), replaced),
+    )
     output.print(format === 'table' ? explanations.map(describe).join('\n') : render(explanations, format))
     return explanations.every(({ limit }) => limit !== undefined) ? exitCodes.ok : exitCodes.wrong
   },
@@ -61,7 +63,10 @@ function parseEntries(text: string): readonly Entry[] {
 function withReplacement(explanation: Explanation, replaced: ReadonlySet<string>): Explanation {
   const { limit, stem: _, ...rest } = explanation
   if (limit === undefined || limit.unlimited || !replaced.has(limit.name)) return explanation
-  return { ...rest, result: `no limit: ${limit.fullKey} (named ${limit.name}) is replaced by another descriptor's` }
+  return {
+    ...rest,
+    result: `no limit: ${limit.fullKey} (named ${limit.name}) is replaced by another descriptor's`,
+  }
 }
 
 function describe({ entries, result, limit, stem }: Explanation): string {

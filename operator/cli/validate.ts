@@ -1,7 +1,7 @@
 import { translateRateLimitConfig } from '../translate/translate-rate-limit-config.ts'
 import { type Command, exitCodes } from './command.ts'
-import { folderOrRunning, readFolder } from './read-folder.ts'
 import { parseFormat, parseOptions, render } from './options.ts'
+import { folderOrRunning, readFolder } from './read-folder.ts'
 
 interface Finding {
   readonly origin: string
@@ -41,7 +41,12 @@ Examples:
       const full = `${namespace}/${name}`
       const resource = `${kind} ${full}`
       if (kind !== 'RateLimitConfig') {
-        findings.push({ origin, resource, path: 'kind', message: `${kind} is not known; there is RateLimitConfig` })
+        findings.push({
+          origin,
+          resource,
+          path: 'kind',
+          message: `${kind} is not known; there is RateLimitConfig`,
+        })
         continue
       }
       const made = translateRateLimitConfig(full, { apiVersion, kind, metadata: { name, namespace }, spec })

@@ -3,7 +3,6 @@ import { withTransitionTimes } from '../controller/conditions.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
-import type { Memory, Remembered } from './remembered.ts'
 import {
   countLimits,
   type FieldProblem,
@@ -11,6 +10,7 @@ import {
   translateRateLimitConfig,
 } from '../translate/translate-rate-limit-config.ts'
 import { claimDomains, type Grant } from './claim-domains.ts'
+import type { Memory, Remembered } from './remembered.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
 
 /** The feed, as this reconciler sees it. */
@@ -37,6 +37,12 @@ export interface RateLimitConfigsOptions {
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
+export interface RateLimitConfigs {
+  reconcile(): Promise<void>
+  /** What the feed carries, in the order of the names. */
+  inForce(): readonly RateLimitDomain[]
+}
+
 /** A resource on its way: each step adds what it found. */
 interface Gathered {
   readonly resource: SourcedResource
@@ -56,10 +62,11 @@ const workload = 'ratelimit'
  * Makes the feed carry every RateLimitConfig that there is, and tells how far each one got. Gather, translate, claim
  * domains, publish, remember, write status: each step looks at all resources, for they share the domains and the feed.
  */
-export function createRateLimitConfigs(options: RateLimitConfigsOptions): { reconcile(): Promise<void> } {
+export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLimitConfigs {
   const { source, remembered, feed, clock } = options
   const translations = new Map<string, { readonly resource: SourcedResource; readonly made: Translation }>()
   let statuses: ReadonlyMap<string, ResourceStatus> = new Map()
+  let inForce: readonly RateLimitDomain[] = []
 
   /** Most resources are the same as last time. */
   function translate(resource: SourcedResource): Translation {
@@ -117,9 +124,11 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): { reco
   }
 
   return {
+    inForce: () => inForce,
     async reconcile() {
       const all = claim(gather())
-      feed.publish(all.flatMap(({ content }) => content ?? []))
+      inForce = all.flatMap(({ content }) => content ?? [])
+      feed.publish(inForce)
       remember(all)
       statuses = new Map(all.map(item => [item.resource.uid, statusOf(item)]))
       options.writeStatus([...statuses.values()])

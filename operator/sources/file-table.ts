@@ -22,7 +22,9 @@ export interface FileTableOptions {
 }
 
 export interface FileTableUpdate {
-  /** When the files that were seen to change will have settled if they change no more; undefined without any. */
+  /**
+   * When the files that were seen to change will have settled if they change no more; undefined without any.
+   */
   readonly settledInMs: number | undefined
   readonly problems: readonly SourceProblem[]
 }

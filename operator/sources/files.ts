@@ -28,8 +28,9 @@ const minGapMs = 5
 
 /**
  * The resources of a watched folder. Any event makes it look at the whole folder anew, and what has another
- * fingerprint is read, so that nothing depends on which events come. What cannot be read stays in force as it was, and
- * so does everything when the folder itself is gone. `start` rejects when there is no such folder to begin with.
+ * fingerprint is read, so that nothing depends on which events come. What cannot be read stays in force as it
+ * was, and so does everything when the folder itself is gone. `start` rejects when there is no such folder to
+ * begin with.
  */
 export function createFileSource(options: FileSourceOptions): Source {
   const { folder, clock, onWarn = () => {}, settleMs = 15, pollMs = 2_000, deleteAfterMs = 500 } = options

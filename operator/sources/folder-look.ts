@@ -39,15 +39,16 @@ export const folderLimits: FolderLimits = {
 }
 
 /**
- * Is told of a directory, and of its `device:inode`, before its entries are read, so that one who begins to watch it
- * then misses nothing.
+ * Is told of a directory, and of its `device:inode`, before its entries are read, so that one who begins to
+ * watch it then misses nothing.
  */
 export type SeeDirectory = (absolute: string, identity: string) => void
 
 /**
- * Looks at a folder's manifest files (`.yaml`, `.yml`), those of its subfolders too, or at a single file of any name.
- * Names that begin with a dot are passed over, symbolic links are followed: so a mounted ConfigMap's files are seen
- * once, by the links that carry their names. A file or directory that several names lead to is seen once, by the first.
+ * Looks at a folder's manifest files (`.yaml`, `.yml`), those of its subfolders too, or at a single file of
+ * any name. Names that begin with a dot are passed over, symbolic links are followed: so a mounted
+ * ConfigMap's files are seen once, by the links that carry their names. A file or directory that several
+ * names lead to is seen once, by the first.
  */
 export async function lookAtFolder(
   root: string,

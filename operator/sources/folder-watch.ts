@@ -2,7 +2,10 @@ import { type FSWatcher, watch } from 'node:fs'
 
 /** Watchers of a changing set of directories; what they tell is only that something happened. */
 export interface FolderWatch {
-  /** Watches the directory, unless it does so already. `identity` tells a directory from a later one of its name. */
+  /**
+   * Watches the directory, unless it does so already. `identity` tells a directory from a later one of its
+   * name.
+   */
   see(directory: string, identity: string): void
   /** Ends the watchers of the directories that were not seen since the last call. */
   forgetUnseen(): void
@@ -10,8 +13,8 @@ export interface FolderWatch {
 }
 
 /**
- * One watcher a directory: Node's own recursive watching on Linux follows no symbolic link to a directory and, as it
- * adds its watchers when an event tells of a subfolder, misses what was written into that before.
+ * One watcher a directory: Node's own recursive watching on Linux follows no symbolic link to a directory
+ * and, as it adds its watchers when an event tells of a subfolder, misses what was written into that before.
  */
 export function watchFolders(onEvent: () => void, onWarn: (message: string) => void): FolderWatch {
   const watchers = new Map<string, FSWatcher>()

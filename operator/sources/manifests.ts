@@ -34,7 +34,9 @@ export interface ManifestLimits {
   readonly maxAliases: number
   /** Collections in collections, with every alias replaced by what it stands for. */
   readonly maxDepth: number
-  /** Characters of all keys and scalars of a document, plus one a node, with every alias replaced likewise. */
+  /**
+   * Characters of all keys and scalars of a document, plus one a node, with every alias replaced likewise.
+   */
   readonly maxExpandedSize: number
   /** Keys that merges (`<<`) bring into one document. */
   readonly maxMergeKeys: number
@@ -52,14 +54,14 @@ export const manifestLimits: ManifestLimits = {
 }
 
 /**
- * YAML 1.2's core schema, in which only `true` and `false` are booleans and a date is a text, and the merge key, which
- * `kubectl` takes too.
+ * YAML 1.2's core schema, in which only `true` and `false` are booleans and a date is a text, and the merge
+ * key, which `kubectl` takes too.
  */
 const schema = CORE_SCHEMA.withTags(mergeTag)
 
 /**
- * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML at all or beyond a limit, so that
- * nothing is known of any of its documents. `path` is only used for origins.
+ * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML at all or beyond a limit,
+ * so that nothing is known of any of its documents. `path` is only used for origins.
  */
 export function parseManifests(
   text: string,
@@ -167,8 +169,9 @@ interface Measured {
 }
 
 /**
- * What a value would be with its aliases written out: a few of them, nested, stand for more than any memory holds.
- * Each collection is visited once, however often it is named, so that finding out costs no more than the text did.
+ * What a value would be with its aliases written out: a few of them, nested, stand for more than any memory
+ * holds. Each collection is visited once, however often it is named, so that finding out costs no more than
+ * the text did.
  */
 function measure(
   value: unknown,
@@ -255,9 +258,11 @@ function excerpt(text: string): string {
   return text.length <= 60 ? text : `${text.slice(0, 60)}…`
 }
 
-/** The reason and the place, without the piece of the text that js-yaml shows: a value may be none to print. */
+/**
+ * The reason and the place, without the piece of the text that js-yaml shows: a value may be none to print.
+ */
 function yamlMessage(error: unknown, line?: number): string {
-  if (!(error instanceof YAMLException)) throw error
+  if (!(error instanceof YAMLException)) return `cannot be read as YAML: ${(error as Error).message}`
   const { mark, reason } = error
   if (mark !== undefined) return `line ${mark.line + 1}, column ${mark.column + 1}: ${reason}`
   return line === undefined ? reason : `line ${line}: ${reason}`

@@ -6,7 +6,9 @@ import type { SourcedResource, SourceProblem } from './source.ts'
 export interface FileContent {
   readonly path: string
   readonly manifests: readonly Manifest[]
-  /** False when a part of the file, or all of it, cannot be understood: what it said before may be that part. */
+  /**
+   * False when a part of the file, or all of it, cannot be understood: what it said before may be that part.
+   */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
 }
@@ -18,13 +20,14 @@ export interface ResourceSetOptions {
 }
 
 /**
- * The resources of all files, with their generations, and without gaps when one is written anew. What a file said stays
- * in force for as long as not all of that file is understood.
+ * The resources of all files, with their generations, and without gaps when one is written anew. What a file
+ * said stays in force for as long as not all of that file is understood.
  */
 export interface ResourceSet {
   /**
-   * Takes what the files say now, in the order in which they count. `nowMs` is monotonic. Tells whether `list` or
-   * `problems` is another than before, and when to come again because a resource will then count as deleted.
+   * Takes what the files say now, in the order in which they count. `nowMs` is monotonic. Tells whether
+   * `list` or `problems` is another than before, and when to come again because a resource will then count as
+   * deleted.
    */
   update(
     files: Iterable<FileContent>,
@@ -49,7 +52,9 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
   const entries = new Map<string, Entry>()
   let list: readonly SourcedResource[] = []
   let problems: readonly SourceProblem[] = []
-  /** A resource that comes back has the uid that it had: its generation must not be one that was seen already. */
+  /**
+   * A resource that comes back has the uid that it had: its generation must not be one that was seen already.
+   */
   let highestDeleted = 0
 
   const put = ({ manifest, path }: Chosen): boolean => {
@@ -119,7 +124,7 @@ function choose(files: readonly FileContent[], maxResources: number) {
     }
   }
   if (beyond[0] !== undefined) {
-    const message = `at most ${maxResources} resources are allowed; ${beyond.length} from here on are not taken`
+    const message = `at most ${maxResources} resources are allowed; ${beyond.length} more are not taken`
     problems.push({ origin: beyond[0].origin, message })
   }
   const incomplete = new Set(files.filter(file => !file.complete).map(file => file.path))

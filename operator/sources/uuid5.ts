@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 
 /**
- * The name space of the uids that a folder's resources get. Drawn once at random and never to be changed: with
- * another one every resource would become a new one.
+ * The name space of the uids that a folder's resources get. Drawn once at random and never to be changed:
+ * with another one every resource would become a new one.
  */
 export const tollwayNamespace = '5b1f7c06-9a3e-4d52-8c47-e0d6a1b3f928'
 

@@ -1,52 +1,64 @@
-/** The one screen that `tollway run` prints when everything takes calls. */
+import type { RateLimitDomain, RateLimitRule } from '../ir.ts'
+import type { StatusReport } from './status-report.ts'
+
 export interface WelcomeFacts {
-  readonly folder: string
+  readonly report: StatusReport
   readonly stateDir: string
   readonly logFile: string
-  readonly replicas: number
+  /** `memory`, `Redis`. */
   readonly counters: string
-  readonly grpcPort: number
-  readonly httpPort: number
-  readonly debugAddresses: readonly string[]
-  readonly feedAddress: string
-  readonly operatorAddress: string
-  readonly resources: number
-  /** Of one resource that is in force, for commands that can be tried as they stand. */
-  readonly example: { readonly domain: string; readonly key: string; readonly value: string } | undefined
+  readonly inForce: readonly RateLimitDomain[]
 }
 
-export function renderWelcome(facts: WelcomeFacts): string {
-  const { example } = facts
-  const processes = `${facts.replicas} rate limit ${facts.replicas === 1 ? 'process' : 'processes'}`
+/** The one screen that `tollway run` prints when everything takes calls. */
+export function renderWelcome({ report, stateDir, logFile, counters, inForce }: WelcomeFacts): string {
+  const { addresses, replicas } = report
+  const processes = `${replicas.length} rate limit ${replicas.length === 1 ? 'process' : 'processes'}`
+  const domains = `${inForce.length} ${inForce.length === 1 ? 'domain' : 'domains'}`
+  const debug = replicas.map(replica => replica.addresses['debug'] ?? '')
+  const request = firstRequest(inForce)
   const lines = [
     '',
-    `Tollway enforces ${facts.resources} resources of ${facts.folder} with ${processes}, counters in ${facts.counters}.`,
+    `Tollway enforces ${domains} of ${report.folder} with ${processes}, counters in ${counters}.`,
     '',
-    `  rate limit gRPC   127.0.0.1:${facts.grpcPort}   for Envoy: examples/envoy/envoy.yaml`,
-    `  rate limit HTTP   http://127.0.0.1:${facts.httpPort}/json, /healthcheck`,
-    `  debug             ${facts.debugAddresses.join(', ')}`,
-    `  feed (xDS)        ${facts.feedAddress}`,
-    `  operator          ${facts.operatorAddress}/status`,
+    `  rate limit gRPC   ${addresses['grpc']}   for Envoy: examples/envoy/envoy.yaml`,
+    `  rate limit HTTP   ${addresses['http']}/json, /healthcheck`,
+    `  debug             ${debug.join(', ')}`,
+    `  feed (xDS)        ${addresses['feed']}`,
+    `  operator          ${addresses['operator']}/status`,
     '',
-    `  state             ${facts.stateDir}`,
-    `  logs              ${facts.logFile}`,
+    `  state             ${stateDir}`,
+    `  logs              ${logFile}`,
     '',
+    ...(request === undefined ? [] : commandsToTry(addresses['http'] ?? '', request)),
+    'Edit a manifest, and the next call is decided by it. Ctrl-C ends every process.',
   ]
-  if (example !== undefined) lines.push(...commandsToTry(facts.httpPort, example))
-  lines.push('Edit a manifest, and the next call is decided by it. Ctrl-C ends every process.', '')
   return `${lines.join('\n')}\n`
 }
 
-function commandsToTry(
-  httpPort: number,
-  { domain, key, value }: { readonly domain: string; readonly key: string; readonly value: string },
-): string[] {
+interface ExampleRequest {
+  readonly domain: string
+  readonly key: string
+  readonly value: string
+}
+
+/** A request that a rule of the first level limits. */
+function firstRequest(inForce: readonly RateLimitDomain[]): ExampleRequest | undefined {
+  const isPlain = ({ rateLimit, key }: RateLimitRule) => rateLimit?.unlimited === false && !key.includes('*')
+  for (const { domain, descriptors } of inForce) {
+    const rule = descriptors.find(isPlain)
+    if (rule !== undefined) return { domain, key: rule.key, value: rule.value.replaceAll('*', '') || 'alice' }
+  }
+  return undefined
+}
+
+function commandsToTry(http: string, { domain, key, value }: ExampleRequest): string[] {
   const body = JSON.stringify({ domain, descriptors: [{ entries: [{ key, value }] }] })
   return [
     'Try, in another terminal:',
     '',
     '  # OK at first, and 429 once the limit is used up',
-    `  curl -i http://127.0.0.1:${httpPort}/json -d '${body}'`,
+    `  curl -i ${http}/json -d '${body}'`,
     '',
     '  # which rule matches, and why',
     `  npx tollway try --domain ${domain} --entries ${key}=${value}`,

@@ -1,4 +1,9 @@
-import type { DescriptorConfig, DomainConfig, JsonObject, RateLimitConfig } from '@tollway/ratelimit/rules/config.ts'
+import type {
+  DescriptorConfig,
+  DomainConfig,
+  JsonObject,
+  RateLimitConfig,
+} from '@tollway/ratelimit/rules/config.ts'
 
 /** A RateLimitConfig resource, as it is written into a manifest. */
 export interface Manifest {

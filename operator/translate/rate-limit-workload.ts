@@ -1,10 +1,14 @@
 import type { Workload } from '../ir.ts'
 
+/** Counters of one process alone, or shared in the Redis whose address stands in this file: it may hold a password. */
+export type RateLimitBackend =
+  | { readonly type: 'memory' }
+  | { readonly type: 'redis'; readonly urlFile: string }
+
 /** What decides how the rate limit service runs. */
 export interface RateLimitWorkloadOptions {
   readonly replicas: number
-  /** Counters: of one process alone, or shared in this Redis. */
-  readonly backend: { readonly type: 'memory' } | { readonly type: 'redis'; readonly url: string }
+  readonly backend: RateLimitBackend
   readonly grpcPort: number
   readonly httpPort: number
   /** `host:port` of the feed. */
@@ -43,12 +47,7 @@ export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
   }
 }
 
-function backendSettings(backend: RateLimitWorkloadOptions['backend']): Record<string, string> {
+function backendSettings(backend: RateLimitBackend): Record<string, string> {
   if (backend.type === 'memory') return { BACKEND_TYPE: 'memory' }
-  const isSocket = backend.url.startsWith('/') || backend.url.startsWith('unix:')
-  return {
-    BACKEND_TYPE: 'redis',
-    KVSTORE_SOCKET_TYPE: isSocket ? 'unix' : 'tcp',
-    KVSTORE_URL: backend.url,
-  }
+  return { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL_FILE: backend.urlFile }
 }

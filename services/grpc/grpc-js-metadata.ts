@@ -36,6 +36,18 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
   return new Map(Object.entries(metadata.toJSON()))
 }
 
+/** The length of metadata as HTTP/2 counts a header list (RFC 9113, 6.5.2): bytes go as base64, each value has 32 more. */
+export function headerListBytes(metadata: Metadata): number {
+  let bytes = 0
+  for (const [name, values] of metadata) {
+    for (const value of values) {
+      bytes +=
+        32 + name.length + (typeof value === 'string' ? value.length : Math.ceil((value.length * 4) / 3))
+    }
+  }
+  return bytes
+}
+
 /** The same memory as a Buffer, which is what grpc-js wants for bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

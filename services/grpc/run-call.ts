@@ -1,27 +1,21 @@
-import { systemClock } from '@tollway/chassis/clock.ts'
-import { createRequestQueue } from './request-queue.ts'
+import { type CallLifetime, type CallStatus, createCallLifetime } from './call-lifetime.ts'
+import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
 import type { AnyMethod, Call, Metadata } from './server.ts'
-import { GrpcError, statusCodes } from './status.ts'
+import { GrpcError } from './status.ts'
 
 /** What a transport gives to run one call. Nothing here throws, unless it is said. */
 export interface CallWire {
   readonly metadata: Metadata
   readonly peer: string
   readonly deadlineMs: number | undefined
-  /** Asks for the next message: `receive` or `halfClose` answers, once. Until then no other message is read. */
+  /** Asks for one message, which `receive` or `halfClose` answers. Without it nothing is read. */
   read(): void
   /** Throws for metadata that cannot be sent. */
   sendHeaders(metadata: Metadata): void
-  /** Sends empty headers before, if none were sent. Calls back when the connection has taken the message, or never. */
+  /** Sends empty headers before, if none were sent. Calls back once the connection has taken it, or never. */
   sendMessage(bytes: Uint8Array, onTaken: () => void): void
-  /** Ends the call. Throws, having sent nothing, for trailers that cannot be sent. */
+  /** Ends the call. Throws for trailers that cannot be sent, having sent nothing. */
   sendStatus(status: CallStatus): void
-}
-
-export interface CallStatus {
-  readonly code: number
-  readonly message: string
-  readonly trailers: Metadata
 }
 
 export interface RunCallOptions {
@@ -31,129 +25,144 @@ export interface RunCallOptions {
   onEnd(): void
 }
 
-/** A call that runs: what its transport tells it. All may come at any time; what comes too late is ignored. */
+/** A call that runs, for its transport. All of it may come at any time; what comes too late is ignored. */
 export interface RunningCall {
   receive(bytes: Uint8Array): void
   halfClose(): void
-  /** Nobody listens any more. */
+  /** The caller is gone. */
   disconnect(): void
   /** Answers with this error now, and lets the handler know. */
   cut(error: GrpcError): void
 }
 
-const longestTimerMs = 2 ** 31 - 1
-const noMetadata: Metadata = new Map()
-
-/** Runs one call of a method: this is where the contract of handlers is kept, for every transport alike. */
+/** Runs one call of a method. What the contract promises to handlers is kept here, for every transport alike. */
 export function runCall(method: AnyMethod, wire: CallWire, options: RunCallOptions): RunningCall {
-  const abort = new AbortController()
-  const { signal } = abort
-  const requests = createRequestQueue(wire.read, method.decode, refuse)
-  const { call, trailers } = createCall(wire, signal)
-  const timer = startDeadline(wire.deadlineMs, cut)
-  let over = false
-  let working = false
-
-  function answer(status: CallStatus): void {
-    if (over) return
-    over = true
-    clearTimeout(timer)
-    requests.finish()
-    try {
-      wire.sendStatus(status)
-    } catch (error) {
-      options.onDefect(method.path, error)
-      wire.sendStatus(internalError)
-    }
+  const lifetime = createCallLifetime({
+    deadlineMs: wire.deadlineMs,
+    sendStatus: wire.sendStatus,
+    onDefect: error => options.onDefect(method.path, error),
+    onEnd: options.onEnd,
+  })
+  const outbox = createOutbox(method, wire, options.maxSendBytes, lifetime)
+  const call: Call = {
+    metadata: wire.metadata,
+    peer: wire.peer,
+    deadlineMs: wire.deadlineMs,
+    signal: lifetime.signal,
+    sendHeaders: outbox.sendHeaders,
+    setTrailers: lifetime.setTrailers,
   }
-
-  function abandon(reason: GrpcError): void {
-    over = true
-    clearTimeout(timer)
-    requests.fail(reason)
-    abort.abort(reason)
-    if (!working) options.onEnd()
-  }
-
-  function cut(error: GrpcError): void {
-    if (over) return
-    wire.sendStatus({ code: error.code, message: error.message, trailers: noMetadata })
-    abandon(error)
-  }
-
-  /** A caller that broke the rules before any handler ran. */
-  function refuse(error: GrpcError): void {
-    if (!working) cut(error)
-  }
-
-  function fail(error: unknown): void {
-    if (error instanceof GrpcError) {
-      const merged = new Map([...trailers(), ...(error.trailers ?? [])])
-      answer({ code: error.code, message: error.message, trailers: merged })
-    } else if (!(signal.aborted && isAbortError(error))) {
-      answer(internalError)
-      options.onDefect(method.path, error)
-    }
-  }
-
-  async function work(handler: () => Promise<void>): Promise<void> {
-    working = true
-    try {
-      await handler()
-      answer({ code: statusCodes.OK, message: '', trailers: trailers() })
-    } catch (error) {
-      fail(error)
-    }
-    working = false
-    options.onEnd()
-  }
-
-  function encode(message: unknown): Uint8Array {
-    const bytes = method.encode(message)
-    if (bytes.length <= options.maxSendBytes) return bytes
-    throw new GrpcError(
-      'RESOURCE_EXHAUSTED',
-      `the answer has ${bytes.length} bytes, at most ${options.maxSendBytes} are allowed`,
-    )
-  }
-
-  function sendOnly(message: unknown): void {
-    if (!over) call.sendMessage(encode(message), () => {})
-  }
-
-  async function sendEach(messages: AsyncIterable<unknown>): Promise<void> {
-    const iterator = messages[Symbol.asyncIterator]()
-    try {
-      for (;;) {
-        const next = await unlessAborted(signal, iterator.next())
-        if (next.done) return
-        const bytes = encode(next.value)
-        await unlessAborted(signal, new Promise<void>(taken => call.sendMessage(bytes, taken)))
-      }
-    } catch (error) {
-      await iterator.return?.()
-      throw error
-    }
-  }
-
-  if (method.kind === 'client-stream') {
-    work(async () => sendOnly(await method.handle(requests.messages, call)))
-  } else if (method.kind === 'bidi') {
-    work(() => sendEach(method.handle(requests.messages, call)))
-  } else {
-    requests.single(request => {
-      if (method.kind === 'unary') work(async () => sendOnly(await method.handle(request, call)))
-      else work(() => sendEach(method.handle(request, call)))
-    })
-  }
+  const inbox = startHandler(method, wire, call, lifetime, outbox)
+  lifetime.onOver(inbox.close)
   return {
-    receive: requests.receive,
-    halfClose: requests.halfClose,
-    disconnect() {
-      if (over) return
-      const late = wire.deadlineMs !== undefined && systemClock.nowMs() >= wire.deadlineMs
-      abandon(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
-    },
-    cut,
+    receive: inbox.receive,
+    halfClose: inbox.halfClose,
+    disconnect: lifetime.disconnect,
+    cut: lifetime.cut,
   }
+}
+
+/** A handler of streams runs from the start; one that takes a single request when that is there. */
+function startHandler(
+  method: AnyMethod,
+  { read }: CallWire,
+  call: Call,
+  { work, cut }: CallLifetime,
+  { sendOnly, sendEach }: Outbox,
+): RequestInbox {
+  const decode = (bytes: Uint8Array): unknown => method.decode(bytes)
+  if (method.kind === 'client-stream' || method.kind === 'bidi') {
+    const inbox = createStreamInbox({ read, decode })
+    if (method.kind === 'bidi') work(() => sendEach(() => method.handle(inbox.messages, call)))
+    else work(() => sendOnly(() => method.handle(inbox.messages, call)))
+    return inbox
+  }
+  return createSingleInbox({
+    read,
+    decode,
+    onRefused: cut,
+    onRequest(request) {
+      if (method.kind === 'unary') work(() => sendOnly(() => method.handle(request, call)))
+      else work(() => sendEach(() => method.handle(request, call)))
+    },
+  })
+}
+
+interface Outbox {
+  sendHeaders(metadata: Metadata): void
+  sendOnly(handle: () => unknown): Promise<void>
+  sendEach(handle: () => AsyncIterable<unknown>): Promise<void>
+}
+
+function createOutbox(
+  method: AnyMethod,
+  wire: CallWire,
+  maxSendBytes: number,
+  { signal, reportDefect }: CallLifetime,
+): Outbox {
+  let headersSent = false
+
+  /** Resolves when the connection has taken the message; throws the reason when the call is cut before. */
+  function send(message: unknown): Promise<void> {
+    const bytes = method.encode(message)
+    if (bytes.length > maxSendBytes) throw tooLong(bytes.length, maxSendBytes)
+    headersSent = true
+    return unlessAborted(signal, new Promise(resolve => wire.sendMessage(bytes, resolve)))
+  }
+
+  return {
+    sendHeaders(metadata) {
+      if (headersSent) throw new Error('the headers are sent already')
+      wire.sendHeaders(metadata)
+      headersSent = true
+    },
+    async sendOnly(handle) {
+      const message = await handle()
+      if (!signal.aborted) await send(message)
+    },
+    async sendEach(handle) {
+      const iterator = handle()[Symbol.asyncIterator]()
+      try {
+        for (;;) {
+          const next = await unlessAborted(signal, iterator.next(), reportDefect)
+          if (next.done) return
+          await send(next.value)
+        }
+      } catch (error) {
+        await iterator.return?.()
+        throw error
+      }
+    },
+  }
+}
+
+function tooLong(bytes: number, maxBytes: number): GrpcError {
+  return new GrpcError('RESOURCE_EXHAUSTED', `the answer has ${bytes} bytes, at most ${maxBytes} are allowed`)
+}
+
+/**
+ * What the promise brings, or the signal's reason as an error as soon as it is aborted; `onLate` gets what the promise
+ * is rejected with after that. Unlike Promise.race, this leaves nothing behind on a signal that lives long.
+ */
+function unlessAborted<T>(
+  signal: AbortSignal,
+  promise: Promise<T>,
+  onLate: (error: unknown) => void = () => {},
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort)
+    promise.then(
+      value => {
+        signal.removeEventListener('abort', onAbort)
+        resolve(value)
+      },
+      error => {
+        signal.removeEventListener('abort', onAbort)
+        if (signal.aborted) onLate(error)
+        reject(error)
+      },
+    )
+    if (signal.aborted) onAbort()
+  })
 }

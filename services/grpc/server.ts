@@ -1,23 +1,21 @@
 /**
- * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what
- * the
- * bytes mean is its own business. `server-contract.test.ts` holds every fulfilment to what is said here.
+ * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what the
+ * bytes mean is its own business. `server-contract.ts` holds every fulfilment to what is said here.
  */
 export interface GrpcServer {
   /**
-   * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...)
-   * when the
-   * address cannot be bound.
+   * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...) when
+   * the address cannot be bound. A socket file on which nobody listens any more is replaced.
    */
   listen(address: ListenAddress): Promise<BoundAddress>
   /**
-   * Ends in peace: health says NOT_SERVING, no new connection is taken, peers are told by GOAWAY, running
-   * calls end.
-   * What still runs after `graceMs` is cut with UNAVAILABLE. Resolves when nothing is left. May be called
-   * twice.
+   * Ends in peace: health says NOT_SERVING, no new connection is taken, peers are told by GOAWAY, running calls
+   * end. What still runs after `graceMs` is cut with UNAVAILABLE. So is a health Watch as soon as nothing else
+   * runs, for it has no end of its own. Resolves when no connection is left. Called again, the shorter grace
+   * counts.
    */
   drain(graceMs: number): Promise<void>
-  /** Calls that have begun and not ended, health checks included. */
+  /** Calls whose answer, or whose handler's work, has not ended; health checks included. */
   readonly activeCalls: number
 }
 
@@ -34,8 +32,8 @@ export type ListenAddress =
 export type BoundAddress = { readonly host: string; readonly port: number } | { readonly socketPath: string }
 
 /**
- * Encodes and decodes the messages of one method. `decode` throws for bytes that are no message: the caller
- * gets INTERNAL.
+ * Encodes and decodes the messages of one method. `decode` throws for bytes that are no message: the caller gets
+ * INTERNAL; in a stream of requests the iterable throws it. What `encode` throws is a defect.
  */
 export interface Codec<In, Out> {
   decode(bytes: Uint8Array): In
@@ -46,7 +44,7 @@ export interface Codec<In, Out> {
 export interface Call {
   /**
    * What the caller sent. Names are lower case; of a name sent twice, all values in order. `-bin` values are
-   * bytes.
+   * bytes. Text values of one name may come joined by `, `: for HTTP that is the same, and libraries do it.
    */
   readonly metadata: Metadata
   /** The caller's address, `host:port` or `unix`. For logs only. */
@@ -54,8 +52,9 @@ export interface Call {
   /** When the caller gives up, in milliseconds since the epoch; undefined when it waits for ever. */
   readonly deadlineMs: number | undefined
   /**
-   * Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or
-   * cut.
+   * Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or cut.
+   * Its reason is a `GrpcError`. The iterable of requests then throws that reason, and the iterator that the
+   * handler returned is closed (`return()`), so that `finally` blocks run. An answered call does not abort it.
    */
   readonly signal: AbortSignal
   /** Sent before the first message. Throws once that is out. */
@@ -67,20 +66,17 @@ export interface Call {
 export type Metadata = ReadonlyMap<string, readonly (string | Uint8Array)[]>
 
 /**
- * A handler answers, or throws a `GrpcError` that says which status the caller gets. Anything else thrown is
- * a defect:
- * the caller gets INTERNAL without its text, and `onDefect` gets it.
+ * A handler answers, or throws a `GrpcError` that says which status the caller gets. Anything else thrown is a
+ * defect: the caller gets INTERNAL without its text, and `onDefect` gets it.
  */
 export type Method<In, Out> = Codec<In, Out> & {
   /** `/package.Service/Method`. */
   readonly path: string
 } & (
     | { readonly kind: 'unary'; handle(request: In, call: Call): Out | Promise<Out> }
+    /** The caller is read only as fast as the iterable is: a slow handler slows its caller. One read at a time. */
     | { readonly kind: 'client-stream'; handle(requests: AsyncIterable<In>, call: Call): Promise<Out> }
-    /**
-     * The next message is asked for only when the connection has taken the last: a slow reader slows its
-     * writer.
-     */
+    /** The next message is asked for only when the connection has taken the last: a slow reader slows its writer. */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }
     | { readonly kind: 'bidi'; handle(requests: AsyncIterable<In>, call: Call): AsyncIterable<Out> }
   )
@@ -101,12 +97,17 @@ export interface GrpcServerOptions {
 export interface GrpcLimits {
   /** A longer request message is answered by RESOURCE_EXHAUSTED before it is buffered. */
   readonly maxReceiveBytes: number
-  /** A longer answer is the caller's RESOURCE_EXHAUSTED. */
+  /** Instead of a longer answer the caller gets RESOURCE_EXHAUSTED. */
   readonly maxSendBytes: number
+  /**
+   * Longer metadata of a request is answered by RESOURCE_EXHAUSTED. Counted as RFC 9113 (6.5.2) counts a header
+   * list: names, values as they are sent, and 32 for each.
+   */
   readonly maxMetadataBytes: number
   readonly maxConcurrentStreams: number
   /** A connection older than this, give or take 10 %, is told to go; 0 for never. */
   readonly maxConnectionAgeMs: number
+  /** What still runs on a connection that was told to go is cut after this; 0 for never. */
   readonly maxConnectionAgeGraceMs: number
 }
 
@@ -126,5 +127,6 @@ export interface HealthTable {
   set(service: string, serving: boolean): void
   /** Calls back after each change until the returned function is called. */
   subscribe(listener: () => void): () => void
+  /** Every name is not serving from now on, whatever is set later. The server's `drain` calls it. */
+  drain(): void
 }
-

@@ -23,6 +23,17 @@ export const statusCodes = {
 
 export type StatusName = Exclude<keyof typeof statusCodes, 'OK'>
 
+const errorNames = new Map<number, StatusName>(
+  Object.entries(statusCodes)
+    .filter(([name]) => name !== 'OK')
+    .map(([name, code]) => [code, name as StatusName]),
+)
+
+/** The name of an error's code as it came over the wire; a code that gRPC does not define is UNKNOWN. */
+export function statusName(code: number): StatusName {
+  return errorNames.get(code) ?? 'UNKNOWN'
+}
+
 /** Ends a call with this status; the message reaches the caller, so it must hold no secret. */
 export class GrpcError extends Error {
   readonly code: number

@@ -1,30 +1,25 @@
 /**
- * Counters of hits, each under a key that names its window, so that a counter only ever grows and then
- * expires.
- * `counters-contract.test.ts` holds every backend to what is said here.
+ * Counters of hits, each under a key that names its window, so that a counter only ever grows and then expires.
+ * `counters-contract.ts` holds every backend to what is said here.
  */
 export interface Counters {
   /**
    * Adds each hit to its counter and answers the counters' values right after, in the order of the batch.
    *
    * Each addition is atomic among all processes that share the backend. A key that stands twice in a batch
-   * counts
-   * one after the other. Adding 0 only looks. Nothing is ever added twice: what was sent and not answered is
-   * not
-   * sent again. A value beyond `maxCount` is answered as `maxCount`.
+   * counts one after the other. Adding 0 only looks: it creates no counter and prolongs none. Nothing is ever
+   * added twice: what was sent and not answered is not sent again. A value beyond `maxCount` is answered as
+   * `maxCount`.
    *
-   * Rejects with a `CountersError` when the backend did not answer in time; then any part of the batch may
-   * have been
-   * counted.
+   * Rejects with a `CountersError` when the backend failed or did not answer in time; then any part of the
+   * batch may have been counted.
    */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /**
-   * Whether the backend has answered, and still does. Starts false, except for a backend that cannot be away.
-   */
+  /** Whether the backend has answered, and still does. Starts false, except for one that cannot be away. */
   readonly healthy: boolean
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
-  /** Ends the connections. Calls of `add` that run are rejected. */
+  /** Ends the connections. Calls of `add` that run are rejected, and so are later ones. */
   close(): Promise<void>
 }
 
@@ -33,7 +28,10 @@ export interface Hit {
   readonly key: string
   /** Whole, 0 to 2^53-1. */
   readonly hits: number
-  /** The counter is kept at least until the end of its window: the unit's seconds, and jitter. */
+  /**
+   * Whole, at least 1. The counter is kept at least that long from its first hit on: the unit's seconds, and
+   * jitter.
+   */
   readonly expirySeconds: number
 }
 

@@ -52,7 +52,10 @@ export interface Rule<S> {
   readonly valueToMetric: boolean
   /** Whether this rule or one above it has `value_to_metric`. */
   readonly valueToMetricInPath: boolean
-  /** How its limit is named: as configured, by all values of the request, or by those that `value_to_metric` asks for. */
+  /**
+   * How its limit is named: as configured, by all values of the request, or by those that `value_to_metric`
+   * asks for.
+   */
   readonly naming: 'configured' | 'detailed' | 'by value'
   readonly limit: Limit<S> | undefined
   /** undefined when nothing stands below. */
@@ -89,9 +92,9 @@ export interface CompileOptions<S> {
 }
 
 /**
- * Makes configurations fast to match: a request costs a few look-ups, however many rules there are, and a test of each
- * wildcard of its key. Only for configurations that `validate` found no problem in; throws on a second configuration
- * of a domain without `mergeDomainConfigs`.
+ * Makes configurations fast to match: a request costs a few look-ups, however many rules there are, and a
+ * test of each wildcard of its key. Only for configurations that `validate` found no problem in; throws on a
+ * second configuration of a domain without `mergeDomainConfigs`.
  */
 export function compile<S>(configs: readonly DomainConfig[], options: CompileOptions<S>): RuleSet<S> {
   const domains = new Map<string, LevelBuilder<S>>()
@@ -174,7 +177,10 @@ function createRule<S>(
   }
 }
 
-/** A `*` in the key makes the reference test key and value joined; elsewhere the key must be the request's own. */
+/**
+ * A `*` in the key makes the reference test key and value joined; elsewhere the key must be the request's
+ * own.
+ */
 function wildcardOf({ key, value }: DescriptorConfig): Wildcard | undefined {
   if (key.includes('*')) return compileWildcard(finalKeyOf({ key, value }))
   return value.includes('*') ? compileWildcard(value) : undefined

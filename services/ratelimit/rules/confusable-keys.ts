@@ -12,9 +12,10 @@ export interface Sibling {
 const maxComparisons = 1_000_000
 
 /**
- * Pairs of descriptors beside each other, of the keys `a` and `a_b`, whose requests can be spelled alike: `a` with the
- * value `b_c` and `a_b` with the value `c` are both `a_b_c`, in cache keys and in the reference's look-ups. At most one
- * pair for two keys. Descriptors that are spelled alike themselves are not meant: those are refused.
+ * Pairs of descriptors beside each other, of the keys `a` and `a_b`, whose requests can be spelled alike: `a`
+ * with the value `b_c` and `a_b` with the value `c` are both `a_b_c`, in cache keys and in the reference's
+ * look-ups. At most one pair for two keys. Descriptors that are spelled alike themselves are not meant: those
+ * are refused.
  */
 export function findConfusableKeys(
   siblings: readonly Sibling[],

@@ -1,8 +1,8 @@
 import type { RuleSet } from './compile.ts'
 
 /**
- * The limits in force, a line each, as the reference's debug page `/rlconfig` lists them. Nothing is in force before
- * the first configuration.
+ * The limits in force, a line each, as the reference's debug page `/rlconfig` lists them. Nothing is in force
+ * before the first configuration.
  */
 export function describeRules(rules: RuleSet<unknown> | undefined): string {
   const lines = rules?.limits.map(({ fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode }) => {

@@ -3,7 +3,9 @@ import { type Entry, matchOf, walk } from './match.ts'
 
 /** Why a request's descriptor has the limit that it has, or none. Plain data. */
 export interface Explanation {
-  /** One for each entry of the request, in its order; those after one that stopped the way were not looked at. */
+  /**
+   * One for each entry of the request, in its order; those after one that stopped the way were not looked at.
+   */
   readonly entries: readonly ExplainedEntry[]
   /** What it comes to, in one line. */
   readonly result: string

@@ -10,6 +10,8 @@ export const maxTextCharacters = 1000
 export interface Findings {
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
+  /** No further problem would be told, so there is no use in looking on. */
+  isFull(): boolean
   problem(source: string, path: string, message: string, allowed?: string): void
   warn(source: string, path: string, message: string, allowed?: string): void
 }
@@ -20,6 +22,7 @@ export function createFindings(): Findings {
   return {
     problems,
     warnings,
+    isFull: () => problems.length > maxFindings,
     problem: (source, path, message, allowed) => add(problems, source, path, message, allowed),
     warn: (source, path, message, allowed) => add(warnings, source, path, message, allowed),
   }
@@ -39,7 +42,10 @@ function cut(text: string): string {
   return text.length <= maxTextCharacters ? text : `${text.slice(0, maxTextCharacters)}…`
 }
 
-/** The path of a field below the path of what holds it: `descriptors[2]` and `unit` make `descriptors[2].unit`. */
+/**
+ * The path of a field below the path of what holds it: `descriptors[2]` and `unit` make
+ * `descriptors[2].unit`.
+ */
 export function fieldPath(path: string, field: string): string {
   return path === '' ? field : `${path}.${field}`
 }

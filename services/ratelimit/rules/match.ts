@@ -17,11 +17,12 @@ export interface Match<S> {
 }
 
 /**
- * The limit of a request's descriptor, by the specification's matching rules 1 to 4. undefined for an unknown domain
- * (`rules.domains.has` tells it apart), no match, a match at another depth, a placeholder and a whitelisted descriptor.
+ * The limit of a request's descriptor, by the specification's matching rules 1 to 4. undefined for an unknown
+ * domain (`rules.domains.has` tells it apart), no match, a match at another depth, a placeholder and a
+ * whitelisted descriptor.
  *
- * A limit with `detailed_metric` or `value_to_metric` is named after the request: `attach` then gives its statistics,
- * by that name. Without `attach` it keeps those of the configured name.
+ * A limit with `detailed_metric` or `value_to_metric` is named after the request: `attach` then gives its
+ * statistics, by that name. Without `attach` it keeps those of the configured name.
  */
 export function match<S>(
   rules: RuleSet<S>,
@@ -36,8 +37,8 @@ export function match<S>(
 }
 
 /**
- * Follows the entries downwards, one level each, and answers the rule of the last one; undefined when an entry has no
- * rule. What matched is added to `trail`, also when the way ends early.
+ * Follows the entries downwards, one level each, and answers the rule of the last one; undefined when an
+ * entry has no rule. What matched is added to `trail`, also when the way ends early.
  */
 export function walk<S>(top: Level<S>, entries: readonly Entry[], trail?: Rule<S>[]): Rule<S> | undefined {
   let level: Level<S> | undefined = top
@@ -51,7 +52,9 @@ export function walk<S>(top: Level<S>, entries: readonly Entry[], trail?: Rule<S
   return rule
 }
 
-/** The most specific rule of a level: this very value, then the first wildcard that fits, then the key alone. */
+/**
+ * The most specific rule of a level: this very value, then the first wildcard that fits, then the key alone.
+ */
 function ruleFor<S>(level: Level<S>, entry: Entry): Rule<S> | undefined {
   const rules = level.keys.get(entry.key)
   return rules?.values.get(entry.value) ?? firstWildcard(rules, level.openKeys, entry) ?? rules?.anyValue
@@ -138,15 +141,18 @@ function namedPart(entry: Entry, rule: Rule<unknown>): string {
   return rule.wildcard === undefined ? entry.key : `${entry.key}_${patternFor(entry, rule)}`
 }
 
-/** The pattern that stands for the entry's value: the rule's spelling without the entry's key, where it begins with it. */
+/**
+ * The pattern that stands for the entry's value: the rule's spelling without the entry's key, where it begins
+ * with it.
+ */
 function patternFor(entry: Entry, rule: Rule<unknown>): string {
   const spelling = finalKeyOf(rule)
   return spelling.startsWith(`${entry.key}_`) ? spelling.slice(entry.key.length + 1) : spelling
 }
 
 /**
- * The limit that a caller brings along in its request. It never looks at the rules: no shadow or quota mode, no name,
- * nothing replaced. The caller sees to it that the domain is known.
+ * The limit that a caller brings along in its request. It never looks at the rules: no shadow or quota mode,
+ * no name, nothing replaced. The caller sees to it that the domain is known.
  */
 export function overrideLimit<S>(
   domain: string,

@@ -12,12 +12,14 @@ import { createFindings, type Findings, fieldPath } from './findings.ts'
 import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**
- * Reads a configuration file. `name` is told with every problem. The text is read in the reference's two steps, each
- * with its messages: first every key at any depth must be one of the language's, then each field must be of its type.
- * Everything that is wrong is told, not the first thing only. Whether what it says makes sense is for `validate`.
+ * Reads a configuration file. `name` is told with every problem. The text is read in the reference's two
+ * steps, each with its messages: first every key at any depth must be one of the language's, then each field
+ * must be of its type. Everything that is wrong is told, not the first thing only. Whether what it says makes
+ * sense is for `validate`.
  *
- * As in the reference, a number or a boolean where a text is asked for is taken as it is written (`value: 5` is "5"),
- * and null is the same as leaving a field out. Keys at a place where they mean nothing are accepted, with a warning.
+ * As in the reference, a number or a boolean where a text is asked for is taken as it is written (`value: 5`
+ * is "5"), and null is the same as leaving a field out. Keys at a place where they mean nothing are accepted,
+ * with a warning.
  */
 export function parseYaml(
   name: string,
@@ -38,8 +40,9 @@ export function parseYaml(
   const context: Context = { source: name, findings, told: new Set() }
   if (!isMap(root)) report(context, '', `${loadError}the document cannot be ${shown(root)}`, 'a map')
   else checkKeys(context, root, '')
-  const value = decodeDomain(context, isMap(root) ? root : emptyMap)
   const { problems, warnings } = findings
+  if (findings.isFull()) return { problems }
+  const value = decodeDomain(context, isMap(root) ? root : emptyMap)
   return problems.length > 0 ? { problems } : { value, warnings }
 }
 
@@ -62,6 +65,7 @@ const descriptorKeys = [
 const rateLimitKeys = ['unit', 'requests_per_unit', 'unlimited', 'name', 'replaces']
 const replacesKeys = ['name']
 const legalKeys = new Set([...domainKeys, ...descriptorKeys, ...rateLimitKeys])
+const allowedKeys = `one of ${[...legalKeys].join(', ')}`
 
 interface Context {
   readonly source: string
@@ -76,15 +80,17 @@ function report({ source, findings, told }: Context, path: string, message: stri
   findings.problem(source, path, message, allowed)
 }
 
-/** The first step: keys and kinds of values, wherever they stand. What is below `metadata` is the user's own. */
+/**
+ * The first step: keys and kinds of values, wherever they stand. What is below `metadata` is the user's own.
+ */
 function checkKeys(context: Context, map: YamlMap, path: string): void {
   for (const [key, value] of map) {
+    if (context.findings.isFull()) return
     if (typeof key !== 'string') {
       const place = fieldPath(path, shown(key))
       report(context, place, `config error, key is not of type string: ${printed(key)}`)
     } else if (!legalKeys.has(key)) {
-      const allowed = `one of ${[...legalKeys].join(', ')}`
-      report(context, fieldPath(path, key), `config error, unknown key '${key}'`, allowed)
+      report(context, fieldPath(path, key), `config error, unknown key '${key}'`, allowedKeys)
     } else if (key !== 'metadata') {
       checkValue(context, value, fieldPath(path, key))
     }
@@ -95,6 +101,7 @@ function checkValue(context: Context, value: YamlValue, path: string): void {
   if (isMap(value)) checkKeys(context, value, path)
   else if (isList(value)) {
     for (const [index, item] of value.entries()) {
+      if (context.findings.isFull()) return
       const place = `${path}[${index}]`
       if (isMap(item)) checkKeys(context, item, place)
       else {

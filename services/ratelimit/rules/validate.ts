@@ -24,8 +24,9 @@ export interface ValidateOptions {
 }
 
 /**
- * Judges configurations that are to be in force together: refuses what the reference refuses, with its messages, and
- * warns of what is right but hardly meant. Every problem is told, in the order of the configurations.
+ * Judges configurations that are to be in force together: refuses what the reference refuses, with its
+ * messages, and warns of what is right but hardly meant. Every problem is told, in the order of the
+ * configurations.
  */
 export function validate(
   configs: readonly DomainConfig[],

@@ -19,8 +19,8 @@ export const maxAliasedValues = 100_000
 export const maxMergedKeys = 100_000
 
 /**
- * What a YAML file says. Scalars other than text and null keep how they were written, because a number where a text
- * is asked for means its own spelling: `value: 0x10` is "0x10".
+ * What a YAML file says. Scalars other than text and null keep how they were written, because a number where
+ * a text is asked for means its own spelling: `value: 0x10` is "0x10".
  */
 export type YamlValue = null | string | YamlScalar | readonly YamlValue[] | YamlMap
 export type YamlMap = ReadonlyMap<YamlValue, YamlValue>
@@ -29,9 +29,9 @@ export type YamlScalar =
   | { readonly type: 'bool'; readonly text: string; readonly value: boolean }
 
 /**
- * Reads the first document of a YAML text; an empty text is null. `ignored` tells of further documents, which the
- * reference does not look at. An error says why in one line, with the line it is about. Never throws, and hostile
- * aliases, merges and nesting are refused before they cost anything.
+ * Reads the first document of a YAML text; an empty text is null. `ignored` tells of further documents, which
+ * the reference does not look at. An error says why in one line, with the line it is about. Never throws, and
+ * hostile aliases, merges and nesting are refused before they cost anything.
  */
 export function readYaml(
   text: string,
@@ -60,7 +60,9 @@ function reasonOf(error: unknown): string {
   return error.mark === undefined ? error.reason : `line ${error.mark.line + 1}: ${error.reason}`
 }
 
-/** Each value of a text without aliases takes a character, so only aliases can reach a limit above its length. */
+/**
+ * Each value of a text without aliases takes a character, so only aliases can reach a limit above its length.
+ */
 function hasFewValues(document: YamlValue, limit: number): boolean {
   let left = limit
   const count = (value: YamlValue, depth: number): boolean => {

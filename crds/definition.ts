@@ -1,0 +1,109 @@
+import { apiGroup, type ResourceKind } from './resource-kind.ts'
+import { isFields, type JsonObject, type Schema } from './schema.ts'
+
+/** The name of a kind's definition, and of its file: `ratelimitconfigs.tollway.dev`. */
+export function definitionName({ plural }: ResourceKind): string {
+  return `${plural}.${apiGroup}`
+}
+
+/** The CustomResourceDefinition (apiextensions.k8s.io/v1) by which an API server knows a kind. */
+export function customResourceDefinition(kind: ResourceKind): JsonObject {
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: definitionName(kind) },
+    spec: {
+      group: apiGroup,
+      scope: 'Namespaced',
+      names: {
+        kind: kind.kind,
+        listKind: `${kind.kind}List`,
+        plural: kind.plural,
+        singular: kind.singular,
+        shortNames: kind.shortNames,
+        categories: ['tollway'],
+      },
+      versions: [
+        {
+          name: kind.version,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: kind.columns.map(column => ({ ...column })),
+          schema: { openAPIV3Schema: resourceSchema(kind) },
+        },
+      ],
+    },
+  }
+}
+
+function resourceSchema({ kind, version, description, spec, status }: ResourceKind): JsonObject {
+  return structuralSchema({
+    type: 'object',
+    description,
+    required: ['spec'],
+    properties: {
+      apiVersion: { type: 'string', description: `The version of this form: ${apiGroup}/${version}.` },
+      kind: { type: 'string', description: `The kind of this resource: ${kind}.` },
+      metadata: { type: 'object' },
+      spec,
+      status,
+    },
+  })
+}
+
+/** The keywords for the API server, in the order in which people read them. The other ones are for this process. */
+const keywords = [
+  'description',
+  'type',
+  'format',
+  'default',
+  'enum',
+  'pattern',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'maxItems',
+  'maxProperties',
+  'x-kubernetes-list-type',
+  'x-kubernetes-list-map-keys',
+  'x-kubernetes-preserve-unknown-fields',
+  'x-kubernetes-validations',
+  'allOf',
+  'required',
+] as const satisfies readonly (keyof Schema)[]
+
+const nested: readonly string[] = ['properties', 'items', 'additionalProperties']
+const inProcess: readonly string[] = ['rules', 'tooManyItems']
+const known = new Set<string>([...keywords, ...nested, ...inProcess])
+
+/**
+ * A schema as it stands in a definition. Throws at a keyword that `validate` would pass over, for then the two would
+ * judge differently.
+ */
+function structuralSchema(schema: Schema): JsonObject {
+  const strange = Object.keys(schema).find(keyword => !known.has(keyword))
+  if (strange !== undefined) throw new Error(`the schema keyword ${strange} is not one that validation knows`)
+  const { properties, items, additionalProperties } = schema
+  const own = keywords.flatMap(keyword => (isSaid(schema[keyword]) ? [[keyword, schema[keyword]]] : []))
+  return {
+    ...Object.fromEntries(own),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, field]) => [name, structuralSchema(field)]),
+      ),
+    }),
+    ...(items && { items: structuralSchema(items) }),
+    ...(additionalProperties && { additionalProperties: structuralSchema(additionalProperties) }),
+  }
+}
+
+/** Empty lists of rules say nothing. */
+function isSaid(value: unknown): boolean {
+  return value !== undefined && !(Array.isArray(value) && value.length === 0) && !isEmptyMap(value)
+}
+
+function isEmptyMap(value: unknown): boolean {
+  return isFields(value) && Object.keys(value).length === 0
+}

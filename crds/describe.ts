@@ -1,0 +1,55 @@
+import { isFields, type Schema } from './schema.ts'
+
+/** What was found is shown to this length; the rest is an ellipsis. */
+export const maxShownCharacters = 64
+
+/** What would break the line, or write over it in a terminal, and halves of characters. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+
+/** A value as messages show it: `"minuet"`, `4294967296`, `a list`. */
+export function describeFound(value: unknown): string {
+  if (value === null || value === undefined) return 'null'
+  if (typeof value === 'string') return shorten(JSON.stringify(value))
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object') return isFields(value) ? 'a map' : 'an object that JSON does not have'
+  return shorten(String(value))
+}
+
+/** What a schema allows, as messages tell it: `a string of 1 to 253 characters`. */
+export function describeAllowed(schema: Schema): string {
+  const { type, minLength = 0, maxLength, minimum, maximum, maxItems } = schema
+  if (schema.enum !== undefined) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`
+  switch (type) {
+    case 'string':
+      if (maxLength === undefined) return 'a string'
+      return minLength === 0
+        ? `a string of at most ${maxLength} characters`
+        : `a string of ${minLength} to ${maxLength} characters`
+    case 'integer':
+      if (minimum === undefined || maximum === undefined) return 'a whole number'
+      return `a whole number from ${minimum} to ${maximum}`
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return maxItems === undefined ? 'a list' : `a list of at most ${maxItems} items`
+    case 'object':
+      return 'a map'
+    default:
+      return 'any value'
+  }
+}
+
+/** The path of a field below that of what holds it: `spec` and `domain` make `spec.domain`. */
+export function fieldPath(parent: string, name: string): string {
+  const plain = /^[A-Za-z_$][\w$-]*$/.test(name) && name.length <= maxShownCharacters
+  if (!plain) return `${parent}[${shorten(JSON.stringify(name))}]`
+  return parent === '' ? name : `${parent}.${name}`
+}
+
+/** At most so many characters, and none that a terminal would not show. */
+function shorten(text: string): string {
+  const shown = text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
+  if (shown.length <= maxShownCharacters) return shown
+  // Cutting may part a pair of surrogates, of which the first then stands alone.
+  return `${shown.slice(0, maxShownCharacters - 1).replace(/\p{Cs}$/u, '')}…`
+}

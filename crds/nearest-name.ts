@@ -1,0 +1,51 @@
+/** Longer names than this are no misspellings of ours. */
+const maxNameCharacters = 64
+
+/**
+ * The name that was most likely meant: the one that differs in the fewest typing errors, if these are few for its
+ * length. Case, `_` and `-` count for nothing, so that `requests_per_unit` finds `requestsPerUnit`.
+ */
+export function nearestName(written: string, names: readonly string[]): string | undefined {
+  if (written.length > maxNameCharacters) return undefined
+  const plain = simplify(written)
+  let best: { readonly name: string; readonly errors: number } | undefined
+  for (const name of names) {
+    const errors = countTypingErrors(plain, simplify(name))
+    if (errors <= tolerated(name) && errors < (best?.errors ?? Infinity)) best = { name, errors }
+  }
+  return best?.name
+}
+
+function simplify(name: string): string {
+  return name.toLowerCase().replaceAll(/[_-]/g, '')
+}
+
+function tolerated(name: string): number {
+  return Math.min(3, Math.max(1, Math.floor(name.length / 3)))
+}
+
+/**
+ * How many letters were left out, added, replaced or swapped with their neighbour: the optimal string alignment
+ * distance. Three rows of its table suffice.
+ */
+function countTypingErrors(a: string, b: string): number {
+  let beforeLast: number[] = []
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= b.length; column++) {
+      const differs = a[row - 1] === b[column - 1] ? 0 : 1
+      let errors = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + differs)
+      const swapped = a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
+      if (row > 1 && column > 1 && swapped) errors = Math.min(errors, at(beforeLast, column - 2) + 1)
+      current.push(errors)
+    }
+    beforeLast = last
+    last = current
+  }
+  return at(last, b.length)
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Infinity
+}

@@ -1,0 +1,91 @@
+import type { Json, JsonObject, Schema } from './schema.ts'
+
+/** The API group of all our kinds. */
+export const apiGroup = 'tollway.dev'
+
+/** All that is to be known of one kind of custom resource. */
+export interface ResourceKind {
+  readonly kind: string
+  readonly version: string
+  readonly plural: string
+  readonly singular: string
+  readonly shortNames: readonly string[]
+  /** What a resource of this kind is for, in a sentence or two. */
+  readonly description: string
+  readonly spec: Schema
+  readonly status: Schema
+  /** What `kubectl get` shows besides the name. */
+  readonly columns: readonly PrinterColumn[]
+}
+
+export interface PrinterColumn {
+  readonly name: string
+  readonly type: 'string' | 'integer' | 'date'
+  readonly jsonPath: string
+  readonly description: string
+}
+
+/** The metadata of a resource, as far as its writer has a say in it. */
+export interface ObjectMeta {
+  readonly name: string
+  readonly namespace?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  /** What the API server adds. */
+  readonly [added: string]: Json | undefined
+}
+
+/** A resource as it is written, with the spec of its kind. */
+export interface Resource<ApiVersion extends string, Kind extends string, Spec> {
+  readonly apiVersion: ApiVersion
+  readonly kind: Kind
+  readonly metadata: ObjectMeta
+  readonly spec: Spec
+  readonly status?: JsonObject
+}
+
+/**
+ * The schema of a whole resource as its writer hands it in. The status is not his to write: whatever stands there is
+ * passed over, as the API server does.
+ */
+export function wholeResource({ kind, version, spec }: ResourceKind): Schema {
+  return {
+    type: 'object',
+    required: ['apiVersion', 'kind', 'metadata', 'spec'],
+    properties: {
+      apiVersion: { type: 'string', enum: [`${apiGroup}/${version}`] },
+      kind: { type: 'string', enum: [kind] },
+      metadata: objectMeta,
+      spec,
+      status: anything,
+    },
+  }
+}
+
+const anything: Schema = {}
+const texts: Schema = { type: 'object', additionalProperties: { type: 'string' } }
+
+/** RFC 1123, as Kubernetes takes it for names of resources (subdomain) and of namespaces (label). */
+const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+
+const objectMeta: Schema = {
+  type: 'object',
+  required: ['name'],
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 253, pattern: `^${label}(\\.${label})*$` },
+    namespace: { type: 'string', minLength: 1, maxLength: 63, pattern: `^${label}$` },
+    labels: texts,
+    annotations: texts,
+    finalizers: anything,
+    ownerReferences: anything,
+    generateName: anything,
+    uid: anything,
+    resourceVersion: anything,
+    generation: anything,
+    creationTimestamp: anything,
+    deletionTimestamp: anything,
+    deletionGracePeriodSeconds: anything,
+    managedFields: anything,
+    selfLink: anything,
+  },
+}

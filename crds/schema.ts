@@ -1,0 +1,92 @@
+import Type, { type TUnsafe } from 'typebox'
+
+/**
+ * The part of JSON Schema that our custom resources are described in: what a structural schema of Kubernetes allows,
+ * and of that only what `validate` judges. TypeBox's objects fit it as they are.
+ */
+export interface Schema {
+  /** Left out for a value of any kind. */
+  readonly type?: 'object' | 'array' | 'string' | 'integer' | 'boolean'
+  /** What users read in `kubectl explain` and in the documentation. */
+  readonly description?: string
+  /** Taken where the field is left out, or null. */
+  readonly default?: Json
+  readonly enum?: readonly string[]
+  /** `int64` or `date-time`: tells programs how to read the value. Nothing is judged by it in this process. */
+  readonly format?: string
+  readonly pattern?: string
+  /** In characters (code points), as the API server counts them. */
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: Schema
+  readonly maxItems?: number
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[] | undefined
+  readonly maxProperties?: number
+  /** What each value of a map is, where the names are the user's. */
+  readonly additionalProperties?: Schema
+  /** Of a list: `map` means that no two items are equal in all of the keys below. */
+  readonly 'x-kubernetes-list-type'?: 'map' | 'atomic'
+  readonly 'x-kubernetes-list-map-keys'?: readonly string[]
+  /** Whatever JSON the user writes is kept. */
+  readonly 'x-kubernetes-preserve-unknown-fields'?: true
+  /** Rules in CEL for the API server. In this process the `rules` below stand for them. */
+  readonly 'x-kubernetes-validations'?: readonly CelRule[]
+  /** Rules in JSON Schema for the API server. In this process the `rules` below stand for them. */
+  readonly allOf?: readonly Condition[]
+  /** Rules between fields, for this process only. */
+  readonly rules?: readonly Rule[]
+  /** What is said of a list that is longer than `maxItems`, where the number alone would not explain it. */
+  readonly tooManyItems?: string
+}
+
+/** A condition over fields that are described elsewhere: it holds no types, defaults or descriptions. */
+export interface Condition {
+  readonly anyOf?: readonly Condition[]
+  readonly not?: Condition
+  readonly required?: readonly string[]
+  readonly properties?: Readonly<Record<string, Condition>>
+  readonly enum?: readonly Json[]
+  readonly pattern?: string
+}
+
+export interface CelRule {
+  readonly rule: string
+  readonly message: string
+}
+
+/**
+ * A rule between the fields of one object. It is given the object as it was written, so that it must expect any value
+ * in any field, and answers with a problem a field; its paths begin below the object (`unit`).
+ */
+export type Rule = (fields: Fields) => readonly Problem[]
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** What is wrong with a resource. */
+export interface Problem {
+  /** `spec.descriptors[2].rateLimit.unit`. */
+  readonly path: string
+  /** What was found and what is allowed: `"minuet" is not one of second, minute, hour, day`. */
+  readonly message: string
+}
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject
+
+export interface JsonObject {
+  readonly [name: string]: Json
+}
+
+/** A schema that TypeBox cannot tell the type of: a free map, or one that contains itself. */
+export function typed<Value>(schema: Schema): TUnsafe<Value> & Schema {
+  return Type.Unsafe<Value>(schema) as TUnsafe<Value> & Schema
+}
+
+/** A map, and not a list, null, or an object of a class. */
+export function isFields(value: unknown): value is Fields {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}

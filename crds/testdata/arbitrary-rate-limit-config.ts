@@ -1,0 +1,76 @@
+import fc from 'fast-check'
+
+/** Mostly what is right, and now and then something else of each kind of JSON. */
+function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
+  const wrong = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], { name: 'a' })
+  return fc.oneof({ weight: 40, arbitrary: right }, { weight: 1, arbitrary: wrong })
+}
+
+const name = fc.constantFrom('a', 'b', 'pay')
+
+const rateLimit = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ unit: mostly(unit()), requestsPerUnit: mostly(fc.nat()) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record(
+      { unlimited: mostly(fc.constant(true)), name: mostly(fc.constant('self')), replaces: mostly(replaces()) },
+      { requiredKeys: ['unlimited'] },
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record(
+      { unit: unit(), requestsPerUnit: fc.nat(), unlimited: fc.boolean() },
+      { requiredKeys: [] },
+    ),
+  },
+)
+
+function unit(): fc.Arbitrary<string> {
+  return fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month', 'year')
+}
+
+function replaces(): fc.Arbitrary<unknown[]> {
+  return fc.array(
+    mostly(fc.record({ name: mostly(name) })),
+    { maxLength: 3 },
+  )
+}
+
+const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
+  descriptors: fc.array(
+    mostly(
+      fc.record(
+        {
+          key: mostly(fc.constantFrom('a', 'b', 'c', 'd', 'e')),
+          value: mostly(fc.constantFrom('', 'a', 'b', 'c*', '*')),
+          rateLimit: mostly(rateLimit),
+          shadowMode: mostly(fc.boolean()),
+          shareThreshold: mostly(fc.constant(false)),
+          metadata: mostly(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })),
+          descriptors: mostly(tie('descriptors')),
+          oops: fc.constant(null),
+        },
+        { requiredKeys: ['key'] },
+      ).map(dropMost),
+    ),
+    { maxLength: 3 },
+  ),
+}))
+
+/** An unknown field in every second descriptor would leave none that is right. */
+function dropMost(descriptor: Readonly<Record<string, unknown>>): unknown {
+  const { oops, ...others } = descriptor
+  const { metadata, value } = others
+  return oops === null && metadata === undefined && value === 'b' ? descriptor : others
+}
+
+/** Resources as JSON has them, of which about half are right. */
+export const nearlyRightResource: fc.Arbitrary<unknown> = fc
+  .record({
+    apiVersion: fc.constant('tollway.dev/v1alpha1'),
+    kind: fc.constant('RateLimitConfig'),
+    metadata: fc.record({ name: fc.constant('a') }),
+    spec: mostly(fc.record({ domain: mostly(name), descriptors: mostly(descriptors) })),
+  })
+  .map(resource => JSON.parse(JSON.stringify(resource)))

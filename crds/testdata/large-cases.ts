@@ -1,0 +1,95 @@
+import { rateLimitConfigLimits } from '../rate-limit-config.ts'
+import type { Case } from './read-cases.ts'
+
+const { maxDescriptorLevels, maxSiblings, maxKeyLength, maxValueLength, maxDomainLength } = rateLimitConfigLimits
+const { maxReplaces, maxMetadataFields, maxNameLength } = rateLimitConfigLimits
+
+const smallest = { domain: 'a', descriptors: [] }
+
+/** RateLimitConfigs at their limits and one beyond, which nobody would write down. */
+export const largeCases: readonly Case[] = [
+  large('every string at its limit, counted in characters', {
+    domain: '🚦'.repeat(maxDomainLength),
+    descriptors: [
+      {
+        key: '🚦'.repeat(maxKeyLength),
+        value: 'é'.repeat(maxValueLength),
+        rateLimit: { unlimited: true, name: '🚦'.repeat(maxNameLength) },
+      },
+    ],
+  }),
+  large(
+    'every string beyond its limit',
+    {
+      domain: 'd'.repeat(maxDomainLength + 1),
+      descriptors: [
+        {
+          key: '🚦'.repeat(maxKeyLength + 1),
+          value: 'v'.repeat(maxValueLength + 1),
+          rateLimit: { unlimited: true, name: 'n'.repeat(maxNameLength + 1) },
+        },
+      ],
+    },
+    [
+      `spec.domain: "${'d'.repeat(62)}… has 254 characters; needed is a string of 1 to 253 characters`,
+      `spec.descriptors[0].key: "${'🚦'.repeat(31)}… has 257 characters; needed is a string of 1 to 256 characters`,
+      `spec.descriptors[0].value: "${'v'.repeat(62)}… has 1025 characters; needed is a string of at most 1024 characters`,
+      `spec.descriptors[0].rateLimit.name: "${'n'.repeat(62)}… has 129 characters; needed is a string of at most 128 characters`,
+    ],
+  ),
+  large('as many siblings as there may be', { domain: 'a', descriptors: siblings(maxSiblings) }),
+  large('more siblings than there may be', { domain: 'a', descriptors: siblings(maxSiblings + 1) }, [
+    'spec.descriptors: has 10001 items; at most 10000 are allowed',
+  ]),
+  large('as many levels as there may be', nested(maxDescriptorLevels)),
+  large('an empty list below the last level', nested(maxDescriptorLevels, { descriptors: [] })),
+  large('more levels than there may be', nested(maxDescriptorLevels + 1), [
+    `spec${'.descriptors[0]'.repeat(8)}.descriptors: descriptors may be nested 8 levels deep, and these are one level deeper`,
+  ]),
+  large('more replaced rules than there may be', withReplaces(maxReplaces + 1), [
+    'spec.descriptors[0].rateLimit.replaces: has 17 items; at most 16 are allowed',
+  ]),
+  large('as many replaced rules as there may be', withReplaces(maxReplaces)),
+  large('as much metadata as there may be', withMetadata(maxMetadataFields)),
+  large('more metadata than there may be', withMetadata(maxMetadataFields + 1), [
+    'spec.descriptors[0].metadata: has 65 fields; at most 64 are allowed',
+  ]),
+  large('more problems than are listed', { ...smallest, descriptors: Array(120).fill(1) }, [
+    ...Array.from({ length: 100 }, (_, index) => `spec.descriptors[${index}]: 1 is not allowed; needed is a map`),
+    ': 20 more problems, which are not listed',
+  ]),
+]
+
+function large(name: string, spec: unknown, problems: readonly string[] = []): Case {
+  return {
+    name,
+    resource: {
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+      metadata: { name: 'a' },
+      spec,
+    },
+    problems,
+    acceptedByApiServer: problems.length === 0,
+  }
+}
+
+function siblings(count: number): unknown[] {
+  return Array.from({ length: count }, (_, index) => ({ key: 'user', value: `${index}` }))
+}
+
+function nested(levels: number, last: object = {}): unknown {
+  let descriptors: unknown[] = [{ key: 'a', ...last }]
+  for (let level = 1; level < levels; level++) descriptors = [{ key: 'a', descriptors }]
+  return { ...smallest, descriptors }
+}
+
+function withReplaces(count: number): unknown {
+  const replaces = Array.from({ length: count }, (_, index) => ({ name: `rule-${index}` }))
+  return { ...smallest, descriptors: [{ key: 'a', rateLimit: { unlimited: true, replaces } }] }
+}
+
+function withMetadata(count: number): unknown {
+  const metadata = Object.fromEntries(Array.from({ length: count }, (_, index) => [`field-${index}`, null]))
+  return { ...smallest, descriptors: [{ key: 'a', metadata }] }
+}

@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CORE_SCHEMA, loadAll } from 'js-yaml'
+
+/** A resource, and what is to be said of it. */
+export interface Case {
+  readonly name: string
+  readonly resource: unknown
+  /** `path: message`, in order; empty for a resource that is right. */
+  readonly problems: readonly string[]
+  readonly acceptedByApiServer: boolean
+}
+
+export function readCases(file: string, kind: string): readonly Case[] {
+  const text = readFileSync(join(import.meta.dirname, file), 'utf8')
+  return loadAll(text, { schema: CORE_SCHEMA }).map(document => {
+    const { case: name, spec, resource, problems = [], apiServer } = document as CaseDocument
+    return {
+      name,
+      resource: resource ?? { apiVersion: 'tollway.dev/v1alpha1', kind, metadata: { name: 'a' }, spec },
+      problems,
+      acceptedByApiServer: apiServer === 'accepts' || problems.length === 0,
+    }
+  })
+}
+
+interface CaseDocument {
+  readonly case: string
+  readonly spec?: unknown
+  readonly resource?: unknown
+  readonly problems?: readonly string[]
+  readonly apiServer?: 'accepts'
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import fc from 'fast-check'
+import {
+  type ApiAnswer,
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../test/support/kube-api-server.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { customResourceDefinition, definitionName } from './definition.ts'
+import { rateLimitConfigKind } from './rate-limit-config.ts'
+import { nearlyRightResource } from './testdata/arbitrary-rate-limit-config.ts'
+import { largeCases } from './testdata/large-cases.ts'
+import { readCases } from './testdata/read-cases.ts'
+import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
+
+const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const resources = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
+const strict = 'fieldValidation=Strict'
+const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...largeCases]
+
+describe('a real API server with the definition', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+  let api: KubeApiServer
+
+  before(async () => {
+    api = await startKubeApiServer()
+    const made = await api.call(
+      'POST',
+      `${definitions}?${strict}`,
+      customResourceDefinition(rateLimitConfigKind),
+    )
+    assert.equal(made.status, 201, describeAnswer(made))
+    const path = `${definitions}/${definitionName(rateLimitConfigKind)}`
+    await waitFor('the kind to be served', async () => isEstablished(await api.call('GET', path)))
+    await waitFor('the resources to be served', async () => (await api.call('GET', resources)).status === 200)
+  })
+  after(() => api?.stop())
+
+  const tryOut = (resource: unknown) => api.call('POST', `${resources}?${strict}&dryRun=All`, resource)
+
+  for (const { name, resource, acceptedByApiServer } of cases) {
+    it(`${acceptedByApiServer ? 'accepts' : 'refuses'}: ${name}`, async () => {
+      const answer = await tryOut(resource)
+      assert.equal(isAccepted(answer), acceptedByApiServer, describeAnswer(answer))
+      if (isAccepted(answer)) assertSameSpec(answer, resource)
+    })
+  }
+
+  it('judges as this process does, whatever stands in a resource', async () => {
+    const accepted = { yes: 0, no: 0 }
+    const property = fc.asyncProperty(nearlyRightResource, async resource => {
+      const answer = await tryOut(resource)
+      const judged = validateRateLimitConfig(resource)
+      assert.equal(
+        isAccepted(answer),
+        'value' in judged,
+        `${describeAnswer(answer)} ${JSON.stringify(judged)}`,
+      )
+      if (isAccepted(answer)) assertSameSpec(answer, resource)
+      accepted['value' in judged ? 'yes' : 'no']++
+    })
+    await fc.assert(property, { numRuns: Number(process.env['FC_RUNS'] ?? 300), seed: 1 })
+    console.log(accepted)
+      assert.ok(Math.min(accepted.yes, accepted.no) > 10, JSON.stringify(accepted))
+  })
+
+  it('refuses another domain, shows the columns and keeps the status', async () => {
+    const spec = { domain: 'a', descriptors: [] }
+    const resource = {
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+      metadata: { name: 'kept' },
+      spec,
+    }
+    assert.equal((await api.call('POST', `${resources}?${strict}`, resource)).status, 201)
+    const current = (await api.call('GET', `${resources}/kept`)).body as typeof resource
+    const moved = await api.call('PUT', `${resources}/kept`, { ...current, spec: { ...spec, domain: 'b' } })
+    assert.equal(moved.status, 422)
+    assert.match(describeAnswer(moved), /spec\.domain: .*domain cannot be changed/)
+
+    const status = {
+      observedGeneration: 1,
+      rules: 3,
+      enforced: '2/2',
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'True',
+          reason: 'Enforced',
+          message: '',
+          observedGeneration: 1,
+          lastTransitionTime: '2026-11-21T10:00:00.123Z',
+        },
+      ],
+    }
+    const written = await api.call('PUT', `${resources}/kept/status?${strict}`, { ...current, status })
+    assert.equal(written.status, 200, describeAnswer(written))
+    const table = await api.call('GET', resources, undefined, 'application/json;as=Table;g=meta.k8s.io;v=v1')
+    const { columnDefinitions, rows } = table.body as {
+      columnDefinitions: { name: string }[]
+      rows: { cells: unknown[] }[]
+    }
+    const columns = columnDefinitions.map(({ name }) => name)
+    assert.deepEqual(columns, ['Name', 'Domain', 'Rules', 'Ready', 'Enforced', 'Age'])
+    assert.deepEqual(rows[0]?.cells.slice(0, 5), ['kept', 'a', 3, 'True', '2/2'])
+  })
+})
+
+function isAccepted({ status }: ApiAnswer): boolean {
+  assert.ok(status < 500 && status !== 404, `status ${status}`)
+  return status === 201
+}
+
+/** What validation in this process answers is what the API server would store. */
+function assertSameSpec({ body }: ApiAnswer, resource: unknown): void {
+  const judged = validateRateLimitConfig(resource)
+  if ('value' in judged) assert.deepEqual(judged.value, (body as { spec: unknown }).spec)
+}
+
+function isEstablished({ body }: ApiAnswer): boolean {
+  const { conditions = [] } =
+    (body as { status?: { conditions?: { type: string; status: string }[] } }).status ?? {}
+  return conditions.some(({ type, status }) => type === 'Established' && status === 'True')
+}
+
+function describeAnswer({ status, body }: ApiAnswer): string {
+  const { message } = body as { message?: string }
+  return `${status} ${message ?? ''}`.slice(0, 2000)
+}

@@ -1,0 +1,48 @@
+import { fromBinary, toJson } from '@bufbuild/protobuf'
+import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { encodeRateLimitDomain, rateLimitTypeUrl } from '../xds/encode-rate-limit-domain.ts'
+import { createSnapshot } from '../xds/snapshot.ts'
+import { acceptedDomains } from './accepted-domains.ts'
+import { type Command, exitCodes } from './command.ts'
+import { parseFormat, parseOptions, render, renderTable } from './options.ts'
+import { folderOrRunning } from './read-folder.ts'
+
+export const translate: Command = {
+  name: 'translate',
+  summary: 'show what the feed would carry',
+  help: `Usage: tollway translate -f FOLDER [-o yaml|json|table]
+
+Prints what the rate limit processes would get from the manifests below FOLDER: the version of the feed, and each
+resource as its message says it. What is wrong is told and left out.
+
+  -f, --file FOLDER    the folder or file
+  -o, --output FORMAT  yaml (default), json, or table for an overview
+
+Exit code: 0 when something is carried, 1 when nothing is, 2 when FOLDER cannot be read.
+
+Examples:
+  tollway translate -f examples/quickstart
+  tollway translate -f limits.yaml -o table
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      file: { type: 'string', short: 'f' },
+      output: { type: 'string', short: 'o' },
+    })
+    const format = parseFormat(values.output, 'yaml')
+    const domains = await acceptedDomains(folderOrRunning(values.file, ''), output)
+    const snapshot = createSnapshot(rateLimitTypeUrl, domains.map(encodeRateLimitDomain))
+    const resources = [...snapshot.resources.values()]
+    if (format === 'table') {
+      const rows = resources.map(({ name, bytes, hash }) => [name, `${bytes.length}`, hash])
+      output.print(`version ${snapshot.version}\n${renderTable(['RESOURCE', 'BYTES', 'HASH'], rows)}`)
+    } else {
+      const messages = resources.map(({ bytes }) =>
+        toJson(RateLimitConfigSchema, fromBinary(RateLimitConfigSchema, bytes)),
+      )
+      const { version, typeUrl } = snapshot
+      output.print(render({ version, typeUrl, resources: messages }, format))
+    }
+    return resources.length > 0 ? exitCodes.ok : exitCodes.wrong
+  },
+}

@@ -1,0 +1,188 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Workload } from '../../ir.ts'
+import { type Infrastructure, InfrastructureError } from '../provider.ts'
+import type { LogLine } from './lines.ts'
+import { assertPortsFree, type PortWish } from './port-probe.ts'
+import type { Command } from './replica.ts'
+import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
+import { lockStateDir } from './state-lock.ts'
+
+export interface HostOptions {
+  /** Locked for as long as the infrastructure is open. */
+  readonly stateDir: string
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Unique for ever: a replica gets one with each start. */
+  readonly newUid: () => string
+  /** The program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`. */
+  readonly commandFor: (service: Workload['service']) => Command
+  /** The address of the ports that callers use. */
+  readonly bindHost: string
+  /** What a replica writes, line by line. */
+  readonly log: (line: LogLine) => void
+  /** For every replica, before its workload's own: the feed's address, for example. */
+  readonly env?: Readonly<Record<string, string>>
+  /** The ports of one replica alone, on the loopback address. `ownPorts` by default. */
+  readonly ownPortsFor?: (index: number) => OwnPorts
+  /** How to choose another port, as the end of a sentence. */
+  readonly portAdvice?: (portName: string) => string
+  /**
+   * How long a replica that was replaced may take to be ready until the log says what holds up the others.
+   */
+  readonly rolloutTimeoutMs?: number
+}
+
+export interface OwnPorts {
+  readonly debug: number
+  readonly metrics: number
+}
+
+/** The workloads of one machine, as child processes. */
+export interface HostInfrastructure extends Infrastructure {
+  /** Ends every replica of every workload and lets go of the state folder. */
+  close(): Promise<void>
+}
+
+export const hostLimits = { maxReplicas: 64 } as const
+
+const loopback = '127.0.0.1'
+
+/** The first replica has the ports that people know; the others are out of the way of everything else. */
+export function ownPorts(index: number): OwnPorts {
+  return index === 0 ? { debug: 6070, metrics: 9090 } : { debug: 6100 + index, metrics: 9100 + index }
+}
+
+interface Running {
+  readonly set: ReplicaSet
+  workload: Workload
+}
+
+/**
+ * Throws an `InfrastructureError` when another operator has the state folder. `apply` rejects when a port is
+ * taken, and then leaves what runs as it is.
+ */
+export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
+  const { ownPortsFor = ownPorts, rolloutTimeoutMs = 30_000 } = options
+  const portAdvice = options.portAdvice ?? (name => `choose another ${name} port in the configuration`)
+  const lock = lockStateDir(options.stateDir)
+  const running = new Map<string, Running>()
+  const listeners: ((workload: string) => void)[] = []
+  const inTurn = createTurns()
+  let closed = false
+
+  const open = (workload: Workload): Running => {
+    const set = createReplicaSet({
+      ...options,
+      name: workload.name,
+      command: options.commandFor(workload.service),
+      rolloutTimeoutMs,
+      envFor: (now, index, uid) => replicaEnv(options, now, ownPortsFor(index), `${now.name}-${index}`, uid),
+      addressesFor: (now, index) => addressesOf(options.bindHost, now, ownPortsFor(index)),
+      onChange: () => {
+        for (const listener of listeners) listener(workload.name)
+      },
+    })
+    const opened = { set, workload: { ...workload, replicas: 0, ports: [] } }
+    running.set(workload.name, opened)
+    return opened
+  }
+
+  /** Ports that our own processes hold are not asked for again. */
+  const newPorts = (workload: Workload): readonly PortWish[] => {
+    const { set, workload: before } = running.get(workload.name) ?? {}
+    const held = new Set(before?.ports.map(({ port }) => port))
+    const shared = workload.ports
+      .filter(({ port }) => workload.replicas > 0 && !held.has(port))
+      .map(({ name, port }) => ({ name, port, host: options.bindHost, of: workload.name }))
+    const own = Array.from({ length: workload.replicas }, (_, index) => index)
+      .filter(index => !set?.holds(index))
+      .flatMap(index => {
+        const ports = Object.entries(ownPortsFor(index))
+        return ports.map(([name, port]) => ({ name, port, host: loopback, of: `${workload.name}-${index}` }))
+      })
+    return [...shared, ...own].map(({ name, port, host, of }) => {
+      return { host, port, wantedBy: `${name} of ${of}`, advice: portAdvice(name) }
+    })
+  }
+
+  const remove = async (name: string) => {
+    const found = running.get(name)
+    if (found === undefined) return
+    await found.set.stop()
+    running.delete(name)
+    for (const listener of listeners) listener(name)
+  }
+
+  return {
+    apply: workload =>
+      inTurn(workload.name, async () => {
+        if (closed)
+          throw new InfrastructureError(`${workload.name} cannot be applied: the operator is ending`)
+        assertReplicas(workload)
+        await assertPortsFree(newPorts(workload))
+        const found = running.get(workload.name) ?? open(workload)
+        found.workload = workload
+        found.set.scaleTo(workload)
+      }),
+    remove: name => inTurn(name, () => remove(name)),
+    observe: name => running.get(name)?.set.observe() ?? [],
+    onChange: listener => listeners.push(listener),
+    async close() {
+      closed = true
+      await Promise.all(Array.from(running.keys(), name => inTurn(name, () => remove(name))))
+      lock.release()
+    },
+  }
+}
+
+/** Runs what concerns one name in the order of the calls, one after the other. */
+function createTurns() {
+  const last = new Map<string, Promise<void>>()
+  return (name: string, task: () => Promise<void>): Promise<void> => {
+    const turn = (last.get(name) ?? Promise.resolve()).then(task)
+    last.set(
+      name,
+      turn.catch(() => {}),
+    )
+    return turn
+  }
+}
+
+function assertReplicas({ name, replicas }: Workload): void {
+  if (Number.isInteger(replicas) && replicas >= 0 && replicas <= hostLimits.maxReplicas) return
+  throw new InfrastructureError(
+    `${name}: replicas: ${replicas} is not a whole number from 0 to ${hostLimits.maxReplicas}, ` +
+      'which is what is allowed on one machine',
+  )
+}
+
+function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, name: string, uid: string) {
+  const { PATH = '', HOME = '' } = process.env
+  return {
+    PATH,
+    HOME,
+    GRPC_HOST: options.bindHost,
+    HOST: options.bindHost,
+    ...options.env,
+    ...workload.env,
+    REUSE_PORT: 'true',
+    DEBUG_HOST: loopback,
+    DEBUG_PORT: String(own.debug),
+    PULLSTATS_ADDR: `${loopback}:${own.metrics}`,
+    CONFIG_GRPC_XDS_NODE_ID: name,
+    CONFIG_GRPC_XDS_NODE_METADATA: `pod:${name},uid:${uid},namespace:local`,
+  }
+}
+
+function addressesOf(bindHost: string, workload: Workload, own: OwnPorts): Readonly<Record<string, string>> {
+  const shared = workload.ports.map(({ name, port }) => [
+    name,
+    `${name === 'http' ? 'http://' : ''}${bindHost}:${port}`,
+  ])
+  return {
+    debug: `http://${loopback}:${own.debug}`,
+    metrics: `http://${loopback}:${own.metrics}/metrics`,
+    ...Object.fromEntries(shared),
+  }
+}

@@ -1,0 +1,51 @@
+import { StringDecoder } from 'node:string_decoder'
+
+/** A line that a process wrote, and who it was. */
+export interface LogLine {
+  /** `ratelimit-0`. */
+  readonly source: string
+  readonly text: string
+}
+
+export interface LineSplitter {
+  write(chunk: Buffer): void
+  /** Hands out what was written after the last line break. */
+  end(): void
+}
+
+/**
+ * Makes lines of UTF-8 bytes that come in any pieces. Of a line longer than `maxLength` UTF-16 code units the
+ * rest is dropped and said to be, so that a program which writes no line break fills no memory.
+ */
+export function splitLines(maxLength: number, onLine: (text: string) => void): LineSplitter {
+  const decoder = new StringDecoder('utf8')
+  let line = ''
+  let dropped = 0
+
+  const append = (text: string) => {
+    const kept = text.slice(0, maxLength - line.length)
+    line += kept
+    dropped += text.length - kept.length
+  }
+  const finish = () => {
+    const text = line.endsWith('\r') ? line.slice(0, -1) : line
+    onLine(dropped === 0 ? text : `${text} … (${dropped} more characters)`)
+    line = ''
+    dropped = 0
+  }
+  const add = (text: string) => {
+    const [first = '', ...others] = text.split('\n')
+    append(first)
+    for (const other of others) {
+      finish()
+      append(other)
+    }
+  }
+  return {
+    write: chunk => add(decoder.write(chunk)),
+    end() {
+      add(decoder.end())
+      if (line !== '') finish()
+    },
+  }
+}

@@ -1,0 +1,208 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Replica } from '../provider.ts'
+import { type LogLine, splitLines } from './lines.ts'
+
+export interface Command {
+  readonly command: string
+  readonly args: readonly string[]
+}
+
+export interface ReplicaOptions {
+  /** `ratelimit-0`. */
+  readonly name: string
+  readonly command: Command
+  /** All that the process gets: nothing of this process's own environment is inherited. */
+  readonly envFor: (uid: string) => Readonly<Record<string, string>>
+  readonly addresses: Readonly<Record<string, string>>
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Unique for ever. */
+  readonly newUid: () => string
+  readonly log: (line: LogLine) => void
+  /** Called after each later change of what `observe` tells. */
+  readonly onChange: () => void
+  /** Called when the process ended without being asked to, with how: `exited with code 1`. */
+  readonly onEnd?: (how: string) => void
+}
+
+/** One process that is kept running. */
+export interface ReplicaProcess {
+  observe(): Replica
+  /** SIGTERM, and after `graceMs` SIGKILL; resolves when the process is gone. It is not started again. */
+  stop(graceMs: number): Promise<void>
+}
+
+export const replicaLimits = {
+  /** A log line's length, in UTF-16 code units. */
+  maxLineLength: 16_384,
+  firstRestartMs: 200,
+  maxRestartMs: 10_000,
+  /** After so long in good health the next restart is a first one again. */
+  healthyForMs: 30_000,
+  /** A process that closed its channel must end by itself within this. */
+  channelGraceMs: 5_000,
+} as const
+
+/**
+ * Starts a process and starts it again when it ends, later and later. The process tells whether it takes
+ * calls by `{ type: 'health', healthy: boolean }` over Node's IPC channel, and ends by itself when the
+ * channel closes: so none outlives this process, not even its SIGKILL. It runs in a session of its own, so
+ * that a terminal's Ctrl-C reaches only this process, which then ends the others in order.
+ */
+export function startReplica(options: ReplicaOptions): ReplicaProcess {
+  const { name, clock, onChange } = options
+  const backoff = createBackoff({
+    initialMs: replicaLimits.firstRestartMs,
+    maxMs: replicaLimits.maxRestartMs,
+    factor: 2,
+    jitter: 0.5,
+    random: options.random,
+  })
+  let state = { uid: '', ready: false, reason: 'starting', restarts: 0 }
+  let child: ChildProcess | undefined
+  let timer: NodeJS.Timeout | undefined
+  let healthySinceMs: number | undefined
+  let stopped: Promise<void> | undefined
+  const gone = Promise.withResolvers<void>()
+
+  const change = (changes: Partial<typeof state>) => {
+    state = { ...state, ...changes }
+    onChange()
+  }
+
+  const setHealth = (healthy: boolean) => {
+    if (stopped !== undefined || healthy === state.ready) return
+    healthySinceMs = healthy ? clock.monotonicMs() : undefined
+    change({ ready: healthy, reason: healthy ? '' : 'takes no calls' })
+  }
+
+  const ended = (how: string) => {
+    child = undefined
+    clearTimeout(timer)
+    if (stopped !== undefined) {
+      change({ ready: false, reason: 'stopped' })
+      gone.resolve()
+      return
+    }
+    if (healthySinceMs !== undefined && clock.monotonicMs() - healthySinceMs >= replicaLimits.healthyForMs) {
+      backoff.reset()
+    }
+    healthySinceMs = undefined
+    options.onEnd?.(how)
+    const waitMs = backoff.nextMs()
+    timer = setTimeout(() => {
+      start(state.restarts + 1)
+      onChange()
+    }, waitMs)
+    change({ ready: false, reason: `${how}, again in ${(waitMs / 1000).toFixed(1)} s` })
+  }
+
+  const start = (restarts: number) => {
+    const uid = options.newUid()
+    state = { uid, ready: false, reason: 'starting', restarts }
+    child = launch(options, uid, {
+      health: setHealth,
+      ended,
+      channelClosed: () => {
+        if (stopped !== undefined) return
+        timer = setTimeout(killGroup, replicaLimits.channelGraceMs)
+        change({ ready: false, reason: 'closed its channel to the operator' })
+      },
+    })
+  }
+
+  const killGroup = () => killGroupOf(child?.pid)
+
+  const end = async (graceMs: number) => {
+    clearTimeout(timer)
+    if (child === undefined) {
+      change({ ready: false, reason: 'stopped' })
+      return
+    }
+    change({ ready: false, reason: 'stopping' })
+    child.kill('SIGTERM')
+    timer = setTimeout(killGroup, graceMs)
+    await gone.promise
+  }
+
+  start(0)
+  return {
+    observe: () => ({ name, ...state, addresses: options.addresses }),
+    stop(graceMs) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      if (stopped !== undefined) return stopped
+      stopped = promise
+      end(graceMs).then(resolve, reject)
+      return promise
+    },
+  }
+}
+
+interface Events {
+  health(healthy: boolean): void
+  channelClosed(): void
+  /** Called once, with how, for people: `exited with code 1`. */
+  ended(how: string): void
+}
+
+function launch(options: ReplicaOptions, uid: string, events: Events): ChildProcess | undefined {
+  let child: ChildProcess
+  try {
+    child = spawn(options.command.command, [...options.command.args], {
+      detached: true,
+      env: options.envFor(uid),
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    })
+  } catch (error) {
+    setImmediate(events.ended, `could not be started (${(error as Error).message})`)
+    return undefined
+  }
+  let hasEnded = false
+  const end = (how: string) => {
+    if (hasEnded) return
+    hasEnded = true
+    events.ended(how)
+  }
+  child.on('error', error => {
+    if (child.pid === undefined) end(`could not be started (${error.message})`)
+  })
+  child.on('exit', (code, signal) => {
+    // Whatever it started and left behind would keep its ports.
+    killGroupOf(child.pid)
+    end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
+  })
+  child.on('message', message => {
+    if (!hasEnded && isHealth(message)) events.health(message.healthy)
+  })
+  child.on('disconnect', () => {
+    // At an ordinary end the channel closes first; the exit is then told in the same breath.
+    setImmediate(() => {
+      if (!hasEnded) events.channelClosed()
+    })
+  })
+  for (const stream of [child.stdout, child.stderr]) {
+    const lines = splitLines(replicaLimits.maxLineLength, text => options.log({ source: options.name, text }))
+    stream?.on('data', lines.write)
+    stream?.on('end', lines.end)
+  }
+  return child
+}
+
+/** Each process leads a group of its own, of the same number: what it started goes with it. */
+function killGroupOf(pid: number | undefined): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+function isHealth(message: unknown): message is { readonly healthy: boolean } {
+  if (typeof message !== 'object' || message === null) return false
+  const { type, healthy } = message as Readonly<Record<string, unknown>>
+  return type === 'health' && typeof healthy === 'boolean'
+}

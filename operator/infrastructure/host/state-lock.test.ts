@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { InfrastructureError } from '../provider.ts'
+import { lockStateDir } from './state-lock.ts'
+
+test('one process at a time has the state folder', t => {
+  const parent = mkdtempSync(join(tmpdir(), 'tollway-lock-'))
+  t.after(() => rmSync(parent, { recursive: true }))
+  const folder = join(parent, 'not/there/yet')
+  const lock = lockStateDir(folder, 4711)
+  assert.throws(() => lockStateDir(folder, 4712), {
+    name: 'InfrastructureError',
+    message:
+      `the state folder ${folder} is in use by process 4711: stop that operator, or choose another folder ` +
+      'with --state-dir',
+  })
+  lock.release()
+  lock.release()
+  const next = lockStateDir(folder, 4713)
+  assert.throws(() => lockStateDir(folder), /in use by process 4713/)
+  next.release()
+})
+
+test('a folder that cannot be one is named', t => {
+  const parent = mkdtempSync(join(tmpdir(), 'tollway-lock-'))
+  t.after(() => rmSync(parent, { recursive: true }))
+  writeFileSync(join(parent, 'file'), '')
+  assert.throws(
+    () => lockStateDir(join(parent, 'file')),
+    (error: Error) => error instanceof InfrastructureError && /file cannot be locked: E/.test(error.message),
+  )
+})

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createAcknowledgements } from './acknowledgements.ts'
+import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
+import type { Refusal } from './stream.ts'
+
+/** `a=1 b=2`: resources and their contents. */
+function parse(text: string): Snapshot {
+  const pairs = text.split(' ').filter(pair => pair !== '')
+  return createSnapshot(
+    'test',
+    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
+  )
+}
+
+function refusalOf(snapshot: string, text: string, ...names: readonly string[]): Refusal {
+  const { resources } = parse(snapshot)
+  const named = names.flatMap(name => {
+    const resource = resources.get(name)
+    return resource ? [{ resource, text }] : []
+  })
+  return { snapshot: parse(snapshot), named, text }
+}
+
+function start(limits = {}) {
+  let nowMs = 0
+  const acknowledgements = createAcknowledgements(
+    { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    { forgetAfterMs: 1000, maxEndedClients: 2, maxGoodContents: 2, ...limits },
+  )
+  const open = (uid: string, claimed = '') => acknowledgements.opened({ uid, pod: `pod-${uid}` }, claimed)
+  /** `ok: 1 2; refused: 3 (why); pending: 4` */
+  function ask(content: string, ...uids: readonly string[]): string {
+    const [resource] = parse(content).resources.values()
+    assert.ok(resource)
+    const { acknowledged, refusals, pending } = acknowledgements.enforcement(resource, uids)
+    const refused = refusals.map(({ pod, message }) => `${pod} (${message})`)
+    const parts = { ok: [...acknowledged], refused, pending }
+    return Object.entries(parts)
+      .flatMap(([name, list]) => (list.length > 0 ? `${name}: ${list.join(' ')}` : []))
+      .join('; ')
+  }
+  const good = (uid: string, name: string) =>
+    acknowledgements.lastGood(uid, name).map(({ bytes }) => Buffer.from(bytes).toString())
+  const pass = (ms: number) => {
+    nowMs += ms
+  }
+  return { ...acknowledgements, open, ask, good, pass }
+}
+
+test('a client enforces exactly what it acknowledged last', () => {
+  const { open, acknowledged, ask } = start()
+  open('1')
+  open('2')
+  assert.equal(ask('a=1', '1', '2', 'stranger'), 'pending: 1 2 stranger')
+  acknowledged('1', parse('a=1 b=1'))
+  assert.equal(ask('a=1', '1', '2'), 'ok: 1; pending: 2')
+  assert.equal(ask('a=2', '1', '2'), 'pending: 1 2')
+  acknowledged('1', parse('b=1'))
+  assert.equal(ask('a=1', '1'), 'pending: 1')
+})
+
+test('a refusal is told of the contents that it names, until they are acknowledged after all', () => {
+  const { open, acknowledged, refused, ask } = start()
+  open('1')
+  refused('1', refusalOf('a=1 b=1', 'bad', 'a'))
+  assert.equal(ask('a=1', '1'), 'refused: pod-1 (bad)')
+  assert.equal(ask('a=2', '1'), 'pending: 1')
+  assert.equal(ask('b=1', '1'), 'pending: 1')
+  acknowledged('1', parse('b=1'))
+  assert.equal(ask('a=1', '1'), 'refused: pod-1 (bad)')
+  acknowledged('1', parse('a=1 b=1'))
+  acknowledged('1', parse('b=1'))
+  assert.equal(ask('a=1', '1'), 'pending: 1')
+})
+
+test('a refusal that names nothing is told of what was new in it', () => {
+  const { open, acknowledged, refused, ask } = start()
+  open('1')
+  acknowledged('1', parse('a=1 b=1'))
+  refused('1', refusalOf('a=2 b=1 c=1', 'bad'))
+  assert.equal(ask('a=2', '1'), 'refused: pod-1 (bad)')
+  assert.equal(ask('b=1', '1'), 'ok: 1')
+  assert.equal(ask('c=1', '1'), 'refused: pod-1 (bad)')
+})
+
+test('a reconnection changes nothing, and a process that has nothing enforces nothing', () => {
+  const { open, acknowledged, closed, ask, good } = start()
+  open('1')
+  acknowledged('1', parse('a=1'))
+  open('1', 'some-version')
+  closed('1')
+  assert.equal(ask('a=1', '1'), 'ok: 1')
+  closed('1')
+  assert.equal(ask('a=1', '1'), 'ok: 1')
+  open('1', '')
+  assert.equal(ask('a=1', '1'), 'pending: 1')
+  assert.deepEqual(good('1', 'a'), ['a=1', 'a=1'])
+})
+
+test('clients without a stream are forgotten, by age and by number', () => {
+  const { open, acknowledged, closed, ask, pass } = start()
+  for (const uid of ['1', '2', '3']) {
+    open(uid)
+    acknowledged(uid, parse('a=1'))
+  }
+  for (const uid of ['2', '3', '1']) closed(uid)
+  assert.equal(ask('a=1', '1', '2', '3'), 'ok: 1 3; pending: 2')
+  pass(1001)
+  open('4')
+  assert.equal(ask('a=1', '1', '3'), 'pending: 1 3')
+})
+
+test('good contents are this client’s own, then the last of any client, as long as the resource is published', () => {
+  const { open, acknowledged, retain, good } = start()
+  for (const uid of ['1', '2', '3']) open(uid)
+  assert.deepEqual(good('1', 'a'), [])
+  acknowledged('1', parse('a=1'))
+  acknowledged('2', parse('a=2'))
+  assert.deepEqual(good('1', 'a'), ['a=1', 'a=2', 'a=1'])
+  assert.deepEqual(good('3', 'a'), ['a=2', 'a=1'])
+  acknowledged('2', parse('a=3'))
+  assert.deepEqual(good('3', 'a'), ['a=3', 'a=2'])
+  retain(parse('b=1'))
+  assert.deepEqual(good('3', 'a'), [])
+})
+
+test('what comes of a client that is not known counts for nobody', () => {
+  const { acknowledged, refused, closed, ask } = start()
+  acknowledged('1', parse('a=1'))
+  refused('1', refusalOf('a=1', 'bad', 'a'))
+  closed('1')
+  assert.equal(ask('a=1', '1'), 'pending: 1')
+})

@@ -1,0 +1,46 @@
+/** What is read of a refusal; a longer one is cut. */
+const maxMessageChars = 16 * 1024
+/** What is kept of each text. */
+const maxTextChars = 1024
+
+const partOfName = /[\w./-]/
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
+
+/**
+ * Which resources a refusal is about, each with what was said of it. A line names a resource by `<name>: <text>`, with or
+ * without words in front, as our pods and the reference write it. Of several names in a line the first counts, and of
+ * those that begin there the longest. Empty when no line names one of `names`.
+ */
+export function readRefusal(message: string, names: Iterable<string>): ReadonlyMap<string, string> {
+  const text = message.slice(0, maxMessageChars)
+  const byLine = new Map<number, { readonly name: string; readonly at: number }>()
+  for (const name of names) {
+    for (const at of placesOf(name, text)) {
+      const line = text.lastIndexOf('\n', at) + 1
+      const best = byLine.get(line)
+      const isBetter = !best || at < best.at || (at === best.at && name.length > best.name.length)
+      if (isBetter) byLine.set(line, { name, at })
+    }
+  }
+  const texts = new Map<string, string>()
+  for (const [line, { name, at }] of byLine) {
+    const end = text.indexOf('\n', line)
+    const said = text.slice(at + name.length + 2, end === -1 ? undefined : end)
+    texts.set(name, refusalText(texts.has(name) ? `${texts.get(name)}; ${said}` : said))
+  }
+  return texts
+}
+
+/** A refusal as one line that can be shown anywhere. */
+export function refusalText(message: string): string {
+  const shown = message.slice(0, maxTextChars).replace(unprintable, ' ').trim()
+  return shown === '' ? 'no reason was given' : shown
+}
+
+/** Where `<name>: ` stands in the text and is not the end of a longer name. */
+function* placesOf(name: string, text: string): Generator<number> {
+  const wanted = `${name}: `
+  for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {
+    if (at === 0 || !partOfName.test(text.charAt(at - 1))) yield at
+  }
+}

@@ -1,0 +1,47 @@
+import { hash } from 'node:crypto'
+
+/** One resource of the feed, encoded. */
+export interface Resource {
+  /** Unique in its snapshot: `namespace/name` of the custom resource. */
+  readonly name: string
+  /** The message of the snapshot's type. */
+  readonly bytes: Uint8Array
+  /** Of the bytes; equal content has an equal hash on every replica. */
+  readonly hash: string
+}
+
+/** Everything that the feed carries of one type. Nothing in it ever changes. */
+export interface Snapshot {
+  /** `type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig`. */
+  readonly typeUrl: string
+  /** The hash of the whole content: the same on every replica and after a restart, and nothing else has it. */
+  readonly version: string
+  /** By name, in the order of the names. */
+  readonly resources: ReadonlyMap<string, Resource>
+  /** The sum of the resources' lengths. */
+  readonly bytes: number
+}
+
+/** 128 bits of SHA-256 in hex: short enough to read aloud, long enough that two contents never share one. */
+const hashChars = 32
+
+/** A refusal names the resource, so it must have a name: an empty one is a defect, and throws. */
+export function createResource(name: string, bytes: Uint8Array): Resource {
+  if (name === '') throw new Error('a resource of the feed needs a name')
+  return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars) }
+}
+
+/** The canonical snapshot of these resources, in whatever order they come. Two of one name are a defect: it throws. */
+export function createSnapshot(typeUrl: string, resources: Iterable<Resource>): Snapshot {
+  const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : 1))
+  const byName = new Map<string, Resource>()
+  let bytes = 0
+  for (const resource of sorted) {
+    if (byName.has(resource.name)) throw new Error(`two resources of a snapshot are named ${resource.name}`)
+    byName.set(resource.name, resource)
+    bytes += resource.bytes.length
+  }
+  const content = JSON.stringify([typeUrl, ...sorted.map(({ name, hash }) => [name, hash])])
+  const version = hash('sha256', content, 'hex').slice(0, hashChars)
+  return { typeUrl, version, resources: byName, bytes }
+}

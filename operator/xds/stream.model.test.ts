@@ -1,0 +1,331 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { type Acknowledgements, createAcknowledgements } from './acknowledgements.ts'
+import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
+import { newStream, type StreamEffect, type StreamEvent, type StreamState, step } from './stream.ts'
+
+/**
+ * The state machine against a model that knows no versions, hashes or sets of refusals: it keeps every response and what
+ * became of it, and finds what should be sent by looking through all of that. Whatever clients answer, in whatever
+ * order, the two must send the same.
+ */
+const soak = process.env['SOAK'] === '1'
+const numRuns = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 2000))
+
+/** One name is the beginning of another, so that a refusal's longest name matters. */
+const names = ['a', 'a-b', 'c'] as const
+const clients = ['one', 'two'] as const
+type Content = ReadonlyMap<string, string>
+
+const content: fc.Arbitrary<Content> = fc
+  .tuple(...names.map(() => fc.option(fc.constantFrom('1', '2', '3'), { freq: 3, nil: undefined })))
+  .map(
+    values =>
+      new Map(names.flatMap((name, index) => (values[index] === undefined ? [] : [[name, values[index]]]))),
+  )
+
+type Action =
+  | { readonly do: 'publish'; readonly content: Content }
+  | { readonly do: 'connect'; readonly client: string; readonly claim: 'nothing' | 'newest' | 'refused' }
+  | { readonly do: 'answer'; readonly client: string; readonly nonce: Nonce; readonly answer: Answer }
+type Nonce = 'last' | 'previous' | 'next' | 'foreign' | 'empty'
+/** `names`: a refusal of these; an empty list refuses without a name. */
+type Answer = 'ack' | 'other version' | { readonly names: readonly string[]; readonly style: number }
+
+const client = fc.constantFrom(...clients)
+const refusalOf = fc.record({
+  names: fc.subarray([...names, 'unknown'], { maxLength: 3 }),
+  style: fc.nat({ max: 2 }),
+})
+const answerTo = (nonce: fc.Arbitrary<Nonce>): fc.Arbitrary<Action> =>
+  fc.record({
+    do: fc.constant('answer'),
+    client,
+    nonce,
+    answer: fc.oneof(
+      { weight: 4, arbitrary: fc.constant<Answer>('ack') },
+      { weight: 4, arbitrary: refusalOf },
+      { weight: 1, arbitrary: fc.constant<Answer>('other version') },
+    ),
+  })
+const actions: fc.Arbitrary<readonly Action[]> = fc.array(
+  fc.oneof(
+    { weight: 4, arbitrary: fc.record({ do: fc.constant('publish' as const), content }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constant('connect' as const),
+        client,
+        claim: fc.constantFrom('nothing', 'newest', 'refused'),
+      }),
+    },
+    { weight: 8, arbitrary: answerTo(fc.constant('last')) },
+    { weight: 3, arbitrary: answerTo(fc.constantFrom('previous', 'next', 'foreign', 'empty')) },
+  ),
+  { minLength: 5, maxLength: 60, size: 'max' },
+)
+
+/** A line a name, or all in one line with words in front; `style` says which. */
+function messageOf(refusal: { readonly names: readonly string[]; readonly style: number }): string {
+  const lines = refusal.names.map(name => `${refusal.style === 1 ? 'error loading ' : ''}${name}: is bad`)
+  if (refusal.style === 2) return ['some problems', ...lines].join('\n')
+  return lines.join('\n') || 'is bad'
+}
+
+/** A response in the model: what was in it, and what became of it. */
+interface Sent {
+  readonly nonce: string
+  readonly content: Content
+  outcome: 'open' | 'acknowledged' | { readonly refused: readonly string[] }
+}
+
+interface ModelClient {
+  /** The present stream's responses. */
+  sent: Sent[]
+  /** What it enforces as far as is proven, and the same without regard to a new start. */
+  inForce: Content | undefined
+  lastGood: Content | undefined
+}
+
+function createModel() {
+  let published: Content | undefined
+  /** Acknowledgements of everybody, and what was published in between. */
+  const log: { readonly kind: 'acknowledged' | 'published'; readonly content: Content }[] = []
+  const byName = new Map<string, ModelClient>()
+
+  /** The last two contents that anybody acknowledged since the resource was last absent. */
+  function goodContents(name: string): string[] {
+    const found = new Set<string>()
+    for (const { kind, content } of log.toReversed()) {
+      const value = content.get(name)
+      if (kind === 'published' && value === undefined) break
+      if (kind === 'acknowledged' && value !== undefined && found.size < 2) found.add(value)
+    }
+    return [...found]
+  }
+
+  function isRefused({ sent }: ModelClient, name: string, value: string): boolean {
+    return sent.some(
+      ({ content, outcome }) =>
+        typeof outcome === 'object' && outcome.refused.includes(name) && content.get(name) === value,
+    )
+  }
+
+  function wanted(of: ModelClient, newest: Content): Content {
+    const entries = [...newest].map(([name, value]) => {
+      const own = of.lastGood?.get(name)
+      const choices = [value, ...(own === undefined ? [] : [own]), ...goodContents(name)]
+      return [name, choices.find(choice => !isRefused(of, name, choice))] as const
+    })
+    return new Map(entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+  }
+
+  return {
+    byName,
+    published: () => published,
+    wanted,
+    publish(content: Content) {
+      if (published && same(published, content)) return
+      published = content
+      log.push({ kind: 'published', content })
+    },
+    connect(name: string, fresh: boolean) {
+      const before = byName.get(name)
+      const inForce = fresh ? undefined : before?.inForce
+      byName.set(name, { sent: [], inForce, lastGood: before?.lastGood })
+    },
+    acknowledge(of: ModelClient, sent: Sent) {
+      sent.outcome = 'acknowledged'
+      of.inForce = sent.content
+      of.lastGood = sent.content
+      log.push({ kind: 'acknowledged', content: sent.content })
+    },
+    /** What has to go out to this client now; undefined for nothing. */
+    due(of: ModelClient): Content | undefined {
+      if (published === undefined || of.sent.at(-1)?.outcome === 'open') return undefined
+      const content = wanted(of, published)
+      const acknowledged = of.sent.findLast(({ outcome }) => outcome === 'acknowledged')
+      if (acknowledged && same(acknowledged.content, content)) return undefined
+      const wasRefused = of.sent.some(sent => typeof sent.outcome === 'object' && same(sent.content, content))
+      return wasRefused ? undefined : content
+    },
+  }
+}
+
+function same(a: Content, b: Content): boolean {
+  return a.size === b.size && [...a].every(([name, value]) => b.get(name) === value)
+}
+
+function toSnapshot(content: Content): Snapshot {
+  return createSnapshot(
+    'test',
+    Array.from(content, ([name, value]) => createResource(name, Buffer.from(value))),
+  )
+}
+
+function toContent(snapshot: Snapshot): Content {
+  return new Map(
+    Array.from(snapshot.resources.values(), ({ name, bytes }) => [name, Buffer.from(bytes).toString()]),
+  )
+}
+
+/** The state machine and the model side by side. Every action is done to both, and what they send is compared. */
+function createComparison() {
+  const model = createModel()
+  const acknowledgements: Acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
+  const streams = new Map<string, StreamState>()
+  const refusedVersions = new Map<string, Set<string>>()
+  let streamCount = 0
+  let newest: Snapshot | undefined
+
+  function advance(name: string, event: StreamEvent): void {
+    const of = model.byName.get(name)
+    const state = streams.get(name)
+    if (of === undefined || state === undefined) return
+    const due = model.due(of)
+    const next = step(state, event, resource => acknowledgements.lastGood(name, resource))
+    streams.set(name, next.state)
+    const sends = next.effects.filter(effect => effect.kind === 'send')
+    for (const effect of next.effects) note(name, effect)
+    const shown = sends.map(({ response }) => toContent(response.snapshot))
+    assert.deepEqual(shown, due ? [due] : [], `${name} is sent what the model says`)
+    for (const { response } of sends) checkSend(name, of, response.nonce, response.snapshot)
+  }
+
+  function note(name: string, effect: StreamEffect): void {
+    if (effect.kind === 'acknowledged') acknowledgements.acknowledged(name, effect.snapshot)
+    if (effect.kind === 'refused') {
+      acknowledgements.refused(name, effect.refusal)
+      refusedVersions.get(name)?.add(effect.refusal.snapshot.version)
+    }
+  }
+
+  /** The rules themselves, whatever the model says. */
+  function checkSend(name: string, of: ModelClient, nonce: string, snapshot: Snapshot): void {
+    assert.ok(newest, 'nothing is sent before there is something')
+    assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'one response is outstanding at a time')
+    assert.ok(!refusedVersions.get(name)?.has(snapshot.version), 'a refused version is not sent again')
+    for (const { sent } of model.byName.values()) {
+      assert.ok(!sent.some(other => other.nonce === nonce), 'a nonce is used once')
+    }
+    for (const resource of snapshot.resources.keys()) assert.ok(newest.resources.has(resource))
+    of.sent.push({ nonce, content: toContent(snapshot), outcome: 'open' })
+  }
+
+  function publish(content: Content): void {
+    const snapshot = toSnapshot(content)
+    model.publish(content)
+    if (snapshot.version === newest?.version) return
+    newest = snapshot
+    acknowledgements.retain(snapshot)
+    for (const name of streams.keys()) advance(name, { kind: 'snapshot', snapshot })
+  }
+
+  function connect(name: string, claim: 'nothing' | 'newest' | 'refused'): void {
+    const refused = [...(refusedVersions.get(name) ?? [])].at(-1) ?? 'refused'
+    const claims = { nothing: '', newest: newest?.version ?? 'unknown', refused }
+    const stale = model.byName.get(name)?.sent.at(-1)?.nonce ?? ''
+    model.connect(name, claims[claim] === '')
+    acknowledgements.opened({ uid: name, pod: name }, claims[claim])
+    refusedVersions.set(name, new Set())
+    streamCount += 1
+    streams.set(name, newStream(`stream-${streamCount}`, newest))
+    const request = { kind: 'request', versionInfo: claims[claim], responseNonce: stale } as const
+    advance(name, { ...request, error: undefined })
+  }
+
+  function answer(name: string, nonceKind: Nonce, how: Answer): void {
+    const of = model.byName.get(name)
+    const last = of?.sent.at(-1)
+    if (of === undefined || last === undefined) return
+    const nonce = nonceOf(nonceKind, name, of)
+    if (nonce === last.nonce && last.outcome === 'open') answerInModel(of, last, how)
+    const right = toSnapshot(last.content).version
+    const error = typeof how === 'object' ? messageOf(how) : undefined
+    const versionInfo = how === 'other version' ? 'other' : right
+    advance(name, { kind: 'request', versionInfo, responseNonce: nonce, error })
+  }
+
+  function answerInModel(of: ModelClient, sent: Sent, how: Answer): void {
+    if (how === 'ack') model.acknowledge(of, sent)
+    else if (how === 'other version') sent.outcome = { refused: [] }
+    else sent.outcome = { refused: how.names.filter(name => sent.content.has(name)) }
+  }
+
+  function nonceOf(kind: Nonce, name: string, of: ModelClient): string {
+    const last = of.sent.at(-1)?.nonce ?? ''
+    const other = [...model.byName].find(([key]) => key !== name)?.[1]
+    const [scope, number] = [
+      last.slice(0, last.lastIndexOf('-')),
+      Number(last.slice(last.lastIndexOf('-') + 1)),
+    ]
+    switch (kind) {
+      case 'last':
+        return last
+      case 'previous':
+        return of.sent.at(-2)?.nonce ?? 'none'
+      case 'next':
+        return `${scope}-${number + 1}`
+      case 'foreign':
+        return other?.sent.at(-1)?.nonce ?? 'none'
+      case 'empty':
+        return ''
+    }
+  }
+
+  function act(action: Action): void {
+    if (action.do === 'publish') publish(action.content)
+    else if (action.do === 'connect') connect(action.client, action.claim)
+    else answer(action.client, action.nonce, action.answer)
+    checkEnforcement()
+  }
+
+  function checkEnforcement(): void {
+    for (const resource of newest?.resources.values() ?? []) {
+      const value = Buffer.from(resource.bytes).toString()
+      const expected = clients.filter(name => model.byName.get(name)?.inForce?.get(resource.name) === value)
+      const { acknowledged } = acknowledgements.enforcement(resource, clients)
+      assert.deepEqual([...acknowledged], expected, `who enforces ${resource.name}=${value}`)
+    }
+  }
+
+  /** From now on every client acknowledges; in the end each must have what it may have of the newest. */
+  function settle(): void {
+    for (const name of model.byName.keys()) {
+      answer(name, 'last', 'ack')
+      answer(name, 'last', 'ack')
+      checkSettled(name)
+    }
+  }
+
+  function checkSettled(name: string): void {
+    const of = model.byName.get(name)
+    if (of === undefined || newest === undefined) return
+    assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'a client that acknowledges is not asked for ever')
+    const held = of.sent.some(({ outcome }) => typeof outcome === 'object' && outcome.refused.length === 0)
+    if (held) return
+    for (const [resource, value] of toContent(newest)) {
+      const wasRefused = of.sent.some(
+        ({ content, outcome }) =>
+          typeof outcome === 'object' &&
+          outcome.refused.includes(resource) &&
+          content.get(resource) === value,
+      )
+      if (!wasRefused) assert.equal(of.inForce?.get(resource), value, `${name} has the newest ${resource}`)
+    }
+  }
+
+  return { act, settle }
+}
+
+test(`the state machine sends what the model says, in ${numRuns} histories`, () => {
+  fc.assert(
+    fc.property(actions, history => {
+      const comparison = createComparison()
+      for (const action of history) comparison.act(action)
+      comparison.settle()
+    }),
+    { numRuns },
+  )
+})

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createAcknowledgements } from './acknowledgements.ts'
+import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
+import { newStream, type StreamEvent, step, streamLimits } from './stream.ts'
+
+/**
+ * Each case is what happens on one stream, line by line, and what follows. A snapshot is `a=1 b=2`: resources and their
+ * contents. `ack` and `nack` answer the last response unless a nonce is given; `N-1` is the nonce of the first.
+ */
+const cases: Readonly<Record<string, string>> = {
+  'nothing is answered before the sources have synced': `
+    request                → nothing
+    publish a=1            → send N-1 a=1`,
+  'an empty snapshot that was published is an answer': `
+    publish                → nothing
+    request                → send N-1`,
+  'a snapshot that nobody asked for is not sent': `
+    publish a=1            → nothing
+    publish a=2            → nothing
+    request                → send N-1 a=2`,
+  'the first request is answered whatever it claims': `
+    publish a=1            → nothing
+    request version=a=1 nonce=other-7 → send N-1 a=1`,
+  'the first request proves nothing, not even with a nonce that will come': `
+    publish a=1            → nothing
+    request version=a=1 nonce=N-1 → send N-1 a=1
+    ack                    → acknowledged a=1`,
+  'even a first request that refuses is only a first request': `
+    publish a=1            → nothing
+    request nonce=N-1 error=bad → send N-1 a=1`,
+  'a change goes out after the ACK, and the same again does not': `
+    publish a=1            → nothing
+    request                → send N-1 a=1
+    ack                    → acknowledged a=1
+    publish a=1            → nothing
+    publish a=2            → send N-2 a=2
+    ack                    → acknowledged a=2`,
+  'a slow client gets the newest only': `
+    publish a=1            → nothing
+    request                → send N-1 a=1
+    publish a=2            → nothing
+    publish a=3            → nothing
+    ack                    → acknowledged a=1, send N-2 a=3`,
+  'back to what the client has: nothing is sent': `
+    publish a=1            → nothing
+    request                → send N-1 a=1
+    publish a=2            → nothing
+    publish a=1            → nothing
+    ack                    → acknowledged a=1`,
+  'requests with other nonces are ignored': `
+    publish a=1            → nothing
+    request                → send N-1 a=1
+    ack nonce=             → ignored
+    ack nonce=N-2          → ignored
+    ack nonce=other-1      → ignored
+    nack nonce=other-1 a: bad → ignored
+    ack                    → acknowledged a=1
+    ack                    → ignored
+    nack a: bad            → ignored
+    publish a=2            → send N-2 a=2
+    ack nonce=N-1          → ignored
+    ack                    → acknowledged a=2`,
+  'the right nonce with another version is a refusal': `
+    publish a=1            → nothing
+    request                → send N-1 a=1
+    ack version=a=7        → refused
+    publish a=2            → send N-2 a=2`,
+  'a refusal that names nothing holds everything until the snapshot changes': `
+    publish a=1 b=1        → nothing
+    request                → send N-1 a=1 b=1
+    ack                    → acknowledged a=1 b=1
+    publish a=2 b=2        → send N-2 a=2 b=2
+    nack something is wrong → refused
+    publish a=1 b=1        → nothing
+    publish a=2 b=2        → nothing
+    publish a=2 b=3        → send N-3 a=2 b=3`,
+  'a refused resource stays as it was acknowledged, and the others go on': `
+    publish a=1 b=1        → nothing
+    request                → send N-1 a=1 b=1
+    ack                    → acknowledged a=1 b=1
+    publish a=2 b=2        → send N-2 a=2 b=2
+    nack a: bad            → refused a, send N-3 a=1 b=2
+    ack                    → acknowledged a=1 b=2
+    publish a=2 b=3        → send N-4 a=1 b=3
+    ack                    → acknowledged a=1 b=3
+    publish a=3 b=3        → send N-5 a=3 b=3`,
+  'a refused resource that nobody ever had is left out': `
+    publish a=2 b=2        → nothing
+    request                → send N-1 a=2 b=2
+    nack a: bad            → refused a, send N-2 b=2
+    ack                    → acknowledged b=2`,
+  'several resources are refused at once': `
+    publish a=2 b=2 c=2    → nothing
+    request                → send N-1 a=2 b=2 c=2
+    nack a: bad⏎c: bad too → refused a c, send N-2 b=2`,
+  'when only the refused resource changed, there is nothing to send': `
+    publish a=1 b=1        → nothing
+    request                → send N-1 a=1 b=1
+    ack                    → acknowledged a=1 b=1
+    publish a=2 b=1        → send N-2 a=2 b=1
+    nack a: bad            → refused a
+    publish a=1 b=1        → nothing`,
+  'a refusal of what replaced the refused leaves it out': `
+    publish a=1 b=1        → nothing
+    request                → send N-1 a=1 b=1
+    ack                    → acknowledged a=1 b=1
+    publish a=2 b=2        → send N-2 a=2 b=2
+    nack a: bad            → refused a, send N-3 a=1 b=2
+    nack a: bad as well    → refused a, send N-4 b=2`,
+  'content of another client stands in for a refused one': `
+    other acknowledged a=1 → nothing
+    publish a=2 b=2        → nothing
+    request                → send N-1 a=2 b=2
+    nack a: bad            → refused a, send N-2 a=1 b=2`,
+  'also when the other client has the refused one in force by now': `
+    other acknowledged a=1 → nothing
+    other acknowledged a=2 → nothing
+    publish a=2 b=2        → nothing
+    request                → send N-1 a=2 b=2
+    nack a: bad            → refused a, send N-2 a=1 b=2`,
+  'refused content comes back later and is withheld again': `
+    publish a=2 b=1        → nothing
+    request                → send N-1 a=2 b=1
+    nack a: bad            → refused a, send N-2 b=1
+    ack                    → acknowledged b=1
+    publish a=3 b=1        → send N-3 a=3 b=1
+    ack                    → acknowledged a=3 b=1
+    publish a=2 b=2        → send N-4 a=3 b=2`,
+  'a refusal while something newer waits': `
+    publish a=1            → nothing
+    request                → send N-1 a=1
+    publish a=1 b=1        → nothing
+    nack a: bad            → refused a, send N-2 b=1`,
+  'a new stream gets a refused version once': `
+    publish a=2 b=2        → nothing
+    request                → send N-1 a=2 b=2
+    nack bad               → refused
+    reconnect              → nothing
+    request                → send M-1 a=2 b=2
+    ack nonce=N-1          → ignored
+    nack b: bad            → refused b, send M-2 a=2`,
+}
+
+const typeUrl = 'type.googleapis.com/test.Thing'
+
+function parse(text: string): Snapshot {
+  const pairs = text.split(' ').filter(pair => pair !== '')
+  return createSnapshot(
+    typeUrl,
+    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
+  )
+}
+
+function show({ resources }: Snapshot): string {
+  return Array.from(resources.values(), ({ bytes }) => Buffer.from(bytes).toString()).join(' ')
+}
+
+function play() {
+  const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
+  for (const uid of ['me', 'other']) acknowledgements.opened({ uid, pod: uid }, '')
+  let state = newStream('N', undefined)
+
+  function advance(event: StreamEvent): string {
+    const next = step(state, event, name => acknowledgements.lastGood('me', name))
+    state = next.state
+    const shown = next.effects.map(effect => {
+      switch (effect.kind) {
+        case 'send':
+          return `send ${effect.response.nonce} ${show(effect.response.snapshot)}`.trim()
+        case 'acknowledged':
+          acknowledgements.acknowledged('me', effect.snapshot)
+          return `acknowledged ${show(effect.snapshot)}`
+        case 'refused':
+          acknowledgements.refused('me', effect.refusal)
+          return ['refused', ...effect.refusal.named.map(({ resource }) => resource.name)].join(' ')
+        case 'ignored':
+          return 'ignored'
+      }
+    })
+    return shown.join(', ') || 'nothing'
+  }
+
+  return (line: string): string => {
+    const last = state.outstanding
+    const nonce = /nonce=(\S*)/.exec(line)?.[1] ?? last?.nonce ?? `${state.nonceScope}-${state.sentCount}`
+    const claimed = /version=(\S*)/.exec(line)?.[1]
+    const versionInfo = claimed === undefined ? (last?.snapshot.version ?? '') : parse(claimed).version
+    const request = { kind: 'request', versionInfo, responseNonce: nonce } as const
+    const [command = '', ...words] = line.split(' ')
+    const rest = words.filter(word => !/^(nonce|version)=/.test(word)).join(' ')
+    switch (command) {
+      case 'publish':
+        acknowledgements.retain(parse(rest))
+        return advance({ kind: 'snapshot', snapshot: parse(rest) })
+      case 'request':
+      case 'ack':
+        return advance({ ...request, error: /error=(\S*)/.exec(line)?.[1] })
+      case 'nack':
+        return advance({ ...request, error: rest.replaceAll('⏎', '\n') })
+      case 'other':
+        acknowledgements.acknowledged('other', parse(rest.replace('acknowledged ', '')))
+        return 'nothing'
+      case 'reconnect':
+        state = newStream('M', state.snapshot)
+        return 'nothing'
+      default:
+        throw new Error(`no such command: ${line}`)
+    }
+  }
+}
+
+for (const [name, story] of Object.entries(cases)) {
+  test(name, () => {
+    const run = play()
+    const lines = story.trim().split('\n')
+    const commands = lines.map(line => (line.split('→')[0] ?? '').trim())
+    const seen = commands.map(command => `${command} → ${run(command)}`)
+    assert.deepEqual(
+      seen,
+      lines.map(line => line.trim().replace(/\s*→\s*/, ' → ')),
+    )
+  })
+}
+
+test('what a stream remembers of refusals has a limit, and reaching it holds instead of looping', () => {
+  const count = streamLimits.maxRefusedContents + 10
+  const snapshot = parse(Array.from({ length: count }, (_, index) => `r${index}=1`).join(' '))
+  let { state, effects } = step(newStream('N', snapshot), request('', ''), () => [])
+  for (let refusals = 0; refusals < count * 2; refusals += 1) {
+    const sent = effects.find(effect => effect.kind === 'send')
+    if (sent === undefined) break
+    const { nonce } = sent.response
+    const first = sent.response.snapshot.resources.keys().next().value
+    ;({ state, effects } = step(state, request(nonce, '', `${first}: bad`), () => []))
+  }
+  assert.equal(state.outstanding, undefined)
+  assert.equal(state.refusedContents.size, streamLimits.maxRefusedContents)
+  assert.ok(state.refusedVersions.size <= streamLimits.maxRefusedVersions)
+})
+
+function request(responseNonce: string, versionInfo: string, error?: string): StreamEvent {
+  return { kind: 'request', versionInfo, responseNonce, error }
+}

@@ -1,0 +1,52 @@
+/** Who sends when: a snapshot for hundreds of clients must not lie in memory hundreds of times at once. */
+export interface Turns {
+  /**
+   * Resolves, in the order of the calls, when so many bytes may be made. The function that it gives says that they are
+   * gone; without it they count as gone after `maxHoldMs`.
+   */
+  take(bytes: number): Promise<() => void>
+}
+
+export interface TurnLimits {
+  /** What may be on its way at once. What is longer goes alone. */
+  readonly maxBytes: number
+  /** How long a client that does not read may keep others waiting. */
+  readonly maxHoldMs: number
+}
+
+export function createTurns(limits: TurnLimits): Turns {
+  const waiting: { readonly bytes: number; start(release: () => void): void }[] = []
+  let bytesOnTheWay = 0
+
+  function startNext(): void {
+    for (;;) {
+      const next = waiting[0]
+      if (next === undefined) return
+      if (bytesOnTheWay > 0 && bytesOnTheWay + next.bytes > limits.maxBytes) return
+      waiting.shift()
+      next.start(hold(next.bytes))
+    }
+  }
+
+  function hold(bytes: number): () => void {
+    bytesOnTheWay += bytes
+    let held = true
+    const release = () => {
+      if (!held) return
+      held = false
+      clearTimeout(timer)
+      bytesOnTheWay -= bytes
+      startNext()
+    }
+    const timer = setTimeout(release, limits.maxHoldMs).unref()
+    return release
+  }
+
+  return {
+    take: bytes =>
+      new Promise(start => {
+        waiting.push({ bytes, start })
+        startNext()
+      }),
+  }
+}

@@ -1,0 +1,140 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Metadata } from './server.ts'
+import { GrpcError, statusCodes } from './status.ts'
+
+export interface CallStatus {
+  readonly code: number
+  readonly message: string
+  readonly trailers: Metadata
+}
+
+export interface LifetimeOptions {
+  readonly deadlineMs: number | undefined
+  /** Ends the call for the caller. Throws for trailers that cannot be sent, having sent nothing. */
+  sendStatus(status: CallStatus): void
+  onDefect(error: unknown): void
+  /** Called once, when the call is over and the handler's work has ended. */
+  onEnd(): void
+}
+
+/** From the first header to the status: sees to it that a call ends once, and that everybody concerned knows. */
+export interface CallLifetime {
+  readonly signal: AbortSignal
+  /** Runs the handler, at most once. Its outcome is the call's answer, unless the call was cut short before. */
+  work(handler: () => Promise<void>): Promise<void>
+  /** Called when the call is over, with the reason when it was cut short; at once, when it is over already. */
+  onOver(listener: (reason?: GrpcError) => void): void
+  setTrailers(trailers: Metadata): void
+  /** The caller is gone: there is nobody to answer. */
+  disconnect(): void
+  /** Answers with this error, whatever the handler does. */
+  cut(error: GrpcError): void
+  /** Reports what a handler threw, unless the call's end explains it. */
+  reportDefect(error: unknown): void
+}
+
+/** Node's timers take no longer wait. */
+const longestTimerMs = 2 ** 31 - 1
+const noTrailers: Metadata = new Map()
+const internalError: CallStatus = {
+  code: statusCodes.INTERNAL,
+  message: 'internal error',
+  trailers: noTrailers,
+}
+
+export function createCallLifetime(options: LifetimeOptions): CallLifetime {
+  const abort = new AbortController()
+  const { signal } = abort
+  let over: { readonly reason: GrpcError | undefined } | undefined
+  let tellOver: (reason?: GrpcError) => void = () => {}
+  let working = false
+  let trailers = noTrailers
+  const deadlineTimer = startDeadline(options.deadlineMs, () => cut(deadlineExceeded()))
+
+  function end(reason?: GrpcError): void {
+    over = { reason }
+    clearTimeout(deadlineTimer)
+    tellOver(reason)
+    if (reason) abort.abort(reason)
+    if (!working) options.onEnd()
+  }
+
+  function answer(status: CallStatus): void {
+    if (over) return
+    try {
+      options.sendStatus(status)
+    } catch (error) {
+      options.sendStatus(internalError)
+      options.onDefect(error)
+    }
+    end()
+  }
+
+  function cut(error: GrpcError): void {
+    if (over) return
+    options.sendStatus({ code: error.code, message: error.message, trailers: noTrailers })
+    end(error)
+  }
+
+  function fail(error: unknown): void {
+    if (error instanceof GrpcError) {
+      answer({ code: error.code, message: error.message, trailers: merge(trailers, error.trailers) })
+    } else {
+      reportDefect(error)
+      answer(internalError)
+    }
+  }
+
+  function reportDefect(error: unknown): void {
+    if (!(signal.aborted && isConsequenceOfAbort(error))) options.onDefect(error)
+  }
+
+  return {
+    signal,
+    async work(handler) {
+      working = true
+      try {
+        await handler()
+        answer({ code: statusCodes.OK, message: '', trailers })
+      } catch (error) {
+        fail(error)
+      }
+      working = false
+      options.onEnd()
+    },
+    onOver(listener) {
+      tellOver = listener
+      if (over) listener(over.reason)
+    },
+    setTrailers(wanted) {
+      trailers = wanted
+    },
+    disconnect() {
+      if (over) return
+      const late = options.deadlineMs !== undefined && systemClock.nowMs() >= options.deadlineMs
+      end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
+    },
+    cut,
+    reportDefect,
+  }
+}
+
+function startDeadline(deadlineMs: number | undefined, onLate: () => void): NodeJS.Timeout | undefined {
+  if (deadlineMs === undefined) return undefined
+  const waitMs = Math.max(0, deadlineMs - systemClock.nowMs())
+  return waitMs > longestTimerMs ? undefined : setTimeout(onLate, waitMs)
+}
+
+function deadlineExceeded(): GrpcError {
+  return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
+}
+
+/** Of a name in both, the error's values win. */
+function merge(trailers: Metadata, ofError: Metadata | undefined): Metadata {
+  return ofError ? new Map([...trailers, ...ofError]) : trailers
+}
+
+/** The signal's reason itself, or what Node's own functions throw when their signal is aborted. */
+function isConsequenceOfAbort(error: unknown): boolean {
+  return error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
+}

@@ -1,0 +1,185 @@
+import { Client, type ClientDuplexStream, credentials, type ServiceError } from '@grpc/grpc-js'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from './grpc-js-metadata.ts'
+import type { Codec, Metadata } from './server.ts'
+import { GrpcError, statusName } from './status.ts'
+
+/** One connection to a server of gRPC, without TLS. Opened by the first call, and again when it was lost. */
+export interface GrpcClient {
+  /** Rejects with a `GrpcError`: the server's status, or UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED of our own. */
+  unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
+  /** A call of any streaming kind: those with a single request write it and `end()`. */
+  bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
+  /** Running calls end with CANCELLED. */
+  close(): void
+}
+
+export interface GrpcClientOptions {
+  /** A longer answer is RESOURCE_EXHAUSTED; 4 MiB when left out. */
+  readonly maxReceiveBytes?: number | undefined
+  /** Sent with every call; what a call gives under the same name wins. */
+  readonly metadata?: Metadata | undefined
+}
+
+export interface CallOptions {
+  /** Cancels the call. */
+  readonly signal?: AbortSignal | undefined
+  readonly metadata?: Metadata | undefined
+}
+
+export interface UnaryOptions extends CallOptions {
+  /** The server is told of it, and DEADLINE_EXCEEDED comes at the latest after it. */
+  readonly timeoutMs?: number | undefined
+}
+
+export interface BidiCall<In, Out> {
+  /**
+   * Resolves when there is room for the next message, or the call is over; never rejects, so that who writes little
+   * need not wait. What went wrong is told by `messages`. Throws after `end()`.
+   */
+  write(message: In): Promise<void>
+  /** Says that no more messages follow. */
+  end(): void
+  /**
+   * Ends when the server ended the call with OK, else throws a `GrpcError`: UNAVAILABLE when the server went away.
+   * To be iterated once; leaving the loop cancels the call.
+   */
+  readonly messages: AsyncIterable<Out>
+}
+
+const defaultMaxReceiveBytes = 4 * 1024 * 1024
+
+/** Callers have their own ideas of when to try again, so a connection that failed is soon tried anew. */
+const initialReconnectMs = 100
+const maxReconnectMs = 1_000
+
+/** The target is `host:port` or `unix:/path`. Nothing is connected yet, so that this never fails. */
+export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
+  const client = new Client(target, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': options.maxReceiveBytes ?? defaultMaxReceiveBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.initial_reconnect_backoff_ms': initialReconnectMs,
+    'grpc.max_reconnect_backoff_ms': maxReconnectMs,
+    'grpc.dns_min_time_between_resolutions_ms': maxReconnectMs,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.enable_channelz': 0,
+  })
+
+  function unary<In, Out>(
+    path: string,
+    codec: Codec<Out, In>,
+    request: In,
+    { timeoutMs, signal, metadata }: UnaryOptions = {},
+  ): Promise<Out> {
+    const { promise, resolve, reject } = Promise.withResolvers<Out>()
+    const call = client.makeUnaryRequest<In, Out>(
+      path,
+      message => asBuffer(codec.encode(message)),
+      bytes => codec.decode(bytes),
+      request,
+      metadataOf(metadata),
+      timeoutMs === undefined ? {} : { deadline: systemClock.nowMs() + timeoutMs },
+      (error, answer) => {
+        stopListening()
+        if (error) reject(toGrpcError(error))
+        else resolve(answer as Out)
+      },
+    )
+    const stopListening = onAbort(signal, () => call.cancel())
+    return promise
+  }
+
+  function bidi<In, Out>(
+    path: string,
+    codec: Codec<Out, In>,
+    { signal, metadata }: CallOptions = {},
+  ): BidiCall<In, Out> {
+    const stream = client.makeBidiStreamRequest<In, Out>(
+      path,
+      message => asBuffer(codec.encode(message)),
+      bytes => codec.decode(bytes),
+      metadataOf(metadata),
+    )
+    stream.once(
+      'status',
+      onAbort(signal, () => stream.cancel()),
+    )
+    return toBidiCall(stream)
+  }
+
+  function metadataOf(ofCall: Metadata | undefined) {
+    return toGrpcJsMetadata(new Map([...(options.metadata ?? []), ...(ofCall ?? [])]))
+  }
+
+  return { unary, bidi, close: () => client.close() }
+}
+
+function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, Out> {
+  let failure: ServiceError | undefined
+  let allRead = false
+  let answered = false
+  let halfClosed = false
+  let room: PromiseWithResolvers<void> | undefined
+  let wakeReader = () => {}
+
+  function onRoom(): void {
+    room?.resolve()
+    room = undefined
+  }
+
+  stream.on('readable', () => wakeReader())
+  stream.on('drain', onRoom)
+  stream.on('error', (error: ServiceError) => {
+    failure = error
+    wakeReader()
+  })
+  stream.on('end', () => {
+    allRead = true
+    wakeReader()
+  })
+  stream.on('status', () => {
+    answered = true
+    onRoom()
+  })
+
+  async function* readMessages(): AsyncGenerator<Out> {
+    try {
+      for (;;) {
+        const message: Out | null = stream.read()
+        if (message !== null) yield message
+        else if (failure) throw toGrpcError(failure)
+        else if (allRead) return
+        else await new Promise<void>(resolve => (wakeReader = resolve))
+      }
+    } finally {
+      stream.cancel()
+    }
+  }
+
+  return {
+    messages: readMessages(),
+    write(message) {
+      if (halfClosed) throw new Error('write: the call was ended')
+      if (answered || stream.write(message)) return Promise.resolve()
+      room ??= Promise.withResolvers()
+      return room.promise
+    },
+    end() {
+      halfClosed = true
+      stream.end()
+    },
+  }
+}
+
+/** Calls back when the signal is aborted, at once when it is already; the returned function ends the listening. */
+function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
+  if (signal?.aborted) listener()
+  else signal?.addEventListener('abort', listener)
+  return () => signal?.removeEventListener('abort', listener)
+}
+
+function toGrpcError(error: ServiceError): GrpcError {
+  return new GrpcError(statusName(error.code), error.details, fromGrpcJsMetadata(error.metadata))
+}

@@ -1,0 +1,238 @@
+import type { Socket } from 'node:net'
+import {
+  Server,
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+} from '@grpc/grpc-js'
+import { asBuffer, fromGrpcJsMetadata, headerListBytes, toGrpcJsMetadata } from './grpc-js-metadata.ts'
+import { healthMethods, healthWatchPath } from './health.ts'
+import { type Listener, openListener } from './listener.ts'
+import { type CallWire, type RunningCall, runCall } from './run-call.ts'
+import {
+  type AnyMethod,
+  type BoundAddress,
+  defaultLimits,
+  type GrpcLimits,
+  type GrpcServer,
+  type GrpcServerOptions,
+  type ListenAddress,
+  type Metadata,
+} from './server.ts'
+import { GrpcError, statusCodes } from './status.ts'
+
+/** How long peers have to take the status of a call that was cut at the end of a drain. */
+const cutFlushMs = 500
+
+/**
+ * The contract fulfilled by @grpc/grpc-js. The library speaks HTTP/2 and gRPC's framing. Sockets are bound here, for
+ * it cannot share a port, and handlers are run by `runCall`, for its own streams buffer sixteen messages.
+ *
+ * What is the library's: a deadline beyond 24 days overflows its arithmetic; metadata beyond 64 KiB or 128 fields
+ * ends in a reset, which callers see as RESOURCE_EXHAUSTED too; the jitter of the connection age is Math.random.
+ */
+export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
+  const limits = { ...defaultLimits, ...options.limits }
+  const { health } = options
+  const methods = indexMethods(health ? [...options.methods, ...healthMethods(health)] : options.methods)
+  const calls = createCallRegister()
+  const connections = createConnections(createServer(methods, limits, options.onDefect, calls))
+  const graceOver = Promise.withResolvers<void>()
+  let drained: Promise<void> | undefined
+
+  async function drain(): Promise<void> {
+    health?.drain()
+    // A turn of the event loop, in which each Watch says NOT_SERVING before anything else happens to it.
+    await new Promise(resolve => setImmediate(resolve))
+    connections.refuseMore()
+    await Promise.race([calls.onlyWatchesLeft(), graceOver.promise])
+    calls.cutAll(new GrpcError('UNAVAILABLE', 'the server is shutting down'))
+    await connections.closed(graceOver.promise)
+  }
+
+  return {
+    listen: connections.listen,
+    drain(graceMs) {
+      const timer = setTimeout(graceOver.resolve, graceMs)
+      drained ??= drain()
+      return drained.finally(() => clearTimeout(timer))
+    },
+    get activeCalls() {
+      return calls.size()
+    },
+  }
+}
+
+function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
+  const index = new Map(methods.map(method => [method.path, method]))
+  if (index.size === methods.length) return index
+  const twice = methods.find(method => index.get(method.path) !== method)
+  throw new Error(`methods: ${twice?.path} is there twice`)
+}
+
+/**
+ * A library server on which each call is run by us. It knows every method as `bidi`, the kind that leaves reading and
+ * writing to its user, and its own handler is never reached: an interceptor takes the call before.
+ */
+function createServer(
+  methods: ReadonlyMap<string, AnyMethod>,
+  limits: GrpcLimits,
+  onDefect: GrpcServerOptions['onDefect'],
+  calls: CallRegister,
+): Server {
+  const intercept: ServerInterceptor = ({ path }, call) =>
+    new ServerInterceptingCall(call, {
+      start() {
+        const method = methods.get(path)
+        if (method) startCall(method, call, limits, onDefect, calls)
+      },
+    })
+  const server = new Server({
+    'grpc.enable_channelz': 0,
+    'grpc.max_receive_message_length': limits.maxReceiveBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
+    ...(limits.maxConnectionAgeMs > 0 && { 'grpc.max_connection_age_ms': limits.maxConnectionAgeMs }),
+    ...(limits.maxConnectionAgeGraceMs > 0 && {
+      'grpc.max_connection_age_grace_ms': limits.maxConnectionAgeGraceMs,
+    }),
+    interceptors: [intercept],
+  })
+  for (const path of methods.keys()) {
+    server.register<Buffer, Buffer>(path, unreachable, asIs, asIs, 'bidi')
+  }
+  return server
+}
+
+const asIs = (bytes: Buffer) => bytes
+const unreachable = () => {}
+
+function startCall(
+  method: AnyMethod,
+  call: ServerInterceptingCallInterface,
+  limits: GrpcLimits,
+  onDefect: GrpcServerOptions['onDefect'],
+  calls: CallRegister,
+): void {
+  let running: RunningCall | undefined
+  call.start({
+    onReceiveMetadata(received) {
+      const metadata = fromGrpcJsMetadata(received)
+      const bytes = headerListBytes(metadata)
+      if (bytes > limits.maxMetadataBytes) {
+        const details = `the metadata has ${bytes} bytes, at most ${limits.maxMetadataBytes} are allowed`
+        call.sendStatus({ code: statusCodes.RESOURCE_EXHAUSTED, details })
+        return
+      }
+      running = calls.run(method.path, onEnd =>
+        runCall(method, toWire(call, metadata), { maxSendBytes: limits.maxSendBytes, onDefect, onEnd }),
+      )
+    },
+    onReceiveMessage: bytes => running?.receive(bytes),
+    onReceiveHalfClose: () => running?.halfClose(),
+    onCancel: () => running?.disconnect(),
+  })
+}
+
+function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): CallWire {
+  const { remoteAddress, remotePort } = call.getConnectionInfo()
+  const host = remoteAddress?.includes(':') ? `[${remoteAddress}]` : remoteAddress
+  const deadlineMs = Number(call.getDeadline())
+  return {
+    metadata,
+    peer: host ? `${host}:${remotePort}` : 'unix',
+    deadlineMs: Number.isFinite(deadlineMs) ? deadlineMs : undefined,
+    read: () => call.startRead(),
+    sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
+    sendMessage: (bytes, onTaken) => call.sendMessage(asBuffer(bytes), onTaken),
+    // The library percent-encodes the message by encodeURI, which throws for half a surrogate pair.
+    sendStatus: ({ code, message, trailers }) =>
+      call.sendStatus({ code, details: message.toWellFormed(), metadata: toGrpcJsMetadata(trailers) }),
+  }
+}
+
+type CallRegister = ReturnType<typeof createCallRegister>
+
+/** The calls that run. */
+function createCallRegister() {
+  const running = new Set<{ readonly path: string; readonly call: RunningCall }>()
+  let onQuiet: (() => void) | undefined
+
+  function tellQuiet(): void {
+    if (onQuiet && [...running].every(({ path }) => path === healthWatchPath)) onQuiet()
+  }
+
+  return {
+    size: () => running.size,
+    run(path: string, start: (onEnd: () => void) => RunningCall): RunningCall {
+      const entry = {
+        path,
+        call: start(() => {
+          running.delete(entry)
+          tellQuiet()
+        }),
+      }
+      running.add(entry)
+      return entry.call
+    },
+    /** Resolves when no call runs but health watches, which would run for ever. */
+    onlyWatchesLeft(): Promise<void> {
+      return new Promise(resolve => {
+        onQuiet = resolve
+        tellQuiet()
+      })
+    },
+    cutAll(error: GrpcError): void {
+      for (const { call } of running) call.cut(error)
+    },
+  }
+}
+
+/** The listeners and the connections that they took. */
+function createConnections(server: Server) {
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const listeners = new Set<Listener>()
+  const sockets = new Set<Socket>()
+  const { promise: allClosed, resolve: onAllClosed } = Promise.withResolvers<void>()
+  let refusing = false
+
+  function accept(socket: Socket): void {
+    if (refusing) {
+      socket.destroy()
+      return
+    }
+    sockets.add(socket)
+    socket.once('close', () => {
+      sockets.delete(socket)
+      if (refusing && sockets.size === 0) onAllClosed()
+    })
+    injector.injectConnection(socket)
+  }
+
+  return {
+    async listen(address: ListenAddress): Promise<BoundAddress> {
+      if (refusing) throw new Error('listen: the server is shut down')
+      const listener = await openListener(address, accept)
+      listeners.add(listener)
+      if (refusing) listener.close()
+      return listener.bound
+    },
+    /** Stops listening, and tells every peer by GOAWAY to begin no more calls. */
+    refuseMore(): void {
+      refusing = true
+      for (const listener of listeners) listener.close()
+      injector.destroy()
+      if (sockets.size === 0) onAllClosed()
+    },
+    /** Waits for the peers to take what was sent, until the grace is over, and then a moment more. */
+    async closed(graceOver: Promise<void>): Promise<void> {
+      const moment = Promise.withResolvers<void>()
+      const timer = setTimeout(moment.resolve, cutFlushMs)
+      await Promise.race([allClosed, Promise.all([graceOver, moment.promise])])
+      clearTimeout(timer)
+      for (const socket of sockets) socket.destroy()
+      await allClosed
+    },
+  }
+}

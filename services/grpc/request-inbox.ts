@@ -1,0 +1,117 @@
+import { GrpcError } from './status.ts'
+
+/** Takes what a caller sends, one message for each `read`. What comes after `close` is ignored. */
+export interface RequestInbox {
+  receive(bytes: Uint8Array): void
+  halfClose(): void
+  /** The call is over: with a reason when it was cut short, without one when it was answered. */
+  close(reason?: GrpcError): void
+}
+
+export interface InboxOptions<In> {
+  /** Asks the transport for the next message. */
+  read(): void
+  decode(bytes: Uint8Array): In
+}
+
+/**
+ * For methods that take one request: reads it, and hands it over when the caller has said that no other follows.
+ * Refuses any other number of messages with UNIMPLEMENTED, the status that gRPC has for it.
+ */
+export function createSingleInbox<In>(
+  options: InboxOptions<In> & { onRequest(request: In): void; onRefused(error: GrpcError): void },
+): RequestInbox {
+  let request: { readonly message: In } | undefined
+  let closed = false
+
+  function refuse(error: GrpcError): void {
+    closed = true
+    options.onRefused(error)
+  }
+
+  options.read()
+  return {
+    receive(bytes) {
+      if (closed) return
+      if (request)
+        return refuse(new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent'))
+      try {
+        request = { message: options.decode(bytes) }
+      } catch {
+        return refuse(undecodable())
+      }
+      options.read()
+    },
+    halfClose() {
+      if (closed) return
+      if (!request)
+        return refuse(new GrpcError('UNIMPLEMENTED', 'the method takes one request, none was sent'))
+      closed = true
+      options.onRequest(request.message)
+    },
+    close() {
+      closed = true
+    },
+  }
+}
+
+/** For methods that take a stream: `messages` reads one message whenever the handler asks for the next. */
+export function createStreamInbox<In>(
+  options: InboxOptions<In>,
+): RequestInbox & { readonly messages: AsyncIterable<In> } {
+  let waiting: PromiseWithResolvers<IteratorResult<In>> | undefined
+  let ended = false
+  let failure: GrpcError | undefined
+
+  function settle(use: (waiter: PromiseWithResolvers<IteratorResult<In>>) => void): void {
+    const waiter = waiting
+    waiting = undefined
+    if (waiter) use(waiter)
+  }
+
+  function end(): void {
+    ended = true
+    settle(waiter => waiter.resolve({ value: undefined, done: true }))
+  }
+
+  async function next(): Promise<IteratorResult<In>> {
+    if (waiting) throw new Error('requests are read one at a time')
+    if (failure) throw failure
+    if (ended) return { value: undefined, done: true }
+    waiting = Promise.withResolvers()
+    const { promise } = waiting
+    options.read()
+    return promise
+  }
+
+  const iterator: AsyncIterator<In> = {
+    next,
+    async return() {
+      end()
+      return { value: undefined, done: true }
+    },
+  }
+  return {
+    messages: { [Symbol.asyncIterator]: () => iterator },
+    receive(bytes) {
+      settle(waiter => {
+        try {
+          waiter.resolve({ value: options.decode(bytes), done: false })
+        } catch {
+          failure = undecodable()
+          waiter.reject(failure)
+        }
+      })
+    },
+    halfClose: end,
+    close(reason) {
+      if (!reason) return end()
+      failure = reason
+      settle(waiter => waiter.reject(reason))
+    },
+  }
+}
+
+function undecodable(): GrpcError {
+  return new GrpcError('INTERNAL', 'the request could not be decoded')
+}

@@ -1,0 +1,16 @@
+import { describe } from 'node:test'
+import { callContract } from './server-contract/calls.ts'
+import { lifecycleContract } from './server-contract/lifecycle.ts'
+import { limitContract } from './server-contract/limits.ts'
+import { streamContract } from './server-contract/streams.ts'
+import type { CreateServer } from './server-contract/support.ts'
+
+/** Registers the tests that every fulfilment of the contract in server.ts has to pass, one suite for all of them. */
+export function serverContract(name: string, createServer: CreateServer): void {
+  describe(name, { concurrency: 4 }, () => {
+    describe('calls', () => callContract(createServer))
+    describe('streams', () => streamContract(createServer))
+    describe('limits', () => limitContract(createServer))
+    describe('lifecycle', () => lifecycleContract(createServer))
+  })
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { Metadata as GrpcJsMetadata } from '@grpc/grpc-js'
+import { statusCodes } from '../status.ts'
+import {
+  type CreateServer,
+  frame,
+  grpcHeaders,
+  openSession,
+  openStream,
+  rawRequest,
+  request,
+  startRig,
+  texts,
+  waitFor,
+} from './support.ts'
+
+/** Every limit of `GrpcLimits` is reached, and is an answer. */
+export function limitContract(createServer: CreateServer): void {
+  sizeContract(createServer)
+  concurrencyContract(createServer)
+  connectionAgeContract(createServer)
+}
+
+const echo = texts.unary('/test.Test/Echo', text => text)
+const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
+
+function sizeContract(createServer: CreateServer): void {
+  test('a message longer than maxReceiveBytes is RESOURCE_EXHAUSTED', async t => {
+    const { client, server } = await startRig(t, createServer, [echo, echoEach], { maxReceiveBytes: 1000 })
+    assert.equal((await request(client, echo.path, 'x'.repeat(1000))).status.code, statusCodes.OK)
+    const refused = await request(client, echo.path, 'x'.repeat(1001))
+    assert.equal(refused.status.code, statusCodes.RESOURCE_EXHAUSTED)
+    const { write, read, status } = openStream(client, echoEach.path)
+    write('x'.repeat(1000))
+    assert.equal((await read())?.length, 1000)
+    write('x'.repeat(1001))
+    assert.equal((await status).code, statusCodes.RESOURCE_EXHAUSTED)
+    await waitFor('no call', () => server.activeCalls === 0)
+  })
+
+  test('a length that promises too much is refused before the message has come', async t => {
+    const { port } = await startRig(t, createServer, [echo], { maxReceiveBytes: 1000 })
+    const session = await openSession(t, port)
+    const { trailers } = await rawRequest(session, grpcHeaders(echo.path), [
+      frame('x'.repeat(2000)).subarray(0, 5),
+    ])
+    assert.equal(trailers['grpc-status'], String(statusCodes.RESOURCE_EXHAUSTED))
+  })
+
+  test('an answer longer than maxSendBytes is RESOURCE_EXHAUSTED', async t => {
+    const { client, server, defects } = await startRig(t, createServer, [echo, echoEach], {
+      maxSendBytes: 1000,
+    })
+    assert.equal((await request(client, echo.path, 'x'.repeat(1000))).status.code, statusCodes.OK)
+    const refused = await request(client, echo.path, 'x'.repeat(1001))
+    assert.equal(refused.status.code, statusCodes.RESOURCE_EXHAUSTED)
+    assert.match(refused.status.details, /1001.*1000/)
+    const { write, readAll, status } = openStream(client, echoEach.path)
+    write('short')
+    write('x'.repeat(1001))
+    assert.deepEqual(await readAll(), ['short'])
+    assert.equal((await status).code, statusCodes.RESOURCE_EXHAUSTED)
+    await waitFor('no call', () => server.activeCalls === 0)
+    assert.deepEqual(defects, [])
+  })
+
+  for (const [name, count, bytes] of [
+    ['one long value', 1, 5_000],
+    ['many short values', 100, 10],
+    ['more than any server takes', 1, 200_000],
+  ] as const) {
+    test(`metadata longer than maxMetadataBytes is RESOURCE_EXHAUSTED: ${name}`, async t => {
+      const { client, server } = await startRig(t, createServer, [echo], { maxMetadataBytes: 4096 })
+      const metadata = new GrpcJsMetadata()
+      for (let index = 0; index < count; index += 1) metadata.set(`x-${index}`, 'x'.repeat(bytes))
+      const { status } = await request(client, echo.path, '', { metadata })
+      assert.equal(status.code, statusCodes.RESOURCE_EXHAUSTED)
+      assert.equal((await request(client, echo.path)).status.code, statusCodes.OK, 'the next call')
+      assert.equal(server.activeCalls, 0)
+    })
+  }
+
+  test('what is no HTTP/2 costs its connection, and nothing else', async t => {
+    const { client, port } = await startRig(t, createServer, [echo])
+    const socket = connect(port, '127.0.0.1')
+    const closed = new Promise(resolve => socket.once('close', resolve).on('error', () => {}))
+    socket.resume().write('GET / HTTP/1.1\r\nhost: here\r\n\r\n')
+    await closed
+    assert.equal((await request(client, echo.path)).status.code, statusCodes.OK)
+  })
+}
+
+function concurrencyContract(createServer: CreateServer): void {
+  test('1,000 calls at once on one connection: all succeed, maxConcurrentStreams at a time', async t => {
+    const maxConcurrentStreams = 50
+    let most = 0
+    const { client, server } = await startRig(
+      t,
+      createServer,
+      [
+        texts.unary('/test.Test/Count', async text => {
+          most = Math.max(most, server.activeCalls)
+          await new Promise(resolve => setImmediate(resolve))
+          return text
+        }),
+      ],
+      { maxConcurrentStreams },
+    )
+    // The client knows the server's limit only once it is connected.
+    await request(client, '/test.Test/Count')
+    const bodies = Array.from({ length: 1000 }, (_, index) => String(index))
+    const outcomes = await Promise.all(bodies.map(body => request(client, '/test.Test/Count', body)))
+    assert.deepEqual(
+      outcomes.map(({ message }) => Buffer.from(message ?? []).toString()),
+      bodies,
+    )
+    assert.ok(most > 1 && most <= maxConcurrentStreams, `${most} calls ran at once`)
+    await waitFor('no call', () => server.activeCalls === 0)
+  })
+}
+
+function connectionAgeContract(createServer: CreateServer): void {
+  test('an old connection is told to go, its running call ends, a new one is taken', async t => {
+    const { port } = await startRig(t, createServer, [echo, echoEach], { maxConnectionAgeMs: 50 })
+    const session = await openSession(t, port)
+    const stream = session.request(grpcHeaders(echoEach.path)).on('error', () => {})
+    let body = ''
+    stream.on('data', (chunk: Buffer) => {
+      body += chunk.subarray(5)
+    })
+    let code: number | undefined
+    session.once('goaway', errorCode => {
+      code = errorCode
+    })
+    await waitFor('a GOAWAY', () => code !== undefined)
+    assert.equal(code, 0, 'no error')
+    stream.write(frame('still here'))
+    await waitFor('an answer', () => body === 'still here')
+    stream.end()
+    await waitFor('a closed session', () => session.destroyed)
+    const next = await rawRequest(await openSession(t, port), grpcHeaders(echo.path), [frame('')])
+    assert.equal(next.trailers['grpc-status'], '0')
+  })
+
+  test('a call that outlives maxConnectionAgeGraceMs is cut', async t => {
+    const limits = { maxConnectionAgeMs: 20, maxConnectionAgeGraceMs: 30 }
+    const { client, server } = await startRig(t, createServer, [echoEach], limits)
+    const { write, status } = openStream(client, echoEach.path)
+    write('')
+    assert.notEqual((await status).code, statusCodes.OK)
+    await waitFor('no call', () => server.activeCalls === 0)
+  })
+}

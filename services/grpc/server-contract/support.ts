@@ -1,0 +1,239 @@
+import http2 from 'node:http2'
+import type { TestContext } from 'node:test'
+import { Client, credentials, Metadata as GrpcJsMetadata, type StatusObject } from '@grpc/grpc-js'
+import { createHealthTable } from '../health.ts'
+import type {
+  AnyMethod,
+  Call,
+  Codec,
+  GrpcLimits,
+  GrpcServer,
+  GrpcServerOptions,
+  HealthTable,
+} from '../server.ts'
+
+export type CreateServer = (options: GrpcServerOptions) => GrpcServer
+
+/** A server under test on a free port, and a client of grpc-js, which is nothing of ours, that calls it. */
+export interface Rig {
+  readonly server: GrpcServer
+  readonly client: Client
+  readonly port: number
+  readonly health: HealthTable
+  readonly defects: { readonly path: string; readonly error: unknown }[]
+}
+
+export const textCodec: Codec<string, string> = {
+  decode: bytes => new TextDecoder().decode(bytes),
+  encode: text => Buffer.from(text),
+}
+
+export const bytesCodec: Codec<Uint8Array, Uint8Array> = { decode: bytes => bytes, encode: bytes => bytes }
+
+/** Methods over texts, in the form in which most tests want them. */
+export const texts = {
+  unary: (path: string, handle: (request: string, call: Call) => string | Promise<string>): AnyMethod => ({
+    ...textCodec,
+    path,
+    kind: 'unary',
+    handle,
+  }),
+  clientStream: (
+    path: string,
+    handle: (requests: AsyncIterable<string>, call: Call) => Promise<string>,
+  ): AnyMethod => ({ ...textCodec, path, kind: 'client-stream', handle }),
+  serverStream: (
+    path: string,
+    handle: (request: string, call: Call) => AsyncIterable<string>,
+  ): AnyMethod => ({ ...textCodec, path, kind: 'server-stream', handle }),
+  bidi: (
+    path: string,
+    handle: (requests: AsyncIterable<string>, call: Call) => AsyncIterable<string>,
+  ): AnyMethod => ({ ...textCodec, path, kind: 'bidi', handle }),
+}
+
+export async function startRig(
+  t: TestContext,
+  createServer: CreateServer,
+  methods: readonly AnyMethod[],
+  limits: Partial<GrpcLimits> = {},
+): Promise<Rig> {
+  const defects: Rig['defects'] = []
+  const health = createHealthTable()
+  const onDefect = (path: string, error: unknown) => defects.push({ path, error })
+  const server = createServer({ methods, limits, health, onDefect })
+  t.after(() => server.drain(0))
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  if (!('port' in bound)) throw new Error('a port was asked for, and none is bound')
+  return { server, client: openClient(t, `127.0.0.1:${bound.port}`), port: bound.port, health, defects }
+}
+
+/** A client with a connection of its own and no limits. */
+export function openClient(t: TestContext, target: string): Client {
+  const client = new Client(target, credentials.createInsecure(), {
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.max_receive_message_length': -1,
+    'grpc.max_send_message_length': -1,
+  })
+  t.after(() => client.close())
+  return client
+}
+
+export interface Outcome {
+  readonly message: Uint8Array | undefined
+  readonly headers: GrpcJsMetadata
+  readonly status: StatusObject
+}
+
+export interface RequestOptions {
+  readonly metadata?: GrpcJsMetadata
+  readonly timeoutMs?: number
+}
+
+export const asBuffer = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+const identity = (bytes: Buffer) => bytes
+
+/** One unary call; every end of it is an outcome. */
+export function request(
+  client: Client,
+  path: string,
+  body: string | Uint8Array = '',
+  { metadata = new GrpcJsMetadata(), timeoutMs }: RequestOptions = {},
+): Promise<Outcome> {
+  return new Promise(resolve => {
+    let message: Uint8Array | undefined
+    let headers = new GrpcJsMetadata()
+    const options = timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs }
+    const bytes = typeof body === 'string' ? Buffer.from(body) : asBuffer(body)
+    client
+      .makeUnaryRequest(path, identity, identity, bytes, metadata, options, (_error, answer) => {
+        message = answer
+      })
+      .on('metadata', received => (headers = received))
+      .on('status', status => setImmediate(() => resolve({ message, headers, status })))
+  })
+}
+
+/** A call of streams. `read` gives undefined at the end of the messages; `status` resolves when the call ended. */
+export function openStream(
+  client: Client,
+  path: string,
+  { metadata = new GrpcJsMetadata(), timeoutMs }: RequestOptions = {},
+) {
+  const options = timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs }
+  const stream = client.makeBidiStreamRequest(path, identity, identity, metadata, options)
+  const status = new Promise<StatusObject>(resolve => stream.once('status', resolve))
+  stream.on('error', () => {})
+
+  async function read(): Promise<string | undefined> {
+    const bytes = await readBytes()
+    return bytes && new TextDecoder().decode(bytes)
+  }
+
+  function readBytes(): Promise<Uint8Array | undefined> {
+    return new Promise(resolve => {
+      const take = () => {
+        const bytes: Buffer | null = stream.read()
+        if (bytes === null) return
+        stream.off('readable', take).off('end', onEnd)
+        resolve(bytes)
+      }
+      const onEnd = () => {
+        stream.off('readable', take)
+        resolve(undefined)
+      }
+      stream.on('readable', take).once('end', onEnd)
+      take()
+    })
+  }
+
+  async function readAll(): Promise<string[]> {
+    const all: string[] = []
+    for (let text = await read(); text !== undefined; text = await read()) all.push(text)
+    return all
+  }
+
+  return {
+    stream,
+    status,
+    read,
+    readBytes,
+    readAll,
+    write: (body: string) => void stream.write(Buffer.from(body)),
+  }
+}
+
+/** Waits for what must come soon, and says what did not. */
+export async function waitFor(what: string, condition: () => boolean, patienceMs = 5_000): Promise<void> {
+  const giveUpMs = performance.now() + patienceMs
+  while (!condition()) {
+    if (performance.now() > giveUpMs) throw new Error(`${what}: not so after ${patienceMs} ms`)
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
+}
+
+/** Waits until a number has been the same for a while: what could run on, has. */
+export async function waitUntilStill(read: () => number, stillMs = 100): Promise<number> {
+  let last = read()
+  let sinceMs = performance.now()
+  await waitFor('a number that stands still', () => {
+    if (read() !== last) {
+      last = read()
+      sinceMs = performance.now()
+    }
+    return performance.now() - sinceMs >= stillMs
+  })
+  return last
+}
+
+/** A connection on which a test says what it wants, in frames. */
+export async function openSession(t: TestContext, port: number): Promise<http2.ClientHttp2Session> {
+  const session = http2.connect(`http://127.0.0.1:${port}`)
+  t.after(() => session.destroy())
+  session.on('error', () => {})
+  await new Promise((resolve, reject) => session.once('connect', resolve).once('error', reject))
+  return session
+}
+
+export interface RawOutcome {
+  readonly headers: http2.IncomingHttpHeaders
+  readonly body: Buffer
+  readonly trailers: http2.IncomingHttpHeaders
+}
+
+export const grpcHeaders = (path: string): http2.OutgoingHttpHeaders => ({
+  ':method': 'POST',
+  ':path': path,
+  'content-type': 'application/grpc',
+  te: 'trailers',
+})
+
+/** Sends the chunks each as a DATA frame of its own, then half-closes. */
+export async function rawRequest(
+  session: http2.ClientHttp2Session,
+  headers: http2.OutgoingHttpHeaders,
+  chunks: readonly Uint8Array[],
+): Promise<RawOutcome> {
+  const stream = session.request(headers)
+  let received: http2.IncomingHttpHeaders = {}
+  let trailers: http2.IncomingHttpHeaders = {}
+  const body: Buffer[] = []
+  stream.on('response', response => (received = response))
+  stream.on('trailers', response => (trailers = response))
+  stream.on('data', (chunk: Buffer) => body.push(chunk))
+  const closed = new Promise((resolve, reject) => stream.once('close', resolve).once('error', reject))
+  for (const chunk of chunks) await new Promise(resolve => stream.write(chunk, resolve))
+  stream.end()
+  await closed
+  return { headers: received, body: Buffer.concat(body), trailers: { ...received, ...trailers } }
+}
+
+/** A message as gRPC frames it: a flag, the length, the bytes. */
+export function frame(body: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(body)
+  const prefix = Buffer.alloc(5)
+  prefix.writeUInt32BE(bytes.length, 1)
+  return Buffer.concat([prefix, bytes])
+}

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import fc from 'fast-check'
+import { countersContract } from './counters-contract.ts'
+import { createMemoryCounters, type MemoryCounters } from './memory.ts'
+
+function openMemory(maxKeys?: number): { counters: MemoryCounters; elapse(seconds: number): void } {
+  let nowMs = 5_000
+  const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  return {
+    counters: createMemoryCounters({ clock, ...(maxKeys === undefined ? {} : { maxKeys }) }),
+    elapse(seconds) {
+      nowMs += seconds * 1_000
+    },
+  }
+}
+
+countersContract('memory', async () => openMemory())
+
+async function add(counters: MemoryCounters, key: string, expirySeconds: number, hits = 1): Promise<number> {
+  const [value = -1] = await counters.add([{ key, hits, expirySeconds }])
+  return value
+}
+
+test('it is healthy from the start', () => {
+  assert.equal(openMemory().counters.healthy, true)
+})
+
+test('a counter lives at least its seconds, from its first hit on', async () => {
+  const { counters, elapse } = openMemory()
+  elapse(0.25)
+  await add(counters, 'a', 10)
+  elapse(9.999)
+  assert.equal(await add(counters, 'a', 10), 2)
+  elapse(1)
+  assert.equal(await add(counters, 'a', 10), 1)
+})
+
+test('adding 0 to an expired or unknown counter holds nothing', async () => {
+  const { counters, elapse } = openMemory()
+  await add(counters, 'a', 1)
+  elapse(2)
+  assert.equal(await add(counters, 'a', 1, 0), 0)
+  assert.equal(await add(counters, 'b', 1, 0), 0)
+  assert.equal(counters.size, 1)
+})
+
+test('expired counters are swept as new ones come', async () => {
+  const { counters, elapse } = openMemory()
+  for (let index = 0; index < 800; index += 1) await add(counters, `old-${index}`, 1 + (index % 7))
+  elapse(10)
+  for (let index = 0; index < 100; index += 1) await add(counters, `new-${index}`, 60)
+  assert.equal(counters.size, 100)
+})
+
+test('at the limit, what has expired goes first, then what expires soonest', async () => {
+  const { counters, elapse } = openMemory(3)
+  await add(counters, 'day', 86_400)
+  await add(counters, 'second', 1)
+  await add(counters, 'minute', 60)
+  await add(counters, 'another minute', 60)
+  assert.deepEqual(await valuesOf(counters, ['day', 'second', 'minute', 'another minute']), [1, 0, 1, 1])
+  elapse(61)
+  await add(counters, 'another day', 86_400)
+  await add(counters, 'hour', 3_600)
+  assert.deepEqual(await valuesOf(counters, ['day', 'another day', 'hour']), [1, 1, 1])
+  assert.equal(counters.size, 3)
+})
+
+test('a flood of new keys drives out itself', async () => {
+  const { counters } = openMemory(10)
+  for (let index = 0; index < 9; index += 1) await add(counters, `old-${index}`, 60)
+  for (let index = 0; index < 1_000; index += 1) await add(counters, `flood-${index}`, 60)
+  assert.equal(await add(counters, 'old-0', 60), 2)
+  assert.equal(await add(counters, 'old-8', 60), 2)
+})
+
+async function valuesOf(counters: MemoryCounters, keys: readonly string[]): Promise<readonly number[]> {
+  return counters.add(keys.map(key => ({ key, hits: 0, expirySeconds: 1 })))
+}
+
+test('memory is bounded whatever the number of distinct keys', async () => {
+  const { counters, elapse } = openMemory(1_000)
+  for (let index = 0; index < 300_000; index += 1) {
+    if (index % 1_000 === 0) elapse(0.1)
+    counters.add([{ key: `key-${index}`, hits: 1, expirySeconds: 1 + (index % 301) }])
+  }
+  assert.ok(counters.size <= 1_000, `${counters.size} counters are held`)
+})
+
+test('it counts as a map of sums with expiry does, and holds no more than the limit', async () => {
+  const step = fc.record({
+    key: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+    hits: fc.nat(3),
+    expirySeconds: fc.integer({ min: 1, max: 4 }),
+    elapseSeconds: fc.nat(2),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
+      const { counters, elapse } = openMemory(5)
+      const model = new Map<string, { count: number; expiresAt: number }>()
+      let now = 0
+      for (const { key, hits, expirySeconds, elapseSeconds } of steps) {
+        elapse(elapseSeconds)
+        now += elapseSeconds
+        const known = model.get(key)
+        const live = known !== undefined && known.expiresAt > now
+        const count = (live ? known.count : 0) + hits
+        if (live) known.count = count
+        else if (hits > 0) model.set(key, { count, expiresAt: now + expirySeconds })
+        assert.equal(await add(counters, key, expirySeconds, hits), count)
+        assert.ok(counters.size <= 5)
+      }
+    }),
+  )
+})

@@ -1,0 +1,139 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
+
+export interface MemoryCountersOptions {
+  /** Only its `monotonicMs` is used: a counter's life is a duration, which a step of the wall clock must not change. */
+  readonly clock: Clock
+  /** The most counters that are held at once, at least 1. */
+  readonly maxKeys?: number
+}
+
+export interface MemoryCounters extends Counters {
+  /** How many counters are held, expired ones that were not swept yet included. */
+  readonly size: number
+}
+
+/** About 200 MB with keys of a usual length. */
+const defaultMaxKeys = 1_000_000
+
+/** How many expired counters a new one sweeps: more than one, so that sweeping outruns any flood of new keys. */
+const sweptPerNewKey = 8
+
+interface Counter {
+  count: number
+  /** In whole seconds of the monotonic clock. */
+  readonly expiresAt: number
+}
+
+/**
+ * Counters of this process alone; exact, and always healthy.
+ *
+ * Memory is bounded by `maxKeys`. A new key at that limit first makes room by dropping what has expired, then by
+ * dropping the counter that expires soonest, since that forgets the least; among those that expire in the same
+ * second the youngest goes, so that a flood of keys drives out itself and not the counters that stood before it.
+ *
+ * @throws RangeError when `maxKeys` is below 1
+ */
+export function createMemoryCounters(options: MemoryCountersOptions): MemoryCounters {
+  const { clock, maxKeys = defaultMaxKeys } = options
+  if (!(maxKeys >= 1)) throw new RangeError(`maxKeys is ${maxKeys}; it must be at least 1`)
+  const counters = new Map<string, Counter>()
+  const schedule = createExpirySchedule()
+  let closed = false
+
+  /** Drops the key's counter if it is the one that was scheduled, not a later one of the same key. */
+  function drop(key: string, expiresAt: number): void {
+    if (counters.get(key)?.expiresAt === expiresAt) counters.delete(key)
+  }
+
+  function makeRoom(nowSeconds: number): void {
+    for (let swept = 0; swept < sweptPerNewKey && schedule.soonest() <= nowSeconds; swept += 1) {
+      schedule.take(drop)
+    }
+    while (counters.size >= maxKeys) schedule.take(drop)
+  }
+
+  function addOne({ key, hits, expirySeconds }: Hit, nowSeconds: number): number {
+    const counter = counters.get(key)
+    if (counter !== undefined && counter.expiresAt > nowSeconds) {
+      counter.count = Math.min(maxCount, counter.count + hits)
+      return counter.count
+    }
+    if (hits === 0) return 0
+    if (counter !== undefined) counters.delete(key)
+    makeRoom(nowSeconds)
+    // Rounded up, since a counter lives at least that long.
+    const expiresAt = Math.ceil(nowSeconds + expirySeconds)
+    counters.set(key, { count: hits, expiresAt })
+    schedule.put(expiresAt, key)
+    return hits
+  }
+
+  return {
+    add(batch) {
+      if (closed) return Promise.reject(new CountersError('the counters are closed'))
+      const nowSeconds = clock.monotonicMs() / 1000
+      return Promise.resolve(batch.map(hit => addOne(hit, nowSeconds)))
+    },
+    healthy: true,
+    onHealth() {},
+    close() {
+      closed = true
+      counters.clear()
+      return Promise.resolve()
+    },
+    get size() {
+      return counters.size
+    },
+  }
+}
+
+/** Keys by the second in which they expire: one bucket a second, no timer and no entry of a heap for each key. */
+interface ExpirySchedule {
+  put(expiresAt: number, key: string): void
+  /** The first second in which something expires; infinity when nothing is left. */
+  soonest(): number
+  /** Takes out one key of that second, the one put last. */
+  take(taken: (key: string, expiresAt: number) => void): void
+}
+
+function createExpirySchedule(): ExpirySchedule {
+  const keysBySecond = new Map<number, string[]>()
+  /** Latest first, so that the soonest is popped. */
+  const seconds: number[] = []
+
+  function insert(second: number): void {
+    let low = 0
+    let high = seconds.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((seconds[middle] ?? 0) > second) low = middle + 1
+      else high = middle
+    }
+    seconds.splice(low, 0, second)
+  }
+
+  return {
+    put(expiresAt, key) {
+      const keys = keysBySecond.get(expiresAt)
+      if (keys !== undefined) {
+        keys.push(key)
+        return
+      }
+      keysBySecond.set(expiresAt, [key])
+      insert(expiresAt)
+    },
+    soonest: () => seconds.at(-1) ?? Number.POSITIVE_INFINITY,
+    take(taken) {
+      const second = seconds.at(-1)
+      if (second === undefined) return
+      const keys = keysBySecond.get(second) ?? []
+      const key = keys.pop()
+      if (keys.length === 0) {
+        seconds.pop()
+        keysBySecond.delete(second)
+      }
+      if (key !== undefined) taken(key, second)
+    },
+  }
+}

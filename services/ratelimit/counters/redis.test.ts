@@ -1,0 +1,366 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../test/support/require-server.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
+import { countersContract } from './counters-contract.ts'
+import { createRedisCounters, type RedisCountersOptions } from './redis.ts'
+
+const skip = missingProgram('redis-server')
+
+/** Long enough for a busy machine: only the tests of the deadline itself are about a short one. */
+const patientMs = 5_000
+
+async function open(options: Partial<RedisCountersOptions> & { readonly url: string }): Promise<Counters> {
+  const counters = createRedisCounters({ deadlineMs: patientMs, random: Math.random, ...options })
+  await waitFor('Redis to answer', () => counters.healthy)
+  return counters
+}
+
+const hit = (key: string, hits = 1, expirySeconds = 60): Hit => ({ key, hits, expirySeconds })
+
+/** The reason why the call was rejected. */
+async function problemOf(call: Promise<unknown>): Promise<string> {
+  const error = await call.then(
+    value => assert.fail(`it was answered: ${value}`),
+    (reason: unknown) => reason,
+  )
+  assert.ok(error instanceof CountersError, String(error))
+  return error.message
+}
+
+describe('counters in Redis', { skip }, () => {
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+  })
+  after(() => redis.stop())
+
+  countersContract('Redis over a unix socket', async () => {
+    await redis.command('FLUSHALL')
+    const url = redis.socketPath
+    return { counters: await open({ url }), peer: await open({ url }) }
+  })
+
+  countersContract('Redis over TCP, with a window', async () => {
+    await redis.command('FLUSHALL')
+    const url = `127.0.0.1:${redis.port}`
+    return { counters: await open({ url, pipelineWindowMs: 1, pipelineLimit: 7 }), peer: await open({ url }) }
+  })
+
+  /** For tests that leave the server as it was. */
+  async function openShared(t: TestContext, options: Partial<RedisCountersOptions> = {}): Promise<Counters> {
+    await redis.command('FLUSHALL')
+    const counters = await open({ url: redis.url, ...options })
+    t.after(() => counters.close())
+    return counters
+  }
+
+  async function assertExpiry(key: string): Promise<void> {
+    await waitFor(`${key} to have an expiry`, async () => Number(await redis.command('TTL', key)) > 0)
+  }
+
+  test('every key gets its expiry, at once', async t => {
+    const counters = await openShared(t)
+    await counters.add([hit('a'), hit('b', 2, 1_000), hit('b', 1, 2_000)])
+    assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
+    assert.match(await redis.command('TTL', 'b'), /^(1999|2000)$/)
+  })
+
+  test('a key that is new to Redis but not to this process gets its expiry again', async t => {
+    const counters = await openShared(t)
+    await counters.add([hit('a'), hit('b')])
+    await redis.command('FLUSHALL')
+    assert.deepEqual(await counters.add([hit('a', 5), hit('b', maxCount), hit('b', 2)]), [
+      5,
+      maxCount,
+      maxCount,
+    ])
+    await assertExpiry('a')
+    await assertExpiry('b')
+  })
+
+  test('the expiry is sent with the first touch alone, and again after the key was forgotten', async t => {
+    const counters = await openShared(t, { maxTouchedKeys: 4 })
+    await counters.add([hit('a')])
+    await redis.command('PERSIST', 'a')
+    await counters.add([hit('a')])
+    assert.equal(await redis.command('TTL', 'a'), '-1')
+    for (const key of ['b', 'c', 'd', 'e', 'f']) await counters.add([hit(key)])
+    await counters.add([hit('a')])
+    await assertExpiry('a')
+  })
+
+  test('adding 0 neither creates a key nor prolongs one', async t => {
+    const counters = await openShared(t)
+    assert.deepEqual(await counters.add([hit('a', 0)]), [0])
+    assert.equal(await redis.command('EXISTS', 'a'), '0')
+    await counters.add([hit('a', 1, 60)])
+    await counters.add([hit('a', 0, 1_000)])
+    assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
+  })
+
+  test('what a counter holds beyond 2^53-1 stays exact for those below', async t => {
+    const counters = await openShared(t)
+    await redis.command('SET', 'a', String(maxCount - 2))
+    await redis.command('SET', 'full', String(2n ** 63n - 1n))
+    const values = await counters.add([hit('a', 1), hit('full', 1), hit('a', 1), hit('a', 8), hit('b', 1)])
+    assert.deepEqual(values, [maxCount - 1, maxCount, maxCount, maxCount, 1])
+    assert.deepEqual(await counters.add([hit('a', 0), hit('full', 0)]), [maxCount, maxCount])
+    assert.equal(await redis.command('GET', 'a'), String(BigInt(maxCount) + 8n))
+  })
+
+  test('an error of one key leaves its neighbours be', async t => {
+    const counters = await openShared(t)
+    await redis.command('RPUSH', 'list', 'x')
+    await redis.command('SET', 'word', 'x')
+    const good = counters.add([hit('a')])
+    const [list, word, looked] = [hit('list'), hit('word'), hit('word', 0)].map(each => counters.add([each]))
+    assert.match(await problemOf(list ?? good), /^WRONGTYPE /)
+    assert.match(await problemOf(word ?? good), /^ERR value is not an integer/)
+    assert.match(await problemOf(looked ?? good), /not a whole number|not an integer/)
+    assert.deepEqual(await good, [1])
+  })
+
+  test('what Redis refuses for a while is told in its words, and does not end the connection', async t => {
+    const counters = await openShared(t)
+    await redis.command('REPLICAOF', '127.0.0.1', '1')
+    assert.match(await problemOf(counters.add([hit('a')])), /^READONLY /)
+    assert.deepEqual(await counters.add([hit('a', 0)]), [0])
+    await redis.command('REPLICAOF', 'NO', 'ONE')
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1')
+    assert.match(await problemOf(counters.add([hit('a')])), /^OOM /)
+    await redis.command('CONFIG', 'SET', 'maxmemory', '0')
+    assert.deepEqual(await counters.add([hit('a')]), [1])
+    await assertExpiry('a')
+    assert.equal(counters.healthy, true)
+  })
+
+  test('a warning says when Redis may evict counters, and only then', async t => {
+    const warnings: string[] = []
+    const inspected = async () =>
+      (await redis.command('INFO', 'commandstats')).includes('cmdstat_info:calls=2')
+    await redis.command('CONFIG', 'RESETSTAT')
+    await redis.command('INFO')
+    await openShared(t, { onWarning: text => warnings.push(text) })
+    await waitFor('the settings to be looked at', inspected)
+    await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru', 'maxmemory', '100mb')
+    t.after(() => redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction', 'maxmemory', '0'))
+    await openShared(t, { onWarning: text => warnings.push(text) })
+    await waitFor('the warning', () => warnings.length > 0)
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0] ?? '', /maxmemory-policy allkeys-lru/)
+  })
+
+  test('connections that are cut lose no value and count nothing twice', async t => {
+    const counters = await openShared(t)
+    const load = startLoad(counters)
+    for (let cut = 0; cut < 5; cut += 1) {
+      const answeredBefore = load.values.length
+      await waitFor('answers', () => load.values.length > answeredBefore + 200)
+      await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    }
+    await load.stop()
+    const total = Number(await redis.command('GET', 'load'))
+    assert.equal(new Set(load.values).size, load.values.length, 'a value was given twice')
+    assert.ok(total >= load.values.length, `${total} were counted, ${load.values.length} were answered`)
+    const most = load.values.length + load.inFlightAtFailure()
+    assert.ok(total <= most, `${total} were counted, at most ${most} were sent`)
+    await waitFor('Redis to answer', () => counters.healthy)
+  })
+})
+
+/** Workers that add 1 to the key `load` again and again, whatever happens. */
+function startLoad(counters: Counters) {
+  const values: number[] = []
+  let failed = 0
+  let running = true
+  async function work(): Promise<void> {
+    while (running) {
+      // While there is no connection nothing is sent, and a try would only be refused.
+      if (!counters.healthy) {
+        await new Promise(resolve => setImmediate(resolve))
+        continue
+      }
+      try {
+        values.push(...(await counters.add([hit('load')])))
+      } catch {
+        failed += 1
+      }
+    }
+  }
+  const workers = Array.from({ length: 10 }, work)
+  return {
+    values,
+    inFlightAtFailure: () => failed,
+    stop() {
+      running = false
+      return Promise.all(workers)
+    },
+  }
+}
+
+describe('Redis that fails', { skip }, () => {
+  test('it dies and comes back: calls fail at once, then count anew, nothing twice', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await open({ url: redis.socketPath })
+    t.after(() => counters.close())
+    const health: boolean[] = []
+    counters.onHealth(healthy => health.push(healthy))
+    const before = startLoad(counters)
+    await waitFor('answers', () => before.values.length > 500)
+    await redis.kill('SIGKILL')
+    await waitFor('the loss to be noticed', () => !counters.healthy)
+    await before.stop()
+    const startMs = performance.now()
+    assert.match(await problemOf(counters.add([hit('load')])), /lost|ENOENT|ECONNREFUSED|ECONNRESET|EPIPE/)
+    assert.ok(performance.now() - startMs < 100)
+
+    await redis.restart()
+    const afterwards = startLoad(counters)
+    await waitFor('answers', () => afterwards.values.length > 500)
+    await afterwards.stop()
+    assert.deepEqual(
+      afterwards.values.toSorted((a, b) => a - b),
+      afterwards.values.map((_, index) => index + 1),
+    )
+    assert.equal(await redis.command('GET', 'load'), String(afterwards.values.length))
+    assert.ok(Number(await redis.command('TTL', 'load')) > 0)
+    assert.deepEqual(health, [false, true])
+  })
+
+  test('it hangs: calls are rejected at their deadline, and counted again when it goes on', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await open({ url: redis.url, deadlineMs: 15, stallTimeoutMs: 60_000 })
+    t.after(() => counters.close())
+    await redis.kill('SIGSTOP')
+    for (let call = 0; call < 5; call += 1) {
+      const startMs = performance.now()
+      assert.match(await problemOf(counters.add([hit('a')])), /did not answer within 15 ms/)
+      const tookMs = performance.now() - startMs
+      assert.ok(tookMs >= 15 && tookMs < 500, `it took ${tookMs} ms`)
+    }
+    await redis.kill('SIGCONT')
+    const [value] = await waitFor('an answer', () => counters.add([hit('a')]))
+    assert.ok(value !== undefined && value > 5, `the counter is ${value}`)
+  })
+
+  test('it hangs for longer: the connection is given up, and calls fail at once', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await open({ url: redis.url, deadlineMs: 15, stallTimeoutMs: 100 })
+    t.after(() => counters.close())
+    await redis.kill('SIGSTOP')
+    await problemOf(counters.add([hit('a')]))
+    await waitFor('the connection to be given up', () => !counters.healthy)
+    assert.doesNotMatch(await problemOf(counters.add([hit('a')])), /did not answer within/)
+    await redis.kill('SIGCONT')
+    await waitFor('Redis to answer', () => counters.healthy, 3_000)
+    await waitFor('an answer', () => counters.add([hit('a')]))
+  })
+
+  test('hits that nobody answers are bounded', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await open({ url: redis.url, deadlineMs: 15, maxHitsInFlight: 10 })
+    t.after(() => counters.close())
+    await redis.kill('SIGSTOP')
+    const calls = Array.from({ length: 11 }, () => problemOf(counters.add([hit('a')])))
+    assert.match(await (calls.pop() ?? ''), /too many hits in flight: 10 and 1 more; the limit is 10/)
+    await Promise.all(calls)
+  })
+
+  test('it is loading its data: not healthy, and calls get its words', async t => {
+    const redis = await startRedis(['--enable-debug-command', 'yes'])
+    t.after(() => redis.stop())
+    await redis.command('DEBUG', 'POPULATE', '2000', 'key', '100')
+    const counters = await open({ url: redis.socketPath, stallTimeoutMs: 60_000 })
+    t.after(() => counters.close())
+    // 1 ms a key, with events between them.
+    await redis.command(
+      'CONFIG',
+      'SET',
+      'loading-process-events-interval-bytes',
+      '1024',
+      'key-load-delay',
+      '1000',
+    )
+    const reloaded = redis.command('DEBUG', 'RELOAD').catch(() => '')
+    await waitFor('an answer about loading', async () => {
+      const text = await counters.add([hit('a')]).then(
+        () => '',
+        error => error.message,
+      )
+      return text.startsWith('LOADING ')
+    })
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').catch(() => '')
+    await waitFor('calls to be refused while it loads', async () => {
+      if (counters.healthy) return false
+      return /^LOADING /.test(await problemOf(counters.add([hit('a')])))
+    })
+    await redis.command('CONFIG', 'SET', 'key-load-delay', '0')
+    await reloaded
+    await waitFor('Redis to answer', () => counters.healthy)
+    await waitFor('an answer', () => counters.add([hit('a')]))
+  })
+
+  test('it is not there: calls are refused with the reason, and close works', async () => {
+    const counters = createRedisCounters({ url: '/nonexistent/redis.sock', random: Math.random })
+    await waitFor('the first try', async () => /ENOENT/.test(await problemOf(counters.add([hit('a')]))))
+    assert.equal(counters.healthy, false)
+    await counters.close()
+    assert.equal(await problemOf(counters.add([hit('a')])), 'the counters are closed')
+    const closedAtOnce = createRedisCounters({ url: '127.0.0.1:1', random: Math.random })
+    await closedAtOnce.close()
+    await closedAtOnce.close()
+  })
+})
+
+describe('Redis that asks for a password', { skip }, () => {
+  const password = 'hunter2:with:colons'
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+    await redis.command('ACL', 'SETUSER', 'tollway', 'on', `>${password}`, '~*', '+@all')
+    await redis.command('ACL', 'SETUSER', 'default', 'resetpass', '>plain')
+  })
+  after(() => redis.stop())
+
+  const encoded = encodeURIComponent(password)
+  const accepted: readonly [string, (redis: RedisServer) => { url: string; auth?: string }][] = [
+    ['the password alone', ({ socketPath }) => ({ url: socketPath, auth: 'plain' })],
+    ['user:password', ({ socketPath }) => ({ url: socketPath, auth: `tollway:${password}` })],
+    ['a URL', ({ port }) => ({ url: `redis://tollway:${encoded}@127.0.0.1:${port}/3` })],
+    ['a URL without a user', ({ port }) => ({ url: `redis://:plain@127.0.0.1:${port}` })],
+    ['both, of which auth counts', ({ port }) => ({ url: `redis://x:y@127.0.0.1:${port}`, auth: 'plain' })],
+  ]
+  for (const [name, address] of accepted) {
+    test(`it accepts ${name}`, async t => {
+      const counters = await open(address(redis))
+      t.after(() => counters.close())
+      assert.deepEqual(await counters.add([hit(name)]), [1])
+    })
+  }
+
+  const refused: readonly [string, RegExp, (redis: RedisServer) => { url: string; auth?: string }][] = [
+    ['no password', /^NOAUTH /, ({ port }) => ({ url: `127.0.0.1:${port}` })],
+    ['a wrong one', /^WRONGPASS /, ({ port }) => ({ url: `redis://tollway:hunter3@127.0.0.1:${port}` })],
+    [
+      'a database that is not there',
+      /^ERR DB /,
+      ({ port }) => ({ url: `redis://:plain@127.0.0.1:${port}/99` }),
+    ],
+  ]
+  for (const [name, words, address] of refused) {
+    test(`with ${name}, calls get the words of Redis and no password`, async t => {
+      const counters = createRedisCounters({ ...address(redis), random: Math.random })
+      t.after(() => counters.close())
+      await waitFor('the refusal', async () => words.test(await problemOf(counters.add([hit('a')]))))
+      assert.doesNotMatch(await problemOf(counters.add([hit('a')])), /hunter|plain/)
+      assert.equal(counters.healthy, false)
+    })
+  }
+})

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Counters, CountersError } from '../counters/counters.ts'
+import { createMemoryCounters } from '../counters/memory.ts'
+import { compile } from '../rules/compile.ts'
+import { parseYaml } from '../rules/parse-yaml.ts'
+import { createLimitStats } from '../stats/limit-stats.ts'
+import { createStats } from '../stats/stats.ts'
+import type { DecisionRequest } from './decision.ts'
+import { createLimiter, type LimiterOptions } from './limiter.ts'
+
+const nowSeconds = 1_000_000
+const clock: Clock = { nowMs: () => nowSeconds * 1000, monotonicMs: () => 0 }
+
+function open(yaml: string, more: Partial<LimiterOptions> = {}) {
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const parsed = parseYaml('test.yaml', yaml)
+  assert.ok('value' in parsed, JSON.stringify(parsed))
+  const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
+  const limiter = createLimiter({
+    rules: () => rules,
+    counters: createMemoryCounters({ clock }),
+    stats,
+    limitStats,
+    clock,
+    random: () => 0,
+    cacheKeyPrefix: '',
+    expirationJitterMaxSeconds: 0,
+    nearLimitRatio: 0.8,
+    shadowMode: false,
+    quotaMode: false,
+    ...more,
+  })
+  return { limiter, stats }
+}
+
+/** `user=alice path=/x; user=bob #3`: two descriptors, the second with an addend of its own. */
+function request(text: string, domain = 'd'): DecisionRequest {
+  const descriptors = text.split(';').map(part => {
+    const words = part.trim().split(' ')
+    const addend = words.find(word => word.startsWith('#'))
+    const entries = words
+      .filter(word => !word.startsWith('#'))
+      .map(word => ({ key: word.split('=')[0] ?? '', value: word.split('=')[1] ?? '' }))
+    return addend === undefined ? { entries } : { entries, hitsAddend: Number(addend.slice(1)) }
+  })
+  return { domain, descriptors, hitsAddend: 0 }
+}
+
+const basic = `
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: path, value: /free, rate_limit: {unlimited: true}}
+  - {key: path, value: /watched, shadow_mode: true, rate_limit: {name: w, unit: hour, requests_per_unit: 1}}
+  - key: plan
+    value: gold
+    rate_limit: {unit: minute, requests_per_unit: 100, name: gold, replaces: [{name: all}]}
+  - {key: all, rate_limit: {unit: minute, requests_per_unit: 1, name: all}}
+  - {key: zero, rate_limit: {unit: second, requests_per_unit: 0}}
+`
+
+async function codes(limiter: ReturnType<typeof open>['limiter'], text: string, times: number) {
+  const all: string[] = []
+  for (let call = 0; call < times; call++) all.push((await limiter.decide(request(text))).over ? 'OVER' : 'OK')
+  return all.join(' ')
+}
+
+test('decisions, a call after another', async () => {
+  const table: [string, number, string][] = [
+    ['user=alice', 5, 'OK OK OK OVER OVER'],
+    ['user=bob', 3, 'OK OK OK'],
+    ['user=carol #2', 3, 'OK OVER OVER'],
+    ['user=dora #0', 9, 'OK OK OK OK OK OK OK OK OK'],
+    ['path=/free', 3, 'OK OK OK'],
+    ['path=/watched', 3, 'OK OK OK'],
+    ['nothing=matches', 2, 'OK OK'],
+    ['all=x; plan=gold', 3, 'OK OK OK'],
+    ['all=y', 2, 'OK OVER'],
+    ['zero=x', 1, 'OVER'],
+    ['user=eve; user=eve', 2, 'OK OVER'],
+  ]
+  const { limiter } = open(basic)
+  for (const [text, times, expected] of table) assert.equal(await codes(limiter, text, times), expected, text)
+})
+
+test('statuses tell the limit, what is left and when the window ends', async () => {
+  const { limiter } = open(basic)
+  const { statuses } = await limiter.decide(request('user=alice; path=/free; nothing=x; path=/watched'))
+  const resetOf = (seconds: number) => seconds - (nowSeconds % seconds)
+  const minute = { name: '', requestsPerUnit: 3, unit: 'minute', resetSeconds: resetOf(60) }
+  const hour = { name: 'w', requestsPerUnit: 1, unit: 'hour', resetSeconds: resetOf(3600) }
+  assert.deepEqual(statuses, [
+    { over: false, remaining: 2, limit: minute },
+    { over: false, remaining: 0xffffffff },
+    { over: false, remaining: 0 },
+    { over: false, remaining: 0, limit: hour },
+  ])
+})
+
+test('a replaced limit is neither counted nor shown', async () => {
+  const { limiter, stats } = open(basic)
+  const { statuses } = await limiter.decide(request('all=x; plan=gold'))
+  assert.deepEqual(statuses[0], { over: false, remaining: 0 })
+  assert.equal(stats.counter('ratelimit.service.rate_limit.d.all.total_hits').value, 0)
+  assert.equal(stats.counter('ratelimit.service.rate_limit.d.plan_gold.total_hits').value, 1)
+})
+
+test('a rule in shadow mode counts what it lets through', async () => {
+  const { limiter, stats } = open(basic)
+  await codes(limiter, 'path=/watched', 3)
+  const shown = (name: string) => stats.counter(`ratelimit.service.rate_limit.d.path_/watched.${name}`).value
+  assert.deepEqual([shown('total_hits'), shown('over_limit'), shown('shadow_mode')], [3, 2, 2])
+})
+
+test('global shadow mode changes the overall answer alone, and counts once a request', async () => {
+  const { limiter, stats } = open(basic, { shadowMode: true })
+  const decision = await limiter.decide(request('zero=x; zero=y'))
+  assert.equal(decision.over, false)
+  assert.deepEqual(
+    decision.statuses.map(({ over }) => over),
+    [true, true],
+  )
+  assert.equal(stats.counter('ratelimit.service.global_shadow_mode').value, 1)
+})
+
+test('the limit of the caller holds instead of the configured one, even where none is', async () => {
+  const { limiter } = open(basic)
+  const entries = [{ key: 'user', value: 'alice' }]
+  const limit = { requestsPerUnit: 1, unit: 'hour' as const }
+  const own = { domain: 'd', descriptors: [{ entries, limit }], hitsAddend: 0 }
+  assert.equal((await limiter.decide(own)).over, false)
+  assert.equal((await limiter.decide(own)).over, true)
+})
+
+test('what cannot be answered is an error in the words of the reference, and is counted', async () => {
+  const { limiter, stats } = open(basic)
+  const entries = [{ key: 'user', value: 'alice' }]
+  const wrong: [DecisionRequest, RegExp][] = [
+    [request('a=b', ''), /^rate limit domain must not be empty$/],
+    [{ domain: 'd', descriptors: [], hitsAddend: 0 }, /^rate limit descriptor list must not be empty$/],
+    [
+      {
+        domain: 'd',
+        descriptors: [{ entries, limit: { requestsPerUnit: 1, unit: undefined } }],
+        hitsAddend: 0,
+      },
+      /^descriptors\[0\]\.limit\.unit /,
+    ],
+  ]
+  for (const [request, message] of wrong) await assert.rejects(limiter.decide(request), { message })
+  assert.equal(stats.counter('ratelimit.service.call.should_rate_limit.service_error').value, 3)
+  const before = open(basic, { rules: () => undefined })
+  await assert.rejects(before.limiter.decide(request('a=b')), {
+    message: 'no rate limit configuration loaded',
+  })
+})
+
+test('an unknown domain has no limit, and is counted', async () => {
+  const { limiter, stats } = open(basic)
+  assert.deepEqual(await limiter.decide(request('a=b', 'other')), {
+    over: false,
+    statuses: [{ over: false, remaining: 0 }],
+  })
+  assert.equal(stats.counter('ratelimit.service.rate_limit.other.domain_not_found').value, 1)
+})
+
+test('a backend that fails is the error of the call', async () => {
+  const counters: Counters = {
+    add: () => Promise.reject(new CountersError('CLUSTERDOWN')),
+    healthy: false,
+    onHealth() {},
+    close: () => Promise.resolve(),
+  }
+  const { limiter, stats } = open(basic, { counters })
+  await assert.rejects(limiter.decide(request('user=alice')), { message: 'CLUSTERDOWN' })
+  assert.equal(stats.counter('ratelimit.service.call.should_rate_limit.redis_error').value, 1)
+})

@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { describeRules } from './describe.ts'
+import { rulesOf } from './rules-under-test.ts'
+
+test('limits are listed a line each, as the reference does', () => {
+  const rules = rulesOf(`
+domain: shop
+descriptors:
+  - {key: ip, value: 1.2.3.4, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: user, descriptors: [{key: path, quota_mode: true, rate_limit: {unlimited: true}}]}
+`)
+  assert.equal(
+    describeRules(rules),
+    'shop.ip_1.2.3.4: unit=MINUTE requests_per_unit=3, shadow_mode: true, quota_mode: false\n' +
+      'shop.user.path: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: true\n',
+  )
+  assert.equal(describeRules(undefined), '')
+})

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { compile } from './compile.ts'
+import { type DescriptorConfig, finalKeyOf } from './config.ts'
+import { explain } from './explain.ts'
+import { type Entry, match } from './match.ts'
+import { validate } from './validate.ts'
+import { compileWildcard, matchesWildcard } from './wildcard.ts'
+
+/** The matching rules once more, as plainly as they can be said: slow, and with nothing prepared. */
+function naiveMatch(top: readonly DescriptorConfig[], entries: readonly Entry[]) {
+  const path: DescriptorConfig[] = []
+  let level = top
+  for (const entry of entries) {
+    const found =
+      level.find(({ key, value }) => value !== '' && key === entry.key && value === entry.value) ??
+      level.find(descriptor => naiveWildcard(descriptor, entry)) ??
+      level.find(({ key, value }) => value === '' && key === entry.key)
+    if (found === undefined) return undefined
+    path.push(found)
+    level = found.descriptors
+  }
+  const rateLimit = path.at(-1)?.rateLimit
+  return rateLimit && { rateLimit, stem: naiveStem(path, entries), fullKey: naiveName(path, entries) }
+}
+
+function naiveWildcard(descriptor: DescriptorConfig, entry: Entry): boolean {
+  const spelling = finalKeyOf(descriptor)
+  if (!spelling.includes('*')) return false
+  if (!descriptor.key.includes('*') && descriptor.key !== entry.key) return false
+  return naiveGlob(spelling, `${entry.key}_${entry.value}`)
+}
+
+function naiveGlob(pattern: string, text: string): boolean {
+  const literal = pattern.split('*').map(part => part.replaceAll(/[^a-z]/g, character => `\\${character}`))
+  return new RegExp(`^${literal.join('.*')}$`, 's').test(text)
+}
+
+function shares(descriptor: DescriptorConfig): boolean {
+  return descriptor.shareThreshold && finalKeyOf(descriptor).includes('*')
+}
+
+function naivePattern(descriptor: DescriptorConfig, entry: Entry): string {
+  const spelling = finalKeyOf(descriptor)
+  const start = `${entry.key}_`
+  return spelling.startsWith(start) ? spelling.slice(start.length) : spelling
+}
+
+function naiveStem(path: readonly DescriptorConfig[], entries: readonly Entry[]): string {
+  const parts = path.map((descriptor, index) => {
+    const entry = entries[index] ?? { key: '', value: '' }
+    return `${entry.key}_${shares(descriptor) ? naivePattern(descriptor, entry) : entry.value}_`
+  })
+  return `d_${parts.join('')}`
+}
+
+function naiveName(path: readonly DescriptorConfig[], entries: readonly Entry[]): string {
+  const parts = path.map((descriptor, index) => {
+    const entry = entries[index] ?? { key: '', value: '' }
+    const pattern = `${entry.key}_${naivePattern(descriptor, entry)}`
+    if (path.at(-1)?.detailedMetric) {
+      if (!path.some(shares)) return `${entry.key}_${entry.value}`
+      return shares(descriptor) ? pattern : finalKeyOf(entry)
+    }
+    if (!path.some(one => one.valueToMetric)) return finalKeyOf(descriptor)
+    const isWildcard = finalKeyOf(descriptor).includes('*')
+    const isExact = descriptor.key === entry.key && descriptor.value === entry.value && entry.value !== ''
+    if (isExact) return finalKeyOf(entry)
+    if (isWildcard) return descriptor.valueToMetric && !shares(descriptor) ? finalKeyOf(entry) : pattern
+    return descriptor.valueToMetric ? finalKeyOf(entry) : entry.key
+  })
+  return `d.${parts.join('.')}`
+}
+
+const rarely = fc.integer({ min: 0, max: 4 }).map(n => n === 0)
+const keys = fc.constantFrom('a', 'b', 'a_b', 'a*', '*')
+const values = fc.oneof(
+  fc.constant(''),
+  fc.string({ unit: fc.constantFrom('a', 'b', '_', '*'), maxLength: 4 }),
+)
+const rateLimits = fc.option(
+  fc
+    .nat(1000)
+    .map(requestsPerUnit => ({ unit: 'day', requestsPerUnit, unlimited: false, name: '', replaces: [] })),
+  { nil: undefined, freq: 4 },
+)
+
+/** Siblings of one spelling are refused before they come here, so they are left out. */
+const levels = fc.letrec<{ level: readonly DescriptorConfig[] }>(tie => ({
+  level: fc.uniqueArray(
+    fc
+      .record({
+        key: keys,
+        value: values,
+        rateLimit: rateLimits,
+        flags: fc.tuple(rarely, rarely, rarely),
+        descriptors: fc.oneof({ depthSize: 'small', maxDepth: 3 }, fc.constant([]), tie('level')),
+      })
+      .map(({ key, value, rateLimit, flags, descriptors }): DescriptorConfig => {
+        const [detailedMetric, valueToMetric, mayShare] = flags
+        const shareThreshold = mayShare && finalKeyOf({ key, value }).includes('*')
+        const modes = { shadowMode: false, quotaMode: false, detailedMetric, valueToMetric, shareThreshold }
+        return { key, value, ...modes, ...(rateLimit && { rateLimit }), descriptors }
+      }),
+    { selector: finalKeyOf, maxLength: 8 },
+  ),
+})).level
+
+const requests = fc.array(
+  fc.record({
+    key: fc.constantFrom('a', 'b', 'a_b', 'c', 'a*'),
+    value: fc.string({ unit: fc.constantFrom('a', 'b', '_', '*'), maxLength: 5 }),
+  }),
+  { maxLength: 4 },
+)
+
+test('match answers what the plain reading of the rules answers, and explain tells the same', () => {
+  let matched = 0
+  const property = fc.property(levels, fc.array(requests, { maxLength: 20 }), (descriptors, asked) => {
+    const config = { name: 'test', domain: 'd', descriptors }
+    assert.deepEqual(validate([config], { mergeDomainConfigs: false, spelling: 'snake' }).problems, [])
+    const rules = compile([config], { mergeDomainConfigs: false, attach: () => undefined })
+    for (const entries of asked) {
+      const found = match(rules, 'd', entries)
+      const expected = naiveMatch(descriptors, entries)
+      if (found !== undefined) matched += 1
+      assert.equal(found?.limit.requestsPerUnit, expected?.rateLimit.requestsPerUnit)
+      assert.equal(found?.stem, expected?.stem)
+      assert.equal(found?.limit.fullKey, expected?.fullKey)
+      const explained = explain(rules, 'd', entries)
+      assert.equal(explained.stem, found?.stem)
+      assert.equal(explained.limit?.fullKey, found?.limit.fullKey)
+      assert.equal(explained.entries.length, entries.length)
+    }
+  })
+  fc.assert(property, { seed: 1, numRuns: 3000 })
+  assert.ok(matched > 1000, `only ${matched} requests matched, so the rules were hardly tried`)
+})
+
+test('a wildcard matches what the same pattern matches as a regular expression', () => {
+  const letters = fc.string({ unit: fc.constantFrom('a', 'b', '*'), maxLength: 8 })
+  const texts = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 12 })
+  const property = fc.property(letters, texts, (pattern, text) => {
+    if (!pattern.includes('*')) return
+    assert.equal(matchesWildcard(compileWildcard(pattern), text), naiveGlob(pattern, text))
+  })
+  fc.assert(property, { seed: 2, numRuns: 20_000 })
+})

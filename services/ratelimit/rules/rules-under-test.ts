@@ -1,0 +1,40 @@
+import { compile, type RuleSet } from './compile.ts'
+import type { DomainConfig } from './config.ts'
+import { formatProblem } from './format-problem.ts'
+import type { Entry } from './match.ts'
+import { parseYaml } from './parse-yaml.ts'
+import { validate } from './validate.ts'
+
+/** Only for tests: the configuration of a YAML text that must be right so far as parsing goes. */
+export function configOf(yaml: string, name = 'test.yaml'): DomainConfig {
+  const parsed = parseYaml(name, yaml)
+  if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('\n'))
+  return parsed.value
+}
+
+/** Only for tests: YAML texts as rules, whose statistics are their names. */
+export function rulesOf(...yamls: string[]): RuleSet<string> {
+  const configs = yamls.map((yaml, index) => configOf(yaml, `test${index}.yaml`))
+  const { problems } = validate(configs, { mergeDomainConfigs: true, spelling: 'snake' })
+  if (problems.length > 0) throw new Error(problems.map(formatProblem).join('\n'))
+  return compile(configs, { mergeDomainConfigs: true, attach: name => name })
+}
+
+/** Only for tests: `user=alice path=/x` as a request's entries. `empty=` has the empty value. */
+export function entriesOf(text: string): readonly Entry[] {
+  return text
+    .split(' ')
+    .filter(part => part !== '')
+    .map(part => {
+      const [key = '', ...value] = part.split('=')
+      return { key, value: value.join('=') }
+    })
+}
+
+/** Only for tests: the lines of a table of text, without empty lines and the space around them. */
+export function linesOf(table: string): string[] {
+  return table
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line !== '')
+}

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { startProgram } from '../support/program.ts'
+import { root } from '../support/tollway.ts'
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8')
+
+/** The commands of the README's n-th shell block, comments left out. */
+function commandsOf(block: number): string[] {
+  const blocks = [...readme.matchAll(/```sh\n(.*?)```/gs)].map(match => match[1] ?? '')
+  const lines = (blocks[block] ?? '').split('\n')
+  return lines.filter(line => line !== '' && !line.startsWith('#'))
+}
+
+test('the commands of the README work from a clean clone', { timeout: 180_000 }, async t => {
+  const place = mkdtempSync(join(tmpdir(), 'readme-'))
+  execFileSync('git', ['clone', '--quiet', root, place])
+  const [run = ''] = commandsOf(0)
+  assert.equal(run, 'make run')
+  // A group of its own, so that all that it started can be told to end, as a terminal does.
+  const tollway = startProgram('bash', ['-c', run], { cwd: place, detached: true })
+  t.after(async () => {
+    await tollway.end('SIGKILL')
+    rmSync(place, { recursive: true, force: true })
+  })
+  await tollway.said('Ctrl-C ends every process', 120_000)
+
+  const shell = (command: string) => {
+    try {
+      return execFileSync('bash', ['-c', command], { cwd: place, encoding: 'utf8', stdio: 'pipe' })
+    } catch (error) {
+      const { stdout, stderr } = error as { stdout: string; stderr: string }
+      throw new Error(`${command}\n${stdout}\n${stderr}`)
+    }
+  }
+  const [curl = '', tryCommand = '', status = ''] = commandsOf(1)
+  const codes = Array.from({ length: 5 }, () =>
+    shell(curl.replace('curl', 'curl -s -o /dev/null -w "%{http_code}"')),
+  )
+  assert.ok(codes.includes('200') && codes.includes('429'), `the curl was answered ${codes}`)
+  assert.match(shell(tryCommand), /3\/minute/)
+  assert.match(shell(status), /checkout/)
+  process.kill(-tollway.pid, 'SIGINT')
+  await tollway.exited()
+  assert.throws(() => shell(curl), /Connection refused|Failed to connect/)
+})

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Condition } from '../../operator/controller/conditions.ts'
+import type { ResourceStatus } from '../../operator/reconcilers/resource-status.ts'
+import { manifest, startTollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+function condition(resource: ResourceStatus | undefined, type: string): Condition {
+  const found = resource?.conditions.find(one => one.type === type)
+  assert.ok(found, `there is no condition ${type}`)
+  return found
+}
+
+test('an edit changes the decisions, and a wrong one changes nothing and is explained', async t => {
+  const tollway = await startTollway(t, {
+    'a.yaml': manifest('a', 'a', { user: '1/hour' }),
+    'b.yaml': manifest('b', 'b', { user: '1/hour' }),
+  })
+  await tollway.ready()
+  assert.deepEqual([await tollway.ask('a', 'user', 'x'), await tollway.ask('a', 'user', 'x')], [200, 429])
+
+  await t.test('a right edit is in force', async () => {
+    tollway.write('a.yaml', manifest('a', 'a', { user: '5/hour' }))
+    await waitFor('the new limit', async () => (await tollway.ask('a', 'user', 'x')) === 200)
+  })
+
+  await t.test('a wrong edit is refused by name, and the last good version stays', async () => {
+    tollway.write('a.yaml', manifest('a', 'a', { user: '9/fortnight' }))
+    const report = await waitFor('the complaint', () => {
+      const now = tollway.status()
+      return condition(now.resources[0], 'Accepted').status === 'False' && now
+    })
+    const [a, b] = report.resources
+    assert.equal(condition(a, 'Accepted').reason, 'Invalid')
+    assert.equal(a?.problems[0]?.path, 'spec.descriptors[0].rateLimit.unit')
+    assert.match(a?.problems[0]?.message ?? '', /"fortnight" is not one of second, minute, hour, day/)
+    assert.equal(condition(a, 'Programmed').reason, 'LastGoodInForce')
+    assert.equal(condition(b, 'Ready').status, 'True')
+    const codes = new Set<number>()
+    for (let call = 0; call < 8; call++) codes.add(await tollway.ask('a', 'user', 'y'))
+    assert.deepEqual(codes, new Set([200, 429]), 'five an hour still hold')
+  })
+
+  await t.test('the others go on', async () => {
+    tollway.write('b.yaml', manifest('b', 'b', { user: '0/hour' }))
+    await waitFor('the change of b', async () => (await tollway.ask('b', 'user', 'x')) === 429)
+  })
+
+  await t.test('a second resource of a domain is told whose it is', async () => {
+    tollway.write('c.yaml', manifest('c', 'b', { user: '7/hour' }))
+    const c = await waitFor('the conflict', () => {
+      const found = tollway.status().resources.find(({ name }) => name === 'c')
+      return found && condition(found, 'Accepted').status === 'False' ? found : undefined
+    })
+    assert.equal(condition(c, 'Accepted').reason, 'DomainConflict')
+    assert.match(condition(c, 'Accepted').message, /belongs to default\/b/)
+  })
+})
+
+test('the end of the operator is the end of every process', async t => {
+  for (const signal of ['SIGINT', 'SIGKILL'] as const) {
+    await t.test(signal, async t => {
+      const tollway = await startTollway(t, { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) })
+      await tollway.ready()
+      await tollway.program.end(signal)
+      await waitFor('nobody to listen any more', async () => {
+        try {
+          await tollway.ask('a', 'user', 'x')
+          return false
+        } catch {
+          return true
+        }
+      })
+    })
+  }
+})
+
+test('a port in use is named, and how to ask for another', async t => {
+  const first = await startTollway(t, { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) })
+  const wrong = startTollway(t, {}, ['--http-port', `${first.httpPort}`])
+  await assert.rejects(wrong, error => {
+    assert.match((error as Error).message, new RegExp(`port ${first.httpPort}`))
+    assert.match((error as Error).message, /--http-port/)
+    return true
+  })
+})

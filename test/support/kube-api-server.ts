@@ -1,0 +1,175 @@
+import { spawn } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePorts } from './free-ports.ts'
+import { type Program, startProgram } from './program.ts'
+import { waitFor } from './wait-for.ts'
+
+/** A kube-apiserver with its etcd and nothing else: no controllers, no nodes. */
+export interface KubeApiServer {
+  /** One call as an administrator. `body` is sent as JSON; `accept` is the form that the answer shall have. */
+  call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
+  stop(): Promise<void>
+}
+
+export interface ApiAnswer {
+  readonly status: number
+  readonly body: unknown
+}
+
+const token = 'administrator-of-a-test'
+const startDeadlineMs = 60_000
+
+/**
+ * Why tests that need an API server are to be skipped; false when one can be started. For the `skip` option of a suite.
+ *
+ * @throws Error when it is missing and REQUIRE_SERVERS=1 says that nothing may be skipped.
+ */
+export function missingKubeAssets(): string | false {
+  const reason = whatIsMissing()
+  if (reason === undefined) return false
+  if (process.env['REQUIRE_SERVERS'] === '1') throw new Error(`${reason}, and REQUIRE_SERVERS=1`)
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  return reason
+}
+
+function whatIsMissing(): string | undefined {
+  const folder = process.env['KUBE_ASSETS']
+  if (folder === undefined || folder === '') {
+    return 'KUBE_ASSETS names no folder with etcd and kube-apiserver'
+  }
+  const missing = ['etcd', 'kube-apiserver'].filter(name => !existsSync(join(folder, name)))
+  return missing.length === 0
+    ? undefined
+    : `there is no ${missing.join(' and no ')} in KUBE_ASSETS (${folder})`
+}
+
+/** Starts both on free ports of the loopback address, with their data in a folder that goes with them. */
+export async function startKubeApiServer(): Promise<KubeApiServer> {
+  const assets = process.env['KUBE_ASSETS'] ?? ''
+  const place = mkdtempSync(join(tmpdir(), 'kube-api-server-'))
+  const [etcdPort = 0, peerPort = 0, port = 0] = await freePorts(3)
+  const etcdUrl = `http://127.0.0.1:${etcdPort}`
+  const programs = [
+    startProgram(join(assets, 'etcd'), etcdArguments(place, etcdUrl, `http://127.0.0.1:${peerPort}`)),
+    startProgram(join(assets, 'kube-apiserver'), apiServerArguments(place, etcdUrl, port)),
+  ]
+  const guard = guardAgainstOrphans(programs, place)
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+  const stop = async () => {
+    agent.destroy()
+    await Promise.all(programs.map(program => program.end('SIGKILL')))
+    rmSync(place, { recursive: true, force: true })
+    await guard.release()
+  }
+  try {
+    const call = caller(place, port, agent)
+    await waitFor(
+      'the API server to be ready',
+      async () => {
+        if (programs.some(hasEnded)) return true
+        return (await call('GET', '/readyz')).status === 200
+      },
+      startDeadlineMs,
+    )
+    if (programs.some(hasEnded)) throw new Error('etcd or kube-apiserver ended at once')
+    return { call, stop }
+  } catch (error) {
+    const said = programs.map(program => program.output().slice(-4000)).join('\n')
+    await stop()
+    throw new Error(`${(error as Error).message}; they said:\n${said}`)
+  }
+}
+
+function hasEnded({ process }: Program): boolean {
+  return process.exitCode !== null || process.signalCode !== null
+}
+
+function etcdArguments(place: string, url: string, peerUrl: string): string[] {
+  return [
+    `--data-dir=${join(place, 'etcd')}`,
+    '--unsafe-no-fsync',
+    '--log-level=error',
+    `--listen-client-urls=${url}`,
+    `--advertise-client-urls=${url}`,
+    `--listen-peer-urls=${peerUrl}`,
+    `--initial-advertise-peer-urls=${peerUrl}`,
+    `--initial-cluster=default=${peerUrl}`,
+  ]
+}
+
+function apiServerArguments(place: string, etcdUrl: string, port: number): string[] {
+  const tokens = join(place, 'tokens.csv')
+  writeFileSync(tokens, `${token},administrator,1,system:masters\n`, { mode: 0o600 })
+  const key = join(place, 'service-accounts.key')
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  writeFileSync(key, privateKey.export({ type: 'pkcs1', format: 'pem' }), { mode: 0o600 })
+  return [
+    `--etcd-servers=${etcdUrl}`,
+    '--bind-address=127.0.0.1',
+    '--advertise-address=127.0.0.1',
+    `--secure-port=${port}`,
+    `--cert-dir=${join(place, 'certificates')}`,
+    `--token-auth-file=${tokens}`,
+    '--authorization-mode=RBAC',
+    '--service-cluster-ip-range=10.0.0.0/24',
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-key-file=${key}`,
+    `--service-account-signing-key-file=${key}`,
+    // No controller makes the accounts that this plugin would ask for.
+    '--disable-admission-plugins=ServiceAccount',
+  ]
+}
+
+/**
+ * Ends the programs when this process ends in a way in which it cannot do so itself: a shell that reads from a pipe
+ * notices, for the kernel closes the other end.
+ */
+function guardAgainstOrphans(
+  programs: readonly Program[],
+  place: string,
+): { readonly release: () => Promise<void> } {
+  const pids = programs.map(({ pid }) => `${pid}`)
+  const script = 'read -r told || { kill -9 "$@"; sleep 1; rm -rf "$0"; }'
+  const shell = spawn('sh', ['-c', script, place, ...pids], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    // A Ctrl-C at the terminal is meant for the tests, and must not end their guard before it acted.
+    detached: true,
+  })
+  return {
+    async release() {
+      if (shell.exitCode !== null || shell.signalCode !== null) return
+      const exited = once(shell, 'exit')
+      shell.stdin.end('all ended\n')
+      await exited
+    },
+  }
+}
+
+function caller(place: string, port: number, agent: Agent): KubeApiServer['call'] {
+  const certificate = join(place, 'certificates', 'apiserver.crt')
+  let ca: Buffer | undefined
+  return (method, path, body, accept = 'application/json') => {
+    // The server makes its certificate when it starts.
+    ca ??= readFileSync(certificate)
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', accept }
+    const { promise, resolve, reject } = Promise.withResolvers<ApiAnswer>()
+    const sent = request({ host: '127.0.0.1', port, path, method, headers, ca, agent }, response => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString()
+        const isJson = response.headers['content-type']?.startsWith('application/json')
+        resolve({ status: response.statusCode ?? 0, body: isJson ? JSON.parse(text) : text })
+      })
+    })
+    sent.on('error', reject)
+    sent.end(body === undefined ? undefined : JSON.stringify(body))
+    return promise
+  }
+}

@@ -1,0 +1,56 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { waitFor } from './wait-for.ts'
+
+/** A program that a test started, and everything that it said. */
+export interface Program {
+  readonly pid: number
+  readonly process: ChildProcess
+  /** Standard output and error together, so far. */
+  output(): string
+  /** Resolves when the text was said; fails with everything that was, when the program ends before. */
+  said(text: string | RegExp, deadlineMs?: number): Promise<void>
+  /** Resolves with the exit code, or the signal that ended it. */
+  exited(): Promise<number | string>
+  /** Sends the signal and resolves with the exit code, or the signal that ended it. */
+  end(signal?: NodeJS.Signals): Promise<number | string>
+}
+
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  options: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv; readonly detached?: boolean } = {},
+): Program {
+  const child = spawn(command, [...args], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  let said = ''
+  const hear = (chunk: Buffer) => {
+    said += chunk.toString()
+  }
+  child.stdout.on('data', hear)
+  child.stderr.on('data', hear)
+  child.on('error', error => hear(Buffer.from(`${error.message}\n`)))
+  const ended = () => child.exitCode !== null || child.signalCode !== null
+  const exited = async () => {
+    if (!ended()) await once(child, 'exit')
+    return child.exitCode ?? child.signalCode ?? -1
+  }
+  return {
+    pid: child.pid ?? -1,
+    process: child,
+    output: () => said,
+    async said(text, deadlineMs) {
+      const heard = () => (typeof text === 'string' ? said.includes(text) : text.test(said))
+      try {
+        await waitFor(`"${text}"`, () => heard() || ended(), deadlineMs)
+      } catch (error) {
+        throw new Error(`${(error as Error).message}\nit said: ${said}`)
+      }
+      if (!heard()) throw new Error(`${command} ended without "${text}"; it said: ${said}`)
+    },
+    exited,
+    end(signal = 'SIGTERM') {
+      if (!ended()) child.kill(signal)
+      return exited()
+    },
+  }
+}

@@ -1,0 +1,94 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { freePorts } from './free-ports.ts'
+
+/** A redis-server of its own in a folder of its own; it keeps no data beyond its process. */
+export interface RedisServer {
+  readonly port: number
+  readonly socketPath: string
+  /** `redis://127.0.0.1:port`. */
+  readonly url: string
+  /** Of the process that runs now. */
+  readonly pid: number
+  /** Sends a signal; SIGKILL waits until the process is gone. */
+  kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
+  /** Starts it anew after a SIGKILL, on the same port and socket, and waits until it serves. */
+  restart(): Promise<void>
+  /** Ends the process, stopped or not, and removes its folder. */
+  stop(): Promise<void>
+  /** Runs one command and answers what redis-cli prints; rejects with Redis's text when Redis refuses it. */
+  command(...args: string[]): Promise<string>
+}
+
+const startTimeoutMs = 10_000
+
+/** @param args more arguments of redis-server, for example `['--requirepass', 'x']` */
+export async function startRedis(args: readonly string[] = []): Promise<RedisServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'tollway-redis-'))
+  const [port = 0] = await freePorts(1)
+  const socketPath = join(folder, 'redis.sock')
+  const fixed = ['--bind', '127.0.0.1', '--port', String(port), '--unixsocket', socketPath, '--dir', folder]
+  const volatile = ['--save', '', '--appendonly', 'no', '--daemonize', 'no']
+  const start = () => startProcess([...fixed, ...volatile, ...args])
+  let child = await start()
+  // A test run that is cut short must not leave servers behind.
+  const killAtExit = () => child.kill('SIGKILL')
+  process.once('exit', killAtExit)
+
+  async function end(): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  return {
+    port,
+    socketPath,
+    url: `redis://127.0.0.1:${port}`,
+    get pid() {
+      return child.pid ?? 0
+    },
+    async kill(signal) {
+      if (signal === 'SIGKILL') await end()
+      else child.kill(signal)
+    },
+    async restart() {
+      await end()
+      child = await start()
+    },
+    async stop() {
+      process.removeListener('exit', killAtExit)
+      await end()
+      await rm(folder, { recursive: true, force: true })
+    },
+    command: (...command) => runCommand(socketPath, command),
+  }
+}
+
+async function startProcess(args: readonly string[]): Promise<ChildProcess> {
+  const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const lines: string[] = []
+  const giveUp = setTimeout(() => child.kill('SIGKILL'), startTimeoutMs)
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      lines.push(line)
+      // The socket is listed last, when both are open.
+      if (/ready to accept connections at/i.test(line)) return child
+    }
+  } finally {
+    clearTimeout(giveUp)
+    child.stdout.resume()
+  }
+  throw new Error(`redis-server did not start:\n${lines.join('\n')}`)
+}
+
+async function runCommand(socketPath: string, command: readonly string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)('redis-cli', ['-e', '-s', socketPath, ...command])
+  return stdout.replace(/\n$/, '')
+}

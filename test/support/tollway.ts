@@ -1,0 +1,108 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { readStatusReport, type StatusReport } from '../../operator/standalone/status-report.ts'
+import { freePorts } from './free-ports.ts'
+import { type Program, startProgram } from './program.ts'
+import { waitFor } from './wait-for.ts'
+
+export const root = fileURLToPath(new URL('../..', import.meta.url))
+const command = join(root, 'operator/cli/tollway.ts')
+
+/** An operator with its rate limit processes, on ports and in folders of its own. */
+export interface Tollway {
+  readonly program: Program
+  readonly folder: string
+  readonly stateDir: string
+  readonly grpcPort: number
+  readonly httpPort: number
+  readonly feedPort: number
+  /** Writes a manifest as an editor does. */
+  write(file: string, text: string): void
+  status(): StatusReport
+  /** Resolves when every resource is enforced as it stands now by every process. */
+  ready(): Promise<StatusReport>
+  /** Asks over HTTP; answers the status code. */
+  ask(domain: string, key: string, value: string): Promise<number>
+}
+
+/** Starts `tollway run` on these manifests, and ends it with the test. */
+export async function startTollway(
+  t: TestContext,
+  manifests: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+): Promise<Tollway> {
+  const place = mkdtempSync(join(tmpdir(), 'tollway-'))
+  const folder = join(place, 'manifests')
+  const stateDir = join(place, 'state')
+  mkdirSync(folder)
+  const write = (file: string, text: string) => writeFileSync(join(folder, file), text)
+  for (const [file, text] of Object.entries(manifests)) write(file, text)
+  const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0, metricsPort = 0] =
+    await freePorts(6)
+  const ports = {
+    'grpc-port': grpcPort,
+    'http-port': httpPort,
+    'feed-port': feedPort,
+    'operator-port': operatorPort,
+    'debug-port': debugPort,
+    'metrics-port': metricsPort,
+  }
+  const options = Object.entries(ports).flatMap(([name, port]) => [`--${name}`, `${port}`])
+  const program = startProgram(
+    process.execPath,
+    [command, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args],
+    { cwd: place },
+  )
+  t.after(async () => {
+    await program.end('SIGTERM')
+    rmSync(place, { recursive: true, force: true })
+  })
+  await program.said('Ctrl-C ends every process', 30_000)
+  const status = () => {
+    const report = readStatusReport(stateDir)
+    if (report === undefined) throw new Error('there is no status report')
+    return report
+  }
+  return {
+    program,
+    folder,
+    stateDir,
+    grpcPort,
+    httpPort,
+    feedPort,
+    write,
+    status,
+    ready: () => waitFor('every resource to be ready', () => isReady(status()) && status()),
+    async ask(domain, key, value) {
+      const body = JSON.stringify({ domain, descriptors: [{ entries: [{ key, value }] }] })
+      const response = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body })
+      await response.arrayBuffer()
+      return response.status
+    },
+  }
+}
+
+function isReady({ resources, problems }: StatusReport): boolean {
+  const ready = resources.every(({ conditions }) =>
+    conditions.some(({ type, status }) => type === 'Ready' && status === 'True'),
+  )
+  return ready && problems.length === 0
+}
+
+/** A manifest of one rule for each key: `user: 3/minute`. */
+export function manifest(name: string, domain: string, limits: Readonly<Record<string, string>>): string {
+  const rules = Object.entries(limits).map(([key, limit]) => {
+    const [count, unit] = limit.split('/')
+    return `    - {key: ${key}, rateLimit: {unit: ${unit}, requestsPerUnit: ${count}}}\n`
+  })
+  return `apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata: {name: ${name}}
+spec:
+  domain: ${domain}
+  descriptors:
+${rules.join('')}`
+}
