@@ -52,7 +52,7 @@ function resourceSchema({ kind, version, description, spec, status }: ResourceKi
   })
 }
 
-/** The keywords for the API server, in the order in which people read them. The other ones are for this process. */
+/** The keywords for the API server, in the order in which people read them. */
 const keywords = [
   'description',
   'type',

@@ -23,7 +23,7 @@ export const rateLimitConfigLimits = {
   maxKeyLength: 256,
   maxValueLength: 1024,
   maxNameLength: 128,
-  /** With longer names or more of them, CEL over the first level would cost more than the API server allows. */
+  /** Longer names, or more of them, would make CEL over the first level dearer than an API server allows. */
   maxReplaces: 16,
   maxMetadataFields: 64,
   maxRequestsPerUnit: 0xffffffff,
@@ -319,7 +319,7 @@ const endOfLevels: Schema = {
   type: 'array',
   maxItems: 0,
   'x-kubernetes-list-type': 'atomic',
-  tooManyItems: `descriptors may be nested ${limits.maxDescriptorLevels} levels deep, and these are one level deeper`,
+  tooManyItems: `descriptors are nested deeper than the ${limits.maxDescriptorLevels} levels that are allowed`,
   description: `Must be empty: this is the last of ${limits.maxDescriptorLevels} levels.`,
   items: {
     type: 'object',

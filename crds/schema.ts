@@ -12,7 +12,7 @@ export interface Schema {
   /** Taken where the field is left out, or null. */
   readonly default?: Json
   readonly enum?: readonly string[]
-  /** `int64` or `date-time`: tells programs how to read the value. Nothing is judged by it in this process. */
+  /** `int64` or `date-time`: how programs read the value. Nothing is judged by it in this process. */
   readonly format?: string
   readonly pattern?: string
   /** In characters (code points), as the API server counts them. */

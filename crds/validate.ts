@@ -12,8 +12,7 @@ export type Validated<Value> = { readonly value: Value } | { readonly problems: 
 
 /**
  * Judges a value as an API server judges a resource under strict field validation: null stands for a field that was
- * left out, defaults are filled in, and a field that the schema does not know is a problem. Tells every problem, in the
- * order of the value, up to `maxProblems` and then how many more there are.
+ * left out, defaults are filled in, and a field that the schema does not know is a problem. Tells every problem, up to `maxProblems` and then how many more there are.
  *
  * The value that comes back is a copy with the defaults; what stands where anything is allowed is not copied.
  */
@@ -110,7 +109,7 @@ function propertyOf(schema: Schema, name: string): Schema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : additionalProperties
 }
 
-/** Looks for the name that was meant, here or one level below, where such fields are often forgotten to be put. */
+/** Looks for the name that was meant: here, or one level below, where the field may belong. */
 function describeUnknown({ properties = {} }: Schema, written: string): string {
   const names = Object.keys(properties)
   const below = Object.entries(properties)

@@ -61,8 +61,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
       accepted['value' in judged ? 'yes' : 'no']++
     })
     await fc.assert(property, { numRuns: Number(process.env['FC_RUNS'] ?? 300), seed: 1 })
-    console.log(accepted)
-      assert.ok(Math.min(accepted.yes, accepted.no) > 10, JSON.stringify(accepted))
+    assert.ok(Math.min(accepted.yes, accepted.no) > 10, JSON.stringify(accepted))
   })
 
   it('refuses another domain, shows the columns and keeps the status', async () => {

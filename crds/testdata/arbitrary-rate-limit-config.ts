@@ -2,7 +2,9 @@ import fc from 'fast-check'
 
 /** Mostly what is right, and now and then something else of each kind of JSON. */
 function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
-  const wrong = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], { name: 'a' })
+  const wrong = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], {
+    name: 'a',
+  })
   return fc.oneof({ weight: 40, arbitrary: right }, { weight: 1, arbitrary: wrong })
 }
 
@@ -13,7 +15,11 @@ const rateLimit = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record(
-      { unlimited: mostly(fc.constant(true)), name: mostly(fc.constant('self')), replaces: mostly(replaces()) },
+      {
+        unlimited: mostly(fc.constant(true)),
+        name: mostly(fc.constant('self')),
+        replaces: mostly(replaces()),
+      },
       { requiredKeys: ['unlimited'] },
     ),
   },
@@ -31,28 +37,27 @@ function unit(): fc.Arbitrary<string> {
 }
 
 function replaces(): fc.Arbitrary<unknown[]> {
-  return fc.array(
-    mostly(fc.record({ name: mostly(name) })),
-    { maxLength: 3 },
-  )
+  return fc.array(mostly(fc.record({ name: mostly(name) })), { maxLength: 3 })
 }
 
 const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
   descriptors: fc.array(
     mostly(
-      fc.record(
-        {
-          key: mostly(fc.constantFrom('a', 'b', 'c', 'd', 'e')),
-          value: mostly(fc.constantFrom('', 'a', 'b', 'c*', '*')),
-          rateLimit: mostly(rateLimit),
-          shadowMode: mostly(fc.boolean()),
-          shareThreshold: mostly(fc.constant(false)),
-          metadata: mostly(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })),
-          descriptors: mostly(tie('descriptors')),
-          oops: fc.constant(null),
-        },
-        { requiredKeys: ['key'] },
-      ).map(dropMost),
+      fc
+        .record(
+          {
+            key: mostly(fc.constantFrom('a', 'b', 'c', 'd', 'e')),
+            value: mostly(fc.constantFrom('', 'a', 'b', 'c*', '*')),
+            rateLimit: mostly(rateLimit),
+            shadowMode: mostly(fc.boolean()),
+            shareThreshold: mostly(fc.constant(false)),
+            metadata: mostly(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })),
+            descriptors: mostly(tie('descriptors')),
+            oops: fc.constant(null),
+          },
+          { requiredKeys: ['key'] },
+        )
+        .map(dropMost),
     ),
     { maxLength: 3 },
   ),

@@ -1,7 +1,8 @@
 import { rateLimitConfigLimits } from '../rate-limit-config.ts'
 import type { Case } from './read-cases.ts'
 
-const { maxDescriptorLevels, maxSiblings, maxKeyLength, maxValueLength, maxDomainLength } = rateLimitConfigLimits
+const { maxDescriptorLevels, maxSiblings, maxKeyLength, maxValueLength, maxDomainLength } =
+  rateLimitConfigLimits
 const { maxReplaces, maxMetadataFields, maxNameLength } = rateLimitConfigLimits
 
 const smallest = { domain: 'a', descriptors: [] }
@@ -44,7 +45,7 @@ export const largeCases: readonly Case[] = [
   large('as many levels as there may be', nested(maxDescriptorLevels)),
   large('an empty list below the last level', nested(maxDescriptorLevels, { descriptors: [] })),
   large('more levels than there may be', nested(maxDescriptorLevels + 1), [
-    `spec${'.descriptors[0]'.repeat(8)}.descriptors: descriptors may be nested 8 levels deep, and these are one level deeper`,
+    `spec${'.descriptors[0]'.repeat(8)}.descriptors: descriptors are nested deeper than the 8 levels that are allowed`,
   ]),
   large('more replaced rules than there may be', withReplaces(maxReplaces + 1), [
     'spec.descriptors[0].rateLimit.replaces: has 17 items; at most 16 are allowed',
@@ -55,7 +56,10 @@ export const largeCases: readonly Case[] = [
     'spec.descriptors[0].metadata: has 65 fields; at most 64 are allowed',
   ]),
   large('more problems than are listed', { ...smallest, descriptors: Array(120).fill(1) }, [
-    ...Array.from({ length: 100 }, (_, index) => `spec.descriptors[${index}]: 1 is not allowed; needed is a map`),
+    ...Array.from(
+      { length: 100 },
+      (_, index) => `spec.descriptors[${index}]: 1 is not allowed; needed is a map`,
+    ),
     ': 20 more problems, which are not listed',
   ]),
 ]

@@ -34,22 +34,33 @@ export function infrastructureContract(
   name: string,
   open: (t: TestContext) => Promise<OpenInfrastructure>,
 ): void {
-  const setUp = async (t: TestContext) => {
-    const { infrastructure, workload, deadlineMs } = await open(t)
-    const observe = () => infrastructure.observe(workload(0, '').name)
-    const ready = (count: number, more: (replicas: readonly Replica[]) => boolean = () => true) =>
-      until(
-        `${count} ready replicas`,
-        () => observe().length === count && observe().every(replica => replica.ready) && more(observe()),
-        deadlineMs,
-        observe,
-      )
-    const uids = () => observe().map(({ uid }) => uid)
-    return { infrastructure, workload, observe, ready, uids, deadlineMs }
+  for (const [promise, check] of Object.entries(promises)) {
+    test(`${name}: ${promise}`, async t => check(withObservation(await open(t))))
   }
+}
 
-  test(`${name}: apply runs as many replicas as asked, each with a name and a uid of its own`, async t => {
-    const { infrastructure, workload, observe, ready } = await setUp(t)
+function withObservation(opened: OpenInfrastructure) {
+  const { infrastructure, workload, deadlineMs } = opened
+  const observe = () => infrastructure.observe(workload(0, '').name)
+  const see = (what: string, holds: () => boolean) => until(what, holds, deadlineMs, observe)
+  const ready = (count: number, more: (replicas: readonly Replica[]) => boolean = () => true) =>
+    see(
+      `${count} ready replicas`,
+      () => observe().length === count && observe().every(replica => replica.ready) && more(observe()),
+    )
+  const uids = () => observe().map(({ uid }) => uid)
+  return { ...opened, observe, see, ready, uids }
+}
+
+type Observed = ReturnType<typeof withObservation>
+
+const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> = {
+  'apply runs as many replicas as asked, each with a name and a uid of its own': async ({
+    infrastructure,
+    workload,
+    observe,
+    ready,
+  }) => {
     assert.deepEqual(observe(), [])
     await infrastructure.apply(workload(2, 'a'))
     await ready(2)
@@ -60,36 +71,28 @@ export function infrastructureContract(
       assert.equal(replica.reason, '')
       assert.equal(replica.restarts, 0)
     }
-  })
+  },
 
-  test(`${name}: a replica that is not ready says why`, async t => {
-    const { infrastructure, workload, observe, deadlineMs } = await setUp(t)
+  'a replica that is not ready says why': async ({ infrastructure, workload, observe, see }) => {
     await infrastructure.apply(workload(1, 'a'))
-    await until('a replica', () => observe().length === 1, deadlineMs, observe)
-    await until(
-      'ready, and until then a reason',
-      () => {
-        const [replica] = observe()
-        assert.notEqual(replica?.ready, replica?.reason !== '', replica?.reason)
-        return replica?.ready === true
-      },
-      deadlineMs,
-      observe,
-    )
-  })
+    await see('a replica', () => observe().length === 1)
+    await see('ready, and until then a reason', () => {
+      const [replica] = observe()
+      assert.notEqual(replica?.ready, replica?.reason !== '', replica?.reason)
+      return replica?.ready === true
+    })
+  },
 
-  test(`${name}: applying the same again changes nothing`, async t => {
-    const { infrastructure, workload, ready, observe } = await setUp(t)
+  'applying the same again changes nothing': async ({ infrastructure, workload, ready, observe }) => {
     await infrastructure.apply(workload(2, 'a'))
     await ready(2)
     const before = observe()
     await infrastructure.apply(workload(2, 'a'))
     await infrastructure.apply(structuredClone(workload(2, 'a')))
     assert.deepEqual(observe(), before)
-  })
+  },
 
-  test(`${name}: scaling leaves the replicas that stay alone`, async t => {
-    const { infrastructure, workload, ready, uids } = await setUp(t)
+  'scaling leaves the replicas that stay alone': async ({ infrastructure, workload, ready, uids }) => {
     await infrastructure.apply(workload(1, 'a'))
     await ready(1)
     const [first] = uids()
@@ -102,10 +105,15 @@ export function infrastructureContract(
     assert.ok(uids().every(uid => three.includes(uid)))
     await infrastructure.apply(workload(0, 'a'))
     await ready(0)
-  })
+  },
 
-  test(`${name}: a changed setting replaces the replicas one after the other`, async t => {
-    const { infrastructure, workload, ready, observe, uids } = await setUp(t)
+  'a changed setting replaces the replicas one after the other': async ({
+    infrastructure,
+    workload,
+    ready,
+    observe,
+    uids,
+  }) => {
     await infrastructure.apply(workload(3, 'a'))
     await ready(3)
     const before = uids()
@@ -116,20 +124,24 @@ export function infrastructureContract(
     await infrastructure.apply(workload(3, 'b'))
     await ready(3, replicas => replicas.every(({ uid }) => !before.includes(uid)))
     assert.ok(fewest >= 2, `only ${fewest} of 3 replicas took calls`)
-  })
+  },
 
-  test(`${name}: the last of several changes is what comes to be`, async t => {
-    const { infrastructure, workload, ready } = await setUp(t)
+  'the last of several changes is what comes to be': async ({ infrastructure, workload, ready }) => {
     await Promise.all([
       infrastructure.apply(workload(1, 'a')),
       infrastructure.apply(workload(3, 'b')),
       infrastructure.apply(workload(2, 'c')),
     ])
     await ready(2)
-  })
+  },
 
-  test(`${name}: remove ends all, and what is not there can be removed`, async t => {
-    const { infrastructure, workload, ready, observe, uids } = await setUp(t)
+  'remove ends all, and what is not there can be removed': async ({
+    infrastructure,
+    workload,
+    ready,
+    observe,
+    uids,
+  }) => {
     await infrastructure.remove(workload(0, '').name)
     await infrastructure.apply(workload(2, 'a'))
     await ready(2)
@@ -140,10 +152,14 @@ export function infrastructureContract(
     await infrastructure.apply(workload(2, 'a'))
     await ready(2)
     assert.ok(uids().every(uid => !before.includes(uid)))
-  })
+  },
 
-  test(`${name}: every change is told, with the workload's name`, async t => {
-    const { infrastructure, workload, ready, observe } = await setUp(t)
+  'every change is told, under the name of its workload': async ({
+    infrastructure,
+    workload,
+    ready,
+    observe,
+  }) => {
     const told: string[] = []
     let last: readonly Replica[] = []
     infrastructure.onChange(changed => {
@@ -156,5 +172,5 @@ export function infrastructureContract(
     await infrastructure.remove(workload(0, '').name)
     assert.deepEqual(last, [])
     assert.deepEqual(new Set(told), new Set([workload(0, '').name]))
-  })
+  },
 }

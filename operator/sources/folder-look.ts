@@ -55,126 +55,121 @@ export async function lookAtFolder(
   limits: FolderLimits,
   see: SeeDirectory,
 ): Promise<FolderLook> {
-  const look = createLook(root, limits, see)
-  const info = await look.statOf(root)
-  if (info === undefined) look.problem(root, 'is not there; what was read of it before stays in force')
-  else if (info.isDirectory()) await look.visit(root, '', 0)
-  else await look.seeFile(root, basename(root), true)
-  return look.result()
+  const look: Look = { root, limits, see, found: [], visited: new Set(), problems: new Map() }
+  const info = await statOf(look, root)
+  if (info === undefined) tell(look, root, 'is not there; what was read of it before stays in force')
+  else if (info.isDirectory()) await visit(look, root, '', 0)
+  else await seeFile(look, root, basename(root), true)
+  return conclude(look)
 }
 
-function createLook(root: string, limits: FolderLimits, see: SeeDirectory) {
-  const found: { readonly file: SeenFile; readonly identity: string; readonly bytes: number }[] = []
-  const visited = new Set<string>()
+/** What one look has found so far. */
+interface Look {
+  readonly root: string
+  readonly limits: FolderLimits
+  readonly see: SeeDirectory
+  readonly found: { readonly file: SeenFile; readonly identity: string; readonly bytes: number }[]
+  readonly visited: Set<string>
   /** By text, so that a limit is told once. */
-  const problems = new Map<string, SourceProblem>()
+  readonly problems: Map<string, SourceProblem>
+}
 
-  const problem = (origin: string, message: string) => {
-    problems.set(`${origin}: ${message}`, { origin, message })
+function tell(look: Look, origin: string, message: string): void {
+  look.problems.set(`${origin}: ${message}`, { origin, message })
+}
+
+function tellTooMany(look: Look, what: string): void {
+  tell(look, look.root, `has more than the ${what} that are allowed; the rest is not read`)
+}
+
+/** undefined when there is no such thing (any more), or when it cannot be told, which is a problem. */
+async function statOf(look: Look, absolute: string): Promise<BigIntStats | undefined> {
+  try {
+    return await stat(absolute, { bigint: true })
+  } catch (error) {
+    if (!isGone(error))
+      tell(look, relativeTo(look.root, absolute), `cannot be looked at: ${errorText(error)}`)
+    return undefined
   }
+}
 
-  /** undefined when there is no such thing (any more), or when it cannot be told, which is a problem. */
-  const statOf = async (absolute: string): Promise<BigIntStats | undefined> => {
-    try {
-      return await stat(absolute, { bigint: true })
-    } catch (error) {
-      if (!isGone(error)) problem(relativeTo(root, absolute), `cannot be looked at: ${errorText(error)}`)
-      return undefined
-    }
-  }
-
-  const seeDirectoryOf = async (absolute: string) => {
-    const directory = dirname(absolute)
-    const info = await statOf(directory)
-    if (info !== undefined) see(directory, identityOf(info))
-  }
-
-  const seeFile = async (absolute: string, path: string, mayBeLink: boolean) => {
-    const info = await statOf(absolute)
-    if (!info?.isFile()) return
-    if (found.length >= limits.maxFiles) {
-      return problem(
-        root,
-        `has more than the ${limits.maxFiles} files that are allowed; the rest is not read`,
-      )
-    }
-    const file = { path, absolute, fingerprint: fingerprintOf(info) }
-    found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
-    if (!mayBeLink) return
-    // Writes through another name of the file are told to those who watch the directory of that name only.
-    await seeDirectoryOf(absolute)
-    const target = await realpath(absolute).catch(() => absolute)
-    if (target !== absolute) await seeDirectoryOf(target)
-  }
-
-  const visit = async (directory: string, path: string, depth: number): Promise<void> => {
-    const info = await statOf(directory)
-    if (info === undefined || visited.has(identityOf(info))) return
-    if (depth > limits.maxDepth) {
-      return problem(path, `lies deeper than the ${limits.maxDepth} folders that are allowed; it is not read`)
-    }
-    if (visited.size >= limits.maxDirectories) {
-      return problem(
-        root,
-        `has more than the ${limits.maxDirectories} folders that are allowed; the rest is not read`,
-      )
-    }
-    visited.add(identityOf(info))
-    see(directory, identityOf(info))
-    const { files, folders } = await sortOut(directory, await list(directory))
-    await Promise.all(
-      files
-        .slice(0, limits.maxFiles + 1)
-        .map(({ name, link }) => seeFile(join(directory, name), path + name, link)),
+async function visit(look: Look, directory: string, path: string, depth: number): Promise<void> {
+  const { limits, visited } = look
+  const info = await statOf(look, directory)
+  if (info === undefined || visited.has(identityOf(info))) return
+  if (depth > limits.maxDepth) {
+    return tell(
+      look,
+      path,
+      `lies deeper than the ${limits.maxDepth} folders that are allowed; it is not read`,
     )
-    for (const name of folders) await visit(join(directory, name), `${path}${name}/`, depth + 1)
   }
+  if (visited.size >= limits.maxDirectories) return tellTooMany(look, `${limits.maxDirectories} folders`)
+  visited.add(identityOf(info))
+  look.see(directory, identityOf(info))
+  const { files, folders } = await list(look, directory)
+  const seen = files.slice(0, limits.maxFiles + 1)
+  await Promise.all(seen.map(({ name, link }) => seeFile(look, join(directory, name), path + name, link)))
+  for (const name of folders) await visit(look, join(directory, name), `${path}${name}/`, depth + 1)
+}
 
-  const list = async (directory: string): Promise<readonly Dirent[]> => {
-    try {
-      const entries = await readdir(directory, { withFileTypes: true })
-      return entries.filter(({ name }) => !name.startsWith('.')).sort((a, b) => (a.name < b.name ? -1 : 1))
-    } catch (error) {
-      if (!isGone(error)) problem(relativeTo(root, directory), `cannot be listed: ${errorText(error)}`)
-      return []
+/** In the order of the names. What a symbolic link is, is what it names. */
+async function list(look: Look, directory: string) {
+  const files: { readonly name: string; readonly link: boolean }[] = []
+  const folders: string[] = []
+  for (const entry of await entriesOf(look, directory)) {
+    const { name } = entry
+    if (name.startsWith('.')) continue
+    const link = entry.isSymbolicLink()
+    const isFolder = link ? (await statOf(look, join(directory, name)))?.isDirectory() : entry.isDirectory()
+    if (isFolder) folders.push(name)
+    else if (/\.ya?ml$/.test(name) && (link || entry.isFile())) files.push({ name, link })
+  }
+  return { files, folders }
+}
+
+async function entriesOf(look: Look, directory: string): Promise<readonly Dirent[]> {
+  try {
+    const entries = await readdir(directory, { withFileTypes: true })
+    return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+  } catch (error) {
+    if (!isGone(error)) tell(look, relativeTo(look.root, directory), `cannot be listed: ${errorText(error)}`)
+    return []
+  }
+}
+
+async function seeFile(look: Look, absolute: string, path: string, mayBeLink: boolean): Promise<void> {
+  const info = await statOf(look, absolute)
+  if (!info?.isFile()) return
+  if (look.found.length >= look.limits.maxFiles) return tellTooMany(look, `${look.limits.maxFiles} files`)
+  const file = { path, absolute, fingerprint: fingerprintOf(info) }
+  look.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
+  if (!mayBeLink) return
+  // A write is told to those who watch the directory of the name through which it was made.
+  const target = await realpath(absolute).catch(() => absolute)
+  for (const directory of new Set([dirname(absolute), dirname(target)])) {
+    const about = await statOf(look, directory)
+    if (about !== undefined) look.see(directory, identityOf(about))
+  }
+}
+
+function conclude(look: Look): FolderLook {
+  const { found, limits, problems } = look
+  const files = new Map<string, SeenFile>()
+  const identities = new Set<string>()
+  let totalBytes = 0
+  for (const { file, identity, bytes } of found.sort((a, b) => (a.file.path < b.file.path ? -1 : 1))) {
+    if (identities.has(identity)) continue
+    identities.add(identity)
+    // A file that is too large alone is refused when it is read.
+    if (bytes <= limits.maxFileBytes) totalBytes += bytes
+    if (totalBytes > limits.maxTotalBytes) {
+      tellTooMany(look, `${limits.maxTotalBytes} bytes`)
+      break
     }
+    files.set(file.path, file)
   }
-
-  /** What a symbolic link is, is what it names. */
-  const sortOut = async (directory: string, entries: readonly Dirent[]) => {
-    const files: { name: string; link: boolean }[] = []
-    const folders: string[] = []
-    for (const entry of entries) {
-      const link = entry.isSymbolicLink()
-      const isFolder = link ? (await statOf(join(directory, entry.name)))?.isDirectory() : entry.isDirectory()
-      if (isFolder) folders.push(entry.name)
-      else if (/\.ya?ml$/.test(entry.name) && (link || entry.isFile())) files.push({ name: entry.name, link })
-    }
-    return { files, folders }
-  }
-
-  const result = (): FolderLook => {
-    const files = new Map<string, SeenFile>()
-    const identities = new Set<string>()
-    let totalBytes = 0
-    for (const { file, identity, bytes } of found.sort((a, b) => (a.file.path < b.file.path ? -1 : 1))) {
-      if (identities.has(identity)) continue
-      identities.add(identity)
-      // A file that is too large alone is refused when it is read.
-      if (bytes <= limits.maxFileBytes) totalBytes += bytes
-      if (totalBytes > limits.maxTotalBytes) {
-        problem(
-          root,
-          `has more than the ${limits.maxTotalBytes} bytes that are allowed; the rest is not read`,
-        )
-        break
-      }
-      files.set(file.path, file)
-    }
-    return { files, complete: problems.size === 0, problems: [...problems.values()] }
-  }
-
-  return { problem, statOf, seeFile, visit, result }
+  return { files, complete: problems.size === 0, problems: [...problems.values()] }
 }
 
 export type FileText =

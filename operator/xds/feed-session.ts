@@ -5,14 +5,7 @@ import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3
 import type { Acknowledgements, Client } from './acknowledgements.ts'
 import { createOutbox } from './outbox.ts'
 import type { Snapshot } from './snapshot.ts'
-import {
-  newStream,
-  type Response,
-  type StreamEffect,
-  type StreamEvent,
-  type StreamState,
-  step,
-} from './stream.ts'
+import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
 
 /** What the feed has of one type. */
 export interface PublishedType {
@@ -45,7 +38,7 @@ export interface FeedSession {
   readonly client: FeedClient | undefined
   readonly responses: AsyncIterable<Response>
   /** The type has a new snapshot. */
-  offer(snapshot: Snapshot): void
+  publish(snapshot: Snapshot): void
   /** Ends `responses`, with the error if there is one. */
   end(error?: GrpcError): void
   /** The stream is over: its client has one less. */
@@ -64,7 +57,7 @@ export function openSession(
   let isTold = false
   let closed = false
 
-  function receive(request: DiscoveryRequest): void {
+  function take(request: DiscoveryRequest): void {
     if (closed) return
     client ??= introduce(request)
     const { typeUrl, versionInfo, responseNonce, errorDetail } = request
@@ -73,12 +66,12 @@ export function openSession(
       tellOfUnknownType(typeUrl)
       return
     }
-    if (!states.has(typeUrl)) {
-      states.set(typeUrl, newStream(`${id}-${states.size}`, type.snapshot))
-      type.acknowledgements.opened(client, versionInfo)
-      options.onChange()
-    }
-    advance(client, typeUrl, { kind: 'request', versionInfo, responseNonce, error: errorDetail?.message })
+    const before = states.get(typeUrl) ?? newStream(`${id}-${states.size}`, type.snapshot)
+    const { state, outcome } = receive(before, { versionInfo, responseNonce, error: errorDetail?.message })
+    note(outcome, client, type.acknowledgements)
+    if (outcome.kind === 'ignored') return
+    send(typeUrl, type, state, client)
+    options.onChange()
   }
 
   function introduce(request: DiscoveryRequest): FeedClient {
@@ -99,36 +92,38 @@ export function openSession(
     log.warn('a client asked the feed for a type that it does not have', { pod: client?.pod, typeUrl })
   }
 
-  function advance(to: FeedClient, typeUrl: string, event: StreamEvent): void {
-    const state = states.get(typeUrl)
-    const type = types.get(typeUrl)
-    if (state === undefined || type === undefined) return
-    const next = step(state, event, name => type.acknowledgements.lastGood(to.uid, name))
-    states.set(typeUrl, next.state)
-    for (const effect of next.effects) perform(effect, to, type.acknowledgements)
+  function send(typeUrl: string, type: PublishedType, from: StreamState, { uid }: FeedClient): void {
+    const { state, response } = offer(from, name => type.acknowledgements.lastGood(uid, name))
+    states.set(typeUrl, state)
+    if (response) outbox.put(response)
   }
 
-  function perform(effect: StreamEffect, { uid, pod }: FeedClient, acknowledgements: Acknowledgements): void {
-    if (effect.kind === 'send') {
-      outbox.put(effect.response)
-    } else if (effect.kind === 'ignored') {
-      log.debug('a stale answer', { pod, nonce: effect.nonce })
-    } else if (effect.kind === 'acknowledged') {
-      acknowledgements.acknowledged(uid, effect.snapshot)
-      log.debug('acknowledged', { pod, version: effect.snapshot.version })
-      options.onChange()
-    } else {
-      const { snapshot, named, text } = effect.refusal
-      acknowledgements.refused(uid, effect.refusal)
-      const resources = named.map(({ resource }) => resource.name)
-      log.warn('refused', { pod, version: snapshot.version, resources, reason: text })
-      options.onChange()
+  function note(outcome: Outcome, from: FeedClient, acknowledgements: Acknowledgements): void {
+    const { uid, pod } = from
+    switch (outcome.kind) {
+      case 'opened':
+        acknowledgements.opened(from, outcome.claimedVersion)
+        log.debug('a client asks for the feed', { pod, version: outcome.claimedVersion })
+        break
+      case 'acknowledged':
+        acknowledgements.acknowledged(uid, outcome.snapshot)
+        log.debug('acknowledged', { pod, version: outcome.snapshot.version })
+        break
+      case 'refused': {
+        const { snapshot, named, text } = outcome.refusal
+        acknowledgements.refused(uid, outcome.refusal)
+        const resources = named.map(({ resource }) => resource.name)
+        log.warn('refused', { pod, version: snapshot.version, resources, reason: text })
+        break
+      }
+      case 'ignored':
+        log.debug('a stale answer', { pod })
     }
   }
 
   async function read(): Promise<void> {
     try {
-      for await (const request of requests) receive(request)
+      for await (const request of requests) take(request)
       outbox.end()
     } catch (error) {
       outbox.end(error as Error)
@@ -141,8 +136,10 @@ export function openSession(
       return client
     },
     responses: outbox.items,
-    offer(snapshot) {
-      if (client && !closed) advance(client, snapshot.typeUrl, { kind: 'snapshot', snapshot })
+    publish(snapshot) {
+      const type = types.get(snapshot.typeUrl)
+      const state = states.get(snapshot.typeUrl)
+      if (client && type && state && !closed) send(snapshot.typeUrl, type, renew(state, snapshot), client)
     },
     end: outbox.end,
     close() {

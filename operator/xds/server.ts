@@ -137,7 +137,7 @@ export function createFeed(options: FeedOptions): Feed {
       type.snapshot = snapshot
       type.acknowledgements.retain(snapshot)
       log.info('published', { version: snapshot.version, resources: snapshot.resources.size })
-      for (const session of sessions) session.offer(snapshot)
+      for (const session of sessions) session.publish(snapshot)
     },
     published: typeUrl => typeOf(typeUrl).snapshot,
     enforcement: (typeUrl, resource, uids) => typeOf(typeUrl).acknowledgements.enforcement(resource, uids),

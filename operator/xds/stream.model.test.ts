@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Acknowledgements, createAcknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import { newStream, type StreamEffect, type StreamEvent, type StreamState, step } from './stream.ts'
+import { newStream, type Outcome, offer, type Request, receive, renew, type StreamState } from './stream.ts'
 
 /**
  * The state machine against a model that knows no versions, hashes or sets of refusals: it keeps every response and what
@@ -133,7 +133,9 @@ function createModel() {
     connect(name: string, fresh: boolean) {
       const before = byName.get(name)
       const inForce = fresh ? undefined : before?.inForce
-      byName.set(name, { sent: [], inForce, lastGood: before?.lastGood })
+      const of: ModelClient = { sent: [], inForce, lastGood: before?.lastGood }
+      byName.set(name, of)
+      return of
     },
     acknowledge(of: ModelClient, sent: Sent) {
       sent.outcome = 'acknowledged'
@@ -179,26 +181,28 @@ function createComparison() {
   let streamCount = 0
   let newest: Snapshot | undefined
 
-  function advance(name: string, event: StreamEvent): void {
-    const of = model.byName.get(name)
-    const state = streams.get(name)
-    if (of === undefined || state === undefined) return
+  /** Lets the state machine say what is to be sent, and compares. */
+  function next(name: string, of: ModelClient, state: StreamState): void {
     const due = model.due(of)
-    const next = step(state, event, resource => acknowledgements.lastGood(name, resource))
-    streams.set(name, next.state)
-    const sends = next.effects.filter(effect => effect.kind === 'send')
-    for (const effect of next.effects) note(name, effect)
-    const shown = sends.map(({ response }) => toContent(response.snapshot))
-    assert.deepEqual(shown, due ? [due] : [], `${name} is sent what the model says`)
-    for (const { response } of sends) checkSend(name, of, response.nonce, response.snapshot)
+    const offered = offer(state, resource => acknowledgements.lastGood(name, resource))
+    streams.set(name, offered.state)
+    const content = offered.response && toContent(offered.response.snapshot)
+    assert.deepEqual(content, due, `${name} is sent what the model says`)
+    if (offered.response) checkSend(name, of, offered.response.nonce, offered.response.snapshot)
   }
 
-  function note(name: string, effect: StreamEffect): void {
-    if (effect.kind === 'acknowledged') acknowledgements.acknowledged(name, effect.snapshot)
-    if (effect.kind === 'refused') {
-      acknowledgements.refused(name, effect.refusal)
-      refusedVersions.get(name)?.add(effect.refusal.snapshot.version)
+  function ask(name: string, of: ModelClient, before: StreamState, request: Request): Outcome['kind'] {
+    const { state, outcome } = receive(before, request)
+    if (outcome.kind === 'opened') {
+      acknowledgements.opened({ uid: name, pod: name }, outcome.claimedVersion)
+    } else if (outcome.kind === 'acknowledged') {
+      acknowledgements.acknowledged(name, outcome.snapshot)
+    } else if (outcome.kind === 'refused') {
+      acknowledgements.refused(name, outcome.refusal)
+      refusedVersions.get(name)?.add(outcome.refusal.snapshot.version)
     }
+    if (outcome.kind !== 'ignored') next(name, of, state)
+    return outcome.kind
   }
 
   /** The rules themselves, whatever the model says. */
@@ -219,32 +223,35 @@ function createComparison() {
     if (snapshot.version === newest?.version) return
     newest = snapshot
     acknowledgements.retain(snapshot)
-    for (const name of streams.keys()) advance(name, { kind: 'snapshot', snapshot })
+    for (const [name, of] of model.byName) {
+      const state = streams.get(name)
+      if (state) next(name, of, renew(state, snapshot))
+    }
   }
 
   function connect(name: string, claim: 'nothing' | 'newest' | 'refused'): void {
     const refused = [...(refusedVersions.get(name) ?? [])].at(-1) ?? 'refused'
     const claims = { nothing: '', newest: newest?.version ?? 'unknown', refused }
     const stale = model.byName.get(name)?.sent.at(-1)?.nonce ?? ''
-    model.connect(name, claims[claim] === '')
-    acknowledgements.opened({ uid: name, pod: name }, claims[claim])
+    const of = model.connect(name, claims[claim] === '')
     refusedVersions.set(name, new Set())
     streamCount += 1
-    streams.set(name, newStream(`stream-${streamCount}`, newest))
-    const request = { kind: 'request', versionInfo: claims[claim], responseNonce: stale } as const
-    advance(name, { ...request, error: undefined })
+    const request = { versionInfo: claims[claim], responseNonce: stale, error: undefined }
+    assert.equal(ask(name, of, newStream(`stream-${streamCount}`, newest), request), 'opened')
   }
 
   function answer(name: string, nonceKind: Nonce, how: Answer): void {
     const of = model.byName.get(name)
+    const state = streams.get(name)
     const last = of?.sent.at(-1)
-    if (of === undefined || last === undefined) return
-    const nonce = nonceOf(nonceKind, name, of)
-    if (nonce === last.nonce && last.outcome === 'open') answerInModel(of, last, how)
-    const right = toSnapshot(last.content).version
+    if (of === undefined || state === undefined || last === undefined) return
+    const responseNonce = nonceOf(nonceKind, name, of)
+    const counts = responseNonce === last.nonce && last.outcome === 'open'
+    if (counts) answerInModel(of, last, how)
+    const versionInfo = how === 'other version' ? 'other' : toSnapshot(last.content).version
     const error = typeof how === 'object' ? messageOf(how) : undefined
-    const versionInfo = how === 'other version' ? 'other' : right
-    advance(name, { kind: 'request', versionInfo, responseNonce: nonce, error })
+    const outcome = ask(name, of, state, { versionInfo, responseNonce, error })
+    assert.equal(outcome, counts ? (how === 'ack' ? 'acknowledged' : 'refused') : 'ignored')
   }
 
   function answerInModel(of: ModelClient, sent: Sent, how: Answer): void {

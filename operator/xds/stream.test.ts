@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createAcknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import { newStream, type StreamEvent, step, streamLimits } from './stream.ts'
+import { newStream, offer, type Request, receive, renew, streamLimits } from './stream.ts'
 
 /**
  * Each case is what happens on one stream, line by line, and what follows. A snapshot is `a=1 b=2`: resources and their
@@ -161,24 +161,39 @@ function play() {
   for (const uid of ['me', 'other']) acknowledgements.opened({ uid, pod: uid }, '')
   let state = newStream('N', undefined)
 
-  function advance(event: StreamEvent): string {
-    const next = step(state, event, name => acknowledgements.lastGood('me', name))
-    state = next.state
-    const shown = next.effects.map(effect => {
-      switch (effect.kind) {
-        case 'send':
-          return `send ${effect.response.nonce} ${show(effect.response.snapshot)}`.trim()
-        case 'acknowledged':
-          acknowledgements.acknowledged('me', effect.snapshot)
-          return `acknowledged ${show(effect.snapshot)}`
-        case 'refused':
-          acknowledgements.refused('me', effect.refusal)
-          return ['refused', ...effect.refusal.named.map(({ resource }) => resource.name)].join(' ')
-        case 'ignored':
-          return 'ignored'
+  function next(said: string): string {
+    const offered = offer(state, name => acknowledgements.lastGood('me', name))
+    state = offered.state
+    if (offered.response === undefined) return said || 'nothing'
+    const { nonce, snapshot } = offered.response
+    return `${said}${said && ', '}send ${nonce} ${show(snapshot)}`.trim()
+  }
+
+  function publish(snapshot: Snapshot): string {
+    acknowledgements.retain(snapshot)
+    state = renew(state, snapshot)
+    return next('')
+  }
+
+  function ask(request: Request): string {
+    const received = receive(state, request)
+    state = received.state
+    switch (received.outcome.kind) {
+      case 'opened':
+        return next('')
+      case 'acknowledged': {
+        const { snapshot } = received.outcome
+        acknowledgements.acknowledged('me', snapshot)
+        return next(`acknowledged ${show(snapshot)}`)
       }
-    })
-    return shown.join(', ') || 'nothing'
+      case 'refused': {
+        const { refusal } = received.outcome
+        acknowledgements.refused('me', refusal)
+        return next(['refused', ...refusal.named.map(({ resource }) => resource.name)].join(' '))
+      }
+      case 'ignored':
+        return 'ignored'
+    }
   }
 
   return (line: string): string => {
@@ -186,18 +201,17 @@ function play() {
     const nonce = /nonce=(\S*)/.exec(line)?.[1] ?? last?.nonce ?? `${state.nonceScope}-${state.sentCount}`
     const claimed = /version=(\S*)/.exec(line)?.[1]
     const versionInfo = claimed === undefined ? (last?.snapshot.version ?? '') : parse(claimed).version
-    const request = { kind: 'request', versionInfo, responseNonce: nonce } as const
+    const request = { versionInfo, responseNonce: nonce }
     const [command = '', ...words] = line.split(' ')
     const rest = words.filter(word => !/^(nonce|version)=/.test(word)).join(' ')
     switch (command) {
       case 'publish':
-        acknowledgements.retain(parse(rest))
-        return advance({ kind: 'snapshot', snapshot: parse(rest) })
+        return publish(parse(rest))
       case 'request':
       case 'ack':
-        return advance({ ...request, error: /error=(\S*)/.exec(line)?.[1] })
+        return ask({ ...request, error: /error=(\S*)/.exec(line)?.[1] })
       case 'nack':
-        return advance({ ...request, error: rest.replaceAll('⏎', '\n') })
+        return ask({ ...request, error: rest.replaceAll('⏎', '\n') })
       case 'other':
         acknowledgements.acknowledged('other', parse(rest.replace('acknowledged ', '')))
         return 'nothing'
@@ -226,19 +240,20 @@ for (const [name, story] of Object.entries(cases)) {
 test('what a stream remembers of refusals has a limit, and reaching it holds instead of looping', () => {
   const count = streamLimits.maxRefusedContents + 10
   const snapshot = parse(Array.from({ length: count }, (_, index) => `r${index}=1`).join(' '))
-  let { state, effects } = step(newStream('N', snapshot), request('', ''), () => [])
-  for (let refusals = 0; refusals < count * 2; refusals += 1) {
-    const sent = effects.find(effect => effect.kind === 'send')
-    if (sent === undefined) break
-    const { nonce } = sent.response
-    const first = sent.response.snapshot.resources.keys().next().value
-    ;({ state, effects } = step(state, request(nonce, '', `${first}: bad`), () => []))
+  let state = receive(newStream('N', snapshot), {
+    versionInfo: '',
+    responseNonce: '',
+    error: undefined,
+  }).state
+  let rounds = 0
+  for (; rounds < count * 2; rounds += 1) {
+    const offered = offer(state, () => [])
+    if (offered.response === undefined) break
+    const first = offered.response.snapshot.resources.keys().next().value
+    const responseNonce = offered.response.nonce
+    state = receive(offered.state, { versionInfo: '', responseNonce, error: `${first}: bad` }).state
   }
-  assert.equal(state.outstanding, undefined)
+  assert.equal(rounds, streamLimits.maxRefusedContents + 1)
   assert.equal(state.refusedContents.size, streamLimits.maxRefusedContents)
   assert.ok(state.refusedVersions.size <= streamLimits.maxRefusedVersions)
 })
-
-function request(responseNonce: string, versionInfo: string, error?: string): StreamEvent {
-  return { kind: 'request', versionInfo, responseNonce, error }
-}

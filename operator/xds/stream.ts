@@ -2,8 +2,8 @@ import { readRefusal, refusalText } from './read-refusal.ts'
 import { createSnapshot, type Resource, type Snapshot } from './snapshot.ts'
 
 /**
- * What the server knows of one stream and one type of the State of the World protocol. Pure: `step` says what follows
- * from an event, and the caller does it.
+ * What the server knows of one stream and one type of the State of the World protocol. Pure: a request goes to
+ * `receive`, a new snapshot to `renew`; the caller notes what came of it, and then asks `offer` what is to be sent.
  */
 export interface StreamState {
   /** Begins every nonce, so that no other stream's nonce is taken for one of this. */
@@ -29,22 +29,21 @@ export interface Response {
   readonly snapshot: Snapshot
 }
 
-export type StreamEvent =
-  | { readonly kind: 'snapshot'; readonly snapshot: Snapshot }
-  | {
-      readonly kind: 'request'
-      readonly versionInfo: string
-      readonly responseNonce: string
-      /** The text of `error_detail`; undefined without one. */
-      readonly error: string | undefined
-    }
+export interface Request {
+  readonly versionInfo: string
+  readonly responseNonce: string
+  /** The text of `error_detail`; undefined without one. */
+  readonly error: string | undefined
+}
 
-export type StreamEffect =
-  | { readonly kind: 'send'; readonly response: Response }
+/** What a request means. */
+export type Outcome =
+  /** The first of its stream. An empty version says that the client has nothing in force. */
+  | { readonly kind: 'opened'; readonly claimedVersion: string }
   | { readonly kind: 'acknowledged'; readonly snapshot: Snapshot }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
-  /** The request answers none of this stream's responses, or one that was answered before. */
-  | { readonly kind: 'ignored'; readonly nonce: string }
+  /** It answers none of this stream's responses, or one that was answered before. Nothing follows from it. */
+  | { readonly kind: 'ignored' }
 
 export interface Refusal {
   /** What was sent. */
@@ -55,12 +54,7 @@ export interface Refusal {
   readonly text: string
 }
 
-export interface Step {
-  readonly state: StreamState
-  readonly effects: readonly StreamEffect[]
-}
-
-/** Contents of a resource that some client has acknowledged, the best first. */
+/** Contents of a resource that this or some other client has acknowledged, the best first. */
 export type LastGood = (name: string) => Iterable<Resource>
 
 /**
@@ -82,46 +76,58 @@ export function newStream(nonceScope: string, snapshot: Snapshot | undefined): S
   }
 }
 
+/** There is a newer snapshot. What the client has yet to be sent of older ones is forgotten. */
+export function renew(state: StreamState, snapshot: Snapshot): StreamState {
+  return { ...state, snapshot }
+}
+
 /**
- * - The first request is always answered, whatever version and nonce it claims, and proves nothing.
+ * - The first request of a stream proves nothing, whatever version and nonce it claims: clients repeat what they had on
+ *   another stream, and even a version that they refused there.
  * - A later request counts only if it carries the nonce of the outstanding response. With that response's version and
  *   no error it is an ACK; with an error, or another version (the protocol's older form), a NACK.
- * - While a response is outstanding nothing is sent. Then the newest snapshot is, if the client does not have it.
+ */
+export function receive(
+  state: StreamState,
+  request: Request,
+): { readonly state: StreamState; readonly outcome: Outcome } {
+  const { error, versionInfo } = request
+  const { opened, outstanding } = state
+  if (!opened) {
+    return { state: { ...state, opened: true }, outcome: { kind: 'opened', claimedVersion: versionInfo } }
+  }
+  if (outstanding === undefined || request.responseNonce !== outstanding.nonce) {
+    return { state, outcome: { kind: 'ignored' } }
+  }
+  const { snapshot } = outstanding
+  const answered = { ...state, outstanding: undefined }
+  if (error === undefined && versionInfo === snapshot.version) {
+    return { state: { ...answered, acknowledged: snapshot }, outcome: { kind: 'acknowledged', snapshot } }
+  }
+  const message = error ?? `answered with the version ${JSON.stringify(versionInfo)} and no error`
+  const refusal = understand(message, snapshot)
+  return { state: withRefusal(answered, refusal), outcome: { kind: 'refused', refusal } }
+}
+
+/**
+ * - The first request is always answered, as soon as there is a snapshot. While a response is outstanding nothing is
+ *   sent; then the newest snapshot is, unless it is what the client acknowledged last.
  * - A version that was refused is not sent again. If the refusal named resources, only their refused content is
  *   withheld: they go out as they were last acknowledged, or not at all, and the others go on. If it named none,
  *   everything waits until the snapshot changes.
  */
-export function step(state: StreamState, event: StreamEvent, lastGood: LastGood): Step {
-  if (event.kind === 'snapshot') return offer({ ...state, snapshot: event.snapshot }, [], lastGood)
-  if (!state.opened) return offer({ ...state, opened: true }, [], lastGood)
-  const { outstanding } = state
-  if (outstanding === undefined || event.responseNonce !== outstanding.nonce) {
-    return { state, effects: [{ kind: 'ignored', nonce: event.responseNonce }] }
-  }
-  const { snapshot } = outstanding
-  const answered = { ...state, outstanding: undefined }
-  if (event.error === undefined && event.versionInfo === snapshot.version) {
-    return offer({ ...answered, acknowledged: snapshot }, [{ kind: 'acknowledged', snapshot }], lastGood)
-  }
-  const message = event.error ?? `answered with the version ${JSON.stringify(event.versionInfo)} and no error`
-  const refusal = understand(message, snapshot)
-  return offer(withRefusal(answered, refusal), [{ kind: 'refused', refusal }], lastGood)
-}
-
-/** Sends what the client should have, if it may be sent now and would be news. */
-function offer(state: StreamState, effects: readonly StreamEffect[], lastGood: LastGood): Step {
-  if (!state.opened || state.outstanding !== undefined || state.snapshot === undefined) {
-    return { state, effects }
-  }
+export function offer(
+  state: StreamState,
+  lastGood: LastGood,
+): { readonly state: StreamState; readonly response: Response | undefined } {
+  const nothing = { state, response: undefined }
+  if (!state.opened || state.outstanding !== undefined || state.snapshot === undefined) return nothing
   const snapshot = withoutRefused(state, state.snapshot, lastGood)
   const isKnown = snapshot.version === state.acknowledged?.version
-  if (isKnown || state.refusedVersions.has(snapshot.version)) return { state, effects }
+  if (isKnown || state.refusedVersions.has(snapshot.version)) return nothing
   const sentCount = state.sentCount + 1
   const response = { nonce: `${state.nonceScope}-${sentCount}`, snapshot }
-  return {
-    state: { ...state, sentCount, outstanding: response },
-    effects: [...effects, { kind: 'send', response }],
-  }
+  return { state: { ...state, sentCount, outstanding: response }, response }
 }
 
 /** The snapshot as this stream may get it: the same, or one in which refused contents are replaced or left out. */
@@ -137,10 +143,7 @@ function withoutRefused(state: StreamState, snapshot: Snapshot, lastGood: LastGo
   return differs ? createSnapshot(snapshot.typeUrl, resources) : snapshot
 }
 
-/** What this stream acknowledged is newer than what `lastGood` can know. */
 function replacementFor(state: StreamState, name: string, lastGood: LastGood): Resource | undefined {
-  const own = state.acknowledged?.resources.get(name)
-  if (own !== undefined && !isRefused(state, own)) return own
   for (const resource of lastGood(name)) if (!isRefused(state, resource)) return resource
   return undefined
 }

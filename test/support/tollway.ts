@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
+
 import { fileURLToPath } from 'node:url'
 import { readStatusReport, type StatusReport } from '../../operator/standalone/status-report.ts'
 import { freePorts } from './free-ports.ts'
@@ -28,9 +28,14 @@ export interface Tollway {
   ask(domain: string, key: string, value: string): Promise<number>
 }
 
+/** What a test's context is here: the place to leave what must be done at the end. */
+export interface Cleanup {
+  after(end: () => Promise<void>): void
+}
+
 /** Starts `tollway run` on these manifests, and ends it with the test. */
 export async function startTollway(
-  t: TestContext,
+  t: Cleanup,
   manifests: Readonly<Record<string, string>>,
   args: readonly string[] = [],
 ): Promise<Tollway> {

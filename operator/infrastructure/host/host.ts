@@ -64,7 +64,6 @@ interface Running {
  */
 export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
   const { ownPortsFor = ownPorts, rolloutTimeoutMs = 30_000 } = options
-  const portAdvice = options.portAdvice ?? (name => `choose another ${name} port in the configuration`)
   const lock = lockStateDir(options.stateDir)
   const running = new Map<string, Running>()
   const listeners: ((workload: string) => void)[] = []
@@ -88,24 +87,6 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
     return opened
   }
 
-  /** Ports that our own processes hold are not asked for again. */
-  const newPorts = (workload: Workload): readonly PortWish[] => {
-    const { set, workload: before } = running.get(workload.name) ?? {}
-    const held = new Set(before?.ports.map(({ port }) => port))
-    const shared = workload.ports
-      .filter(({ port }) => workload.replicas > 0 && !held.has(port))
-      .map(({ name, port }) => ({ name, port, host: options.bindHost, of: workload.name }))
-    const own = Array.from({ length: workload.replicas }, (_, index) => index)
-      .filter(index => !set?.holds(index))
-      .flatMap(index => {
-        const ports = Object.entries(ownPortsFor(index))
-        return ports.map(([name, port]) => ({ name, port, host: loopback, of: `${workload.name}-${index}` }))
-      })
-    return [...shared, ...own].map(({ name, port, host, of }) => {
-      return { host, port, wantedBy: `${name} of ${of}`, advice: portAdvice(name) }
-    })
-  }
-
   const remove = async (name: string) => {
     const found = running.get(name)
     if (found === undefined) return
@@ -117,10 +98,9 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
   return {
     apply: workload =>
       inTurn(workload.name, async () => {
-        if (closed)
-          throw new InfrastructureError(`${workload.name} cannot be applied: the operator is ending`)
         assertReplicas(workload)
-        await assertPortsFree(newPorts(workload))
+        await assertPortsFree(newPorts(workload, running.get(workload.name), { ...options, ownPortsFor }))
+        if (closed) throw new InfrastructureError(`${workload.name} is not applied: the operator is ending`)
         const found = running.get(workload.name) ?? open(workload)
         found.workload = workload
         found.set.scaleTo(workload)
@@ -147,6 +127,32 @@ function createTurns() {
     )
     return turn
   }
+}
+
+/** Those that the workload needs and that no process of ours has already. */
+function newPorts(
+  workload: Workload,
+  before: Running | undefined,
+  options: HostOptions & Required<Pick<HostOptions, 'ownPortsFor'>>,
+): readonly PortWish[] {
+  const {
+    bindHost,
+    ownPortsFor,
+    portAdvice = name => `choose another ${name} port in the configuration`,
+  } = options
+  const held = new Set(before?.workload.ports.map(({ port }) => port))
+  const shared = workload.ports
+    .filter(({ port }) => workload.replicas > 0 && !held.has(port))
+    .map(({ name, port }) => ({ name, port, host: bindHost, of: workload.name }))
+  const own = Array.from({ length: workload.replicas }, (_, index) => index)
+    .filter(index => !before?.set.holds(index))
+    .flatMap(index => {
+      const ports = Object.entries(ownPortsFor(index))
+      return ports.map(([name, port]) => ({ name, port, host: loopback, of: `${workload.name}-${index}` }))
+    })
+  return [...shared, ...own].map(({ name, port, host, of }) => {
+    return { host, port, wantedBy: `${name} of ${of}`, advice: portAdvice(name) }
+  })
 }
 
 function assertReplicas({ name, replicas }: Workload): void {

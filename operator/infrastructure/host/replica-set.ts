@@ -79,39 +79,17 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
   const step = () => {
     if (wanted === undefined || ending !== undefined) return
     const workload = wanted
-    const surplus = [...members.keys()].filter(index => index >= workload.replicas)
-    if (surplus.length > 0) return end(surplus, workload.stopGraceMs)
-    const missing = Array.from({ length: workload.replicas }, (_, index) => index).filter(
-      i => !members.has(i),
-    )
-    if (missing.length > 0) {
-      for (const index of missing) start(workload, index)
-      options.onChange()
-    }
-    replaceNext(workload)
-  }
-
-  const replaceNext = (workload: Workload) => {
-    const isOld = ({ settings }: Member) => settings !== settingsOf(workload)
-    const isReady = ({ process }: Member) => process.observe().ready
-    const old = [...members].filter(([, member]) => isOld(member))
-    const idle = old.filter(([, member]) => !isReady(member)).map(([index]) => index)
-    const waitsFor = [...members.values()].find(member => !isOld(member) && !isReady(member))
-    const next = old.map(([index]) => index).sort((a, b) => a - b)[0]
-    if (idle.length === 0 && waitsFor !== undefined && next !== undefined) {
-      heldUp ??= setTimeout(tellHeldUp, options.rolloutTimeoutMs, waitsFor)
+    const move = nextMove(workload, members)
+    if ('waitFor' in move) {
+      heldUp ??= setTimeout(() => tellHeldUp(options, move.waitFor), options.rolloutTimeoutMs)
       return
     }
     clearTimeout(heldUp)
     heldUp = undefined
-    if (idle.length > 0) end(idle, workload.stopGraceMs)
-    else if (next !== undefined) end([next], workload.stopGraceMs)
-  }
-
-  const tellHeldUp = ({ process }: Member) => {
-    const { name, reason } = process.observe()
-    const text = `the others get the new settings when ${name} takes calls with them; it says: ${reason}`
-    options.log({ source: options.name, text })
+    if (move.end.length > 0) end(move.end, workload.stopGraceMs)
+    if (move.start.length === 0) return
+    for (const index of move.start) start(workload, index)
+    changed()
   }
 
   return {
@@ -127,6 +105,35 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
       for (step(); ending !== undefined; ) await ending
     },
   }
+}
+
+type Move =
+  | { readonly end: readonly number[]; readonly start: readonly number[] }
+  /** Nothing may be done until this one takes calls. */
+  | { readonly waitFor: Member }
+
+function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Move {
+  const indices = [...members.keys()].sort((a, b) => a - b)
+  const surplus = indices.filter(index => index >= workload.replicas)
+  if (surplus.length > 0) return { end: surplus, start: [] }
+  const missing = Array.from({ length: workload.replicas }, (_, index) => index).filter(i => !members.has(i))
+  if (missing.length > 0) return { end: [], start: missing }
+  const settings = settingsOf(workload)
+  const isReady = (member: Member | undefined) => member?.process.observe().ready === true
+  const old = indices.filter(index => members.get(index)?.settings !== settings)
+  // One that takes no calls anyway costs nothing.
+  const idle = old.filter(index => !isReady(members.get(index)))
+  if (idle.length > 0) return { end: idle, start: [] }
+  const waitFor = [...members.values()].find(member => !isReady(member))
+  return old.length > 0 && waitFor !== undefined ? { waitFor } : { end: old.slice(0, 1), start: [] }
+}
+
+function tellHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Member): void {
+  const { name, reason } = process.observe()
+  log({
+    source,
+    text: `the others get the new settings when ${name} takes calls with them; it says: ${reason}`,
+  })
 }
 
 /** What a process is started with. The rest of a workload, its count and grace, may change while it runs. */

@@ -38,13 +38,14 @@ export interface ReplicaProcess {
 export const replicaLimits = {
   /** A log line's length, in UTF-16 code units. */
   maxLineLength: 16_384,
-  firstRestartMs: 200,
-  maxRestartMs: 10_000,
   /** After so long in good health the next restart is a first one again. */
   healthyForMs: 30_000,
   /** A process that closed its channel must end by itself within this. */
   channelGraceMs: 5_000,
 } as const
+
+/** When a process that ended is started again; `healthyForMs` begins this anew. */
+const restarts = { initialMs: 200, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
 
 /**
  * Starts a process and starts it again when it ends, later and later. The process tells whether it takes
@@ -54,17 +55,11 @@ export const replicaLimits = {
  */
 export function startReplica(options: ReplicaOptions): ReplicaProcess {
   const { name, clock, onChange } = options
-  const backoff = createBackoff({
-    initialMs: replicaLimits.firstRestartMs,
-    maxMs: replicaLimits.maxRestartMs,
-    factor: 2,
-    jitter: 0.5,
-    random: options.random,
-  })
+  const backoff = createBackoff({ ...restarts, random: options.random })
   let state = { uid: '', ready: false, reason: 'starting', restarts: 0 }
   let child: ChildProcess | undefined
   let timer: NodeJS.Timeout | undefined
-  let healthySinceMs: number | undefined
+  let healthySinceMs = Number.NaN
   let stopped: Promise<void> | undefined
   const gone = Promise.withResolvers<void>()
 
@@ -75,7 +70,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
 
   const setHealth = (healthy: boolean) => {
     if (stopped !== undefined || healthy === state.ready) return
-    healthySinceMs = healthy ? clock.monotonicMs() : undefined
+    healthySinceMs = healthy ? clock.monotonicMs() : Number.NaN
     change({ ready: healthy, reason: healthy ? '' : 'takes no calls' })
   }
 
@@ -83,14 +78,11 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     child = undefined
     clearTimeout(timer)
     if (stopped !== undefined) {
-      change({ ready: false, reason: 'stopped' })
       gone.resolve()
-      return
+      return change({ ready: false, reason: 'stopped' })
     }
-    if (healthySinceMs !== undefined && clock.monotonicMs() - healthySinceMs >= replicaLimits.healthyForMs) {
-      backoff.reset()
-    }
-    healthySinceMs = undefined
+    if (clock.monotonicMs() - healthySinceMs >= replicaLimits.healthyForMs) backoff.reset()
+    healthySinceMs = Number.NaN
     options.onEnd?.(how)
     const waitMs = backoff.nextMs()
     timer = setTimeout(() => {
@@ -100,31 +92,26 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     change({ ready: false, reason: `${how}, again in ${(waitMs / 1000).toFixed(1)} s` })
   }
 
-  const start = (restarts: number) => {
+  const start = (restartCount: number) => {
     const uid = options.newUid()
-    state = { uid, ready: false, reason: 'starting', restarts }
+    state = { uid, ready: false, reason: 'starting', restarts: restartCount }
     child = launch(options, uid, {
       health: setHealth,
       ended,
       channelClosed: () => {
         if (stopped !== undefined) return
-        timer = setTimeout(killGroup, replicaLimits.channelGraceMs)
+        timer = setTimeout(() => killGroupOf(child?.pid), replicaLimits.channelGraceMs)
         change({ ready: false, reason: 'closed its channel to the operator' })
       },
     })
   }
 
-  const killGroup = () => killGroupOf(child?.pid)
-
   const end = async (graceMs: number) => {
     clearTimeout(timer)
-    if (child === undefined) {
-      change({ ready: false, reason: 'stopped' })
-      return
-    }
+    if (child === undefined) return change({ ready: false, reason: 'stopped' })
     change({ ready: false, reason: 'stopping' })
     child.kill('SIGTERM')
-    timer = setTimeout(killGroup, graceMs)
+    timer = setTimeout(() => killGroupOf(child?.pid), graceMs)
     await gone.promise
   }
 
@@ -132,11 +119,9 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
   return {
     observe: () => ({ name, ...state, addresses: options.addresses }),
     stop(graceMs) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>()
-      if (stopped !== undefined) return stopped
-      stopped = promise
-      end(graceMs).then(resolve, reject)
-      return promise
+      // Known to be stopped before the first change that this makes is told.
+      stopped ??= Promise.resolve(graceMs).then(end)
+      return stopped
     },
   }
 }

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { it } from 'node:test'
+
+const program = join(import.meta.dirname, 'generate.ts')
+const file = 'tollway.dev_ratelimitconfigs.yaml'
+
+function generate(...args: readonly string[]): { readonly status: number | null; readonly said: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
+  return { status, said: stdout + stderr }
+}
+
+it('the manifests on disk are what the generator makes', () => {
+  assert.deepEqual(generate('--check'), { status: 0, said: '' })
+})
+
+it('a stale or missing file is named, and made anew', t => {
+  const folder = mkdtempSync(join(tmpdir(), 'manifests-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const missing = generate('--check', folder)
+  assert.equal(missing.status, 1)
+  assert.match(missing.said, new RegExp(`${file} is not what .* makes`))
+
+  assert.match(generate(folder).said, /^wrote /)
+  assert.equal(generate('--check', folder).status, 0)
+  assert.equal(generate(folder).said, '')
+
+  appendFileSync(join(folder, file), '# changed by hand\n')
+  assert.equal(generate('--check', folder).status, 1)
+})

@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { Client, type ClientDuplexStream, credentials, type ServiceError, status } from '@grpc/grpc-js'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import {
+  DiscoveryRequestSchema,
+  type DiscoveryResponse,
+  DiscoveryResponseSchema,
+} from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import { discoveryPath } from './discovery.ts'
+import { createFeed, type FeedLimits } from './server.ts'
+import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
+
+const typeUrl = 'type.googleapis.com/test.Thing'
+const deadlineMs = 10_000
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const endMs = performance.now() + deadlineMs
+  while (!holds()) {
+    assert.ok(performance.now() < endMs, `not within ${deadlineMs} ms: ${what}`)
+    await pause(1)
+  }
+}
+
+/** `a=1 b=2`: resources and their contents. */
+function parse(text: string): Snapshot {
+  const pairs = text.split(' ').filter(pair => pair !== '')
+  return createSnapshot(
+    typeUrl,
+    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
+  )
+}
+
+function show(response: DiscoveryResponse): string {
+  return response.resources.map(({ value }) => Buffer.from(value).toString()).join(' ')
+}
+
+interface FeedTestOptions {
+  readonly limits?: Partial<FeedLimits>
+  readonly admit?: (client: { readonly uid: string }) => boolean
+  readonly log?: Log
+}
+
+/** A feed behind a real server on a free port. */
+async function startFeed(
+  t: TestContext,
+  { limits = {}, admit = () => true, log = silentLog }: FeedTestOptions = {},
+) {
+  const defects: unknown[] = []
+  let streams = 0
+  const ids = () => {
+    streams += 1
+    return `s${streams}`
+  }
+  const feed = createFeed({ typeUrls: [typeUrl], ids, clock: systemClock, log, admit, limits })
+  const server = createGrpcServer({ methods: feed.methods, onDefect: (_, error) => defects.push(error) })
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  assert.ok('port' in bound)
+  t.after(async () => {
+    feed.close()
+    await server.drain(0)
+    assert.deepEqual(defects, [])
+  })
+  const enforces = (text: string, ...uids: readonly string[]) => {
+    const [resource] = parse(text).resources.values()
+    assert.ok(resource)
+    return feed.enforcement(typeUrl, resource, uids)
+  }
+  return { feed, enforces, address: `127.0.0.1:${bound.port}` }
+}
+
+type Request = MessageInitShape<typeof DiscoveryRequestSchema>
+
+/** A client as simple as can be: it collects what it gets, and says what the test tells it to. */
+function connect(t: TestContext, address: string, uid = 'pod-1') {
+  const client = new Client(address, credentials.createInsecure(), {
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.max_receive_message_length': -1,
+  })
+  const stream: ClientDuplexStream<Request, DiscoveryResponse> = client.makeBidiStreamRequest(
+    discoveryPath,
+    message => Buffer.from(toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, message))),
+    bytes => fromBinary(DiscoveryResponseSchema, bytes),
+  )
+  const responses: DiscoveryResponse[] = []
+  let ended: ServiceError | undefined
+  stream.on('data', (response: DiscoveryResponse) => responses.push(response))
+  stream.on('error', (error: ServiceError) => {
+    ended = error
+  })
+  t.after(() => {
+    stream.cancel()
+    client.close()
+  })
+  const node = { id: 'test', metadata: { uid, pod: `${uid}-name`, namespace: 'shop' } }
+  const ask = (request: Request = {}) => stream.write({ typeUrl, node, ...request })
+  const latest = () => {
+    const response = responses.at(-1)
+    assert.ok(response, 'there is a response')
+    return response
+  }
+  return {
+    stream,
+    responses,
+    latest,
+    ask,
+    ended: () => ended,
+    ack: () => ask({ versionInfo: latest().versionInfo, responseNonce: latest().nonce }),
+    nack: (message: string) => ask({ responseNonce: latest().nonce, errorDetail: { code: 3, message } }),
+    async receives(count: number): Promise<string> {
+      await until(`${count} responses`, () => responses.length >= count)
+      assert.equal(responses.length, count)
+      return show(latest())
+    },
+  }
+}
+
+test('a client connects before the sources have synced, gets what there is, and then each change', async t => {
+  const { feed, enforces, address } = await startFeed(t)
+  const client = connect(t, address)
+  client.ask()
+  await until('the stream is known', () => feed.clients().length === 1)
+  assert.deepEqual([client.responses, feed.published(typeUrl)], [[], undefined])
+
+  feed.publish(parse('b=1 a=1'))
+  assert.equal(await client.receives(1), 'a=1 b=1')
+  const { versionInfo, typeUrl: type, nonce, resources } = client.latest()
+  assert.deepEqual([versionInfo, type, nonce], [parse('a=1 b=1').version, typeUrl, 's1-0-1'])
+  assert.deepEqual(resources.map(resource => resource.typeUrl), [typeUrl, typeUrl]) // biome-ignore format: one line
+  assert.deepEqual(enforces('a=1', 'pod-1').pending, ['pod-1'])
+  client.ack()
+  await until('the ACK counts', () => enforces('a=1', 'pod-1').acknowledged.has('pod-1'))
+
+  feed.publish(parse('a=1 b=1'))
+  feed.publish(parse('a=2 b=1'))
+  assert.equal(await client.receives(2), 'a=2 b=1')
+})
+
+test('a refused resource is told, withheld, and holds up nobody', async t => {
+  const { feed, enforces, address } = await startFeed(t)
+  let changes = 0
+  feed.onChange(() => {
+    changes += 1
+  })
+  const [picky, easy] = [connect(t, address, 'picky'), connect(t, address, 'easy')]
+  feed.publish(parse('a=1 b=1'))
+  for (const client of [picky, easy]) {
+    client.ask()
+    await client.receives(1)
+    client.ack()
+  }
+  await until('both have it', () => enforces('a=1', 'picky', 'easy').acknowledged.size === 2)
+  feed.publish(parse('a=2 b=2'))
+  await Promise.all([picky.receives(2), easy.receives(2)])
+  easy.ack()
+  changes = 0
+  picky.nack('a: is bad')
+  assert.equal(await picky.receives(3), 'a=1 b=2')
+  picky.ack()
+  await until('b is in force', () => enforces('b=2', 'picky', 'easy').acknowledged.size === 2)
+  assert.ok(changes >= 2)
+  const { acknowledged, refusals } = enforces('a=2', 'picky', 'easy')
+  assert.deepEqual([...acknowledged], ['easy'])
+  assert.deepEqual(refusals, [{ uid: 'picky', pod: 'picky-name', message: 'is bad' }])
+  assert.equal(easy.responses.length, 2)
+})
+
+test('a reconnecting client with a stale nonce and the present version is answered, and had proven nothing', async t => {
+  const { feed, enforces, address } = await startFeed(t)
+  feed.publish(parse('a=1'))
+  const first = connect(t, address, 'one')
+  first.ask()
+  await first.receives(1)
+  first.stream.cancel()
+  await until('the stream is gone', () => feed.clients().length === 0)
+
+  const second = connect(t, address, 'one')
+  second.ask({ versionInfo: parse('a=1').version, responseNonce: first.latest().nonce })
+  assert.equal(await second.receives(1), 'a=1')
+  assert.notEqual(second.latest().nonce, first.latest().nonce)
+  assert.deepEqual(enforces('a=1', 'one').pending, ['one'])
+  second.ack()
+  await until('the ACK counts', () => enforces('a=1', 'one').acknowledged.has('one'))
+})
+
+test('another operator gives the same content the same version', async t => {
+  const versions = []
+  for (const content of ['a=1 b=1', 'b=1 a=1']) {
+    const { feed, address } = await startFeed(t)
+    feed.publish(parse(content))
+    const client = connect(t, address)
+    client.ask()
+    await client.receives(1)
+    versions.push(client.latest().versionInfo)
+  }
+  assert.equal(versions[0], versions[1])
+})
+
+test('what waits for a slow client is one snapshot, and the newest follows', async t => {
+  const { feed, enforces, address } = await startFeed(t)
+  const large = (number: number) => parse(`a=${String(number).repeat(1_000_000)}`)
+  const [slow, quick] = [connect(t, address, 'slow'), connect(t, address, 'quick')]
+  feed.publish(large(0))
+  slow.stream.pause()
+  slow.ask()
+  quick.ask()
+  for (let number = 1; number < 10; number += 1) {
+    await quick.receives(number)
+    quick.ack()
+    feed.publish(large(number))
+  }
+  await quick.receives(10)
+  slow.stream.resume()
+  await slow.receives(1)
+  slow.ack()
+  assert.equal((await slow.receives(2)).slice(0, 3), 'a=9')
+  slow.ack()
+  await until('the slow one has it', () => enforces(show(slow.latest()), 'slow').acknowledged.size === 1)
+  assert.equal(slow.responses.length, 2)
+})
+
+test('200 streams get a snapshot of 1 MB, though one of them never reads', async t => {
+  const { feed, address } = await startFeed(t, {
+    limits: { turns: { maxBytes: 16_000_000, maxHoldMs: 200 } },
+  })
+  const clients = Array.from({ length: 200 }, (_, index) => connect(t, address, `pod-${index}`))
+  for (const client of clients) client.ask()
+  clients[0]?.stream.pause()
+  await until('all are there', () => feed.clients().length === clients.length)
+  feed.publish(parse(Array.from({ length: 100 }, (_, index) => `r${index}=${'x'.repeat(10_000)}`).join(' ')))
+  await Promise.all(clients.slice(1).map(client => client.receives(1)))
+})
+
+test('a type that the feed does not have is told once and not answered', async t => {
+  const warnings: string[] = []
+  const log = { ...silentLog, warn: (message: string) => void warnings.push(message) }
+  const { feed, address } = await startFeed(t, { log })
+  feed.publish(parse('a=1'))
+  const client = connect(t, address)
+  client.ask({ typeUrl: 'type.googleapis.com/other' })
+  client.ask({ typeUrl: 'type.googleapis.com/other' })
+  client.ask()
+  assert.equal(await client.receives(1), 'a=1')
+  assert.deepEqual(warnings, ['a client asked the feed for a type that it does not have'])
+})
+
+test('a client that is not admitted gets nothing', async t => {
+  const { feed, address } = await startFeed(t, { admit: ({ uid }) => uid === 'known' })
+  feed.publish(parse('a=1'))
+  const [stranger, known] = [connect(t, address, 'stranger'), connect(t, address, 'known')]
+  stranger.ask()
+  known.ask()
+  assert.equal(await known.receives(1), 'a=1')
+  await until('the stranger is sent away', () => stranger.ended() !== undefined)
+  assert.equal(stranger.ended()?.code, status.PERMISSION_DENIED)
+  assert.deepEqual(feed.clients().map(({ uid, pod, namespace, nodeId }) => [uid, pod, namespace, nodeId]), [['known', 'known-name', 'shop', 'test']]) // biome-ignore format: one line
+})
+
+test('one stream too many is told so', async t => {
+  const { feed, address } = await startFeed(t, { limits: { maxStreams: 1 } })
+  connect(t, address, 'one').ask()
+  await until('the first is there', () => feed.clients().length === 1)
+  const second = connect(t, address, 'two')
+  second.ask()
+  await until('the second is sent away', () => second.ended() !== undefined)
+  assert.equal(second.ended()?.code, status.RESOURCE_EXHAUSTED)
+})
+
+test('a snapshot beyond the limit is refused, and the last one stays', async t => {
+  const { feed } = await startFeed(t, { limits: { maxSnapshotBytes: 10 } })
+  feed.publish(parse('a=1'))
+  assert.throws(
+    () => feed.publish(parse('a=1234567890')),
+    /12 bytes in 1 resources, at most 10 bytes are allowed/,
+  )
+  assert.throws(() => feed.publish(createSnapshot('other', [])), /the feed has no type other, only type/)
+  assert.equal(feed.published(typeUrl)?.version, parse('a=1').version)
+})
+
+test('the end of the feed is told to its clients', async t => {
+  const { feed, address } = await startFeed(t)
+  feed.publish(parse('a=1'))
+  const client = connect(t, address)
+  client.ask()
+  await client.receives(1)
+  feed.close()
+  await until('the stream has ended', () => client.ended() !== undefined)
+  assert.equal(client.ended()?.code, status.UNAVAILABLE)
+  assert.deepEqual(feed.clients(), [])
+})
