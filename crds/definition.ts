@@ -79,8 +79,8 @@ const inProcess: readonly string[] = ['rules', 'tooManyItems']
 const known = new Set<string>([...keywords, ...nested, ...inProcess])
 
 /**
- * A schema as it stands in a definition. Throws at a keyword that `validate` would pass over, for then the two would
- * judge differently.
+ * A schema as it stands in a definition. Throws at a keyword that `validate` would pass over, for then the
+ * two would judge differently.
  */
 function structuralSchema(schema: Schema): JsonObject {
   const strange = Object.keys(schema).find(keyword => !known.has(keyword))

@@ -1,7 +1,7 @@
 /**
- * `node crds/generate.ts [--check] [FOLDER]` writes the CustomResourceDefinitions of all kinds to crds/manifests, or to
- * FOLDER, from the schemas that the types and the validation come from too. With --check it writes nothing, names the
- * files that are not up to date, and ends with 1 when there are any.
+ * `node crds/generate.ts [--check] [FOLDER]` writes the CustomResourceDefinitions of all kinds to
+ * crds/manifests, or to FOLDER, from the schemas that the types and the validation come from too. With
+ * --check it writes nothing, names the files that are not up to date, and ends with 1 when there are any.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'

@@ -58,8 +58,9 @@ type DeepReadonly<Value> = Value extends readonly (infer Item)[]
     : Value
 
 /**
- * A rule between fields, in the two or three forms that it needs. The API server estimates what CEL may cost and
- * refuses it inside nested lists, so that below the top level the rule is told in JSON Schema where that can tell it.
+ * A rule between fields, in the two or three forms that it needs. The API server estimates what CEL may
+ * cost and refuses it inside nested lists, so that below the top level the rule is told in JSON Schema
+ * where that can tell it.
  */
 interface FieldRule {
   readonly cel: CelRule
@@ -169,8 +170,9 @@ function rateLimitSchema(level: number) {
         Type.Enum(units, {
           type: 'string',
           description:
-            'The length of the window in which requests are counted. Windows are aligned to the Unix epoch: a week ' +
-            'begins on Thursday at 00:00 UTC, a month is 30 days and a year 365 days. Required unless unlimited.',
+            'The length of the window in which requests are counted. Windows are aligned to the Unix ' +
+            'epoch: a week begins on Thursday at 00:00 UTC, a month is 30 days and a year 365 days. ' +
+            'Required unless unlimited.',
         }),
       ),
       requestsPerUnit: Type.Optional(
@@ -200,16 +202,17 @@ function rateLimitSchema(level: number) {
           maxItems: limits.maxReplaces,
           'x-kubernetes-list-type': 'atomic',
           description:
-            'Rules that do not apply to a request when this one matches it as well. A replaced rule neither ' +
-            'counts the request nor decides on it.',
+            'Rules that do not apply to a request when this one matches it as well. A replaced rule ' +
+            'neither counts the request nor decides on it.',
         }),
       ),
     },
     {
       ...withRules(level, [limitedOrUnlimited, replacesOthers]),
       description:
-        'How much a caller may do: either unlimited, or unit and requestsPerUnit. Without it, a descriptor that has ' +
-        'others below it is only a step on the way to them, and one that has none lets every request through.',
+        'How much a caller may do: either unlimited, or unit and requestsPerUnit. Without it, a ' +
+        'descriptor that has others below it is only a step on the way to them, and one that has none ' +
+        'lets every request through.',
     },
   )
 }
@@ -235,18 +238,18 @@ function descriptorSchema(level: number) {
         minLength: 1,
         maxLength: limits.maxKeyLength,
         description:
-          'The key of the request entry that this descriptor matches. Case matters. A request matches level by ' +
-          'level: its first entry a descriptor of the first list, its second entry one of the list below, and so ' +
-          'on; the limit is that of the descriptor which its last entry matches.',
+          'The key of the request entry that this descriptor matches. Case matters. A request matches ' +
+          'level by level: its first entry a descriptor of the first list, its second entry one of the ' +
+          'list below, and so on; the limit is that of the descriptor which its last entry matches.',
       }),
       value: Type.Optional(
         Type.String({
           default: '',
           maxLength: limits.maxValueLength,
           description:
-            'The value of the request entry that this descriptor matches; case matters. A * stands for any ' +
-            'characters, or none. When it is empty or left out, every value matches, and each has a counter of its ' +
-            'own. An exact value is preferred to a wildcard, and a wildcard to none.',
+            'The value of the request entry that this descriptor matches; case matters. A * stands for ' +
+            'any characters, or none. When it is empty or left out, every value matches, and each has a ' +
+            'counter of its own. An exact value is preferred to a wildcard, and a wildcard to none.',
         }),
       ),
       rateLimit: Type.Optional(rateLimitSchema(level)),
@@ -257,8 +260,9 @@ function descriptorSchema(level: number) {
           maxProperties: limits.maxMetadataFields,
           'x-kubernetes-preserve-unknown-fields': true,
           description:
-            'Anything that callers shall get with the decision when this rule matched and let the request through. ' +
-            'It is sent as dynamic metadata when the service runs with RESPONSE_DYNAMIC_METADATA=true.',
+            'Anything that callers shall get with the decision when this rule matched and let the ' +
+            'request through. It is sent as dynamic metadata when the service runs with ' +
+            'RESPONSE_DYNAMIC_METADATA=true.',
         }),
       ),
     },
@@ -281,15 +285,16 @@ function descriptorFlags() {
         'statistics, so use it where there are few.',
     ),
     quotaMode: flag(
-      'Makes the rule a quota: a call is over its quotas only when all of those that it matched are over, while any ' +
-        'other rule refuses it alone.',
+      'Makes the rule a quota: a call is over its quotas only when all of those that it matched are over, ' +
+        'while any other rule refuses it alone.',
     ),
     valueToMetric: flag(
-      'Puts the value that a request brings into the names of the statistics, for this level only. Each value makes ' +
-        'new statistics. detailedMetric goes first.',
+      'Puts the value that a request brings into the names of the statistics, for this level only. Each ' +
+        'value makes new statistics. detailedMetric goes first.',
     ),
     shareThreshold: flag(
-      'All values that match the wildcard share one counter, instead of having one each. Needs a value with a *.',
+      'All values that match the wildcard share one counter, instead of having one each. Needs a value ' +
+        'with a *.',
     ),
   }
 }
@@ -312,14 +317,15 @@ function descriptorList(level: number): Schema {
 }
 
 /**
- * The field exists on the last level too, and must be empty there: a field that is not known would be dropped without
- * a word by clients that ask for no strict validation, and turn a step on the way into a rule.
+ * The field exists on the last level too, and must be empty there: a field that is not known would be
+ * dropped without a word by clients that ask for no strict validation, and turn a step on the way into a
+ * rule.
  */
 const endOfLevels: Schema = {
   type: 'array',
   maxItems: 0,
   'x-kubernetes-list-type': 'atomic',
-  tooManyItems: `descriptors are nested deeper than the ${limits.maxDescriptorLevels} levels that are allowed`,
+  tooManyItems: `descriptors are nested deeper than the ${limits.maxDescriptorLevels} levels allowed`,
   description: `Must be empty: this is the last of ${limits.maxDescriptorLevels} levels.`,
   items: {
     type: 'object',
@@ -340,8 +346,8 @@ const spec = Type.Object(
         },
       ],
       description:
-        'The domain that callers name in their requests. It belongs to one resource: the oldest that names it. ' +
-        'Cannot be changed.',
+        'The domain that callers name in their requests. It belongs to one resource: the oldest that ' +
+        'names it. Cannot be changed.',
     }),
     descriptors: typed<readonly Descriptor[]>(descriptorList(1)),
   },

@@ -45,8 +45,8 @@ export interface Resource<ApiVersion extends string, Kind extends string, Spec> 
 }
 
 /**
- * The schema of a whole resource as its writer hands it in. The status is not his to write: whatever stands there is
- * passed over, as the API server does.
+ * The schema of a whole resource as its writer hands it in. The status is not his to write: whatever stands
+ * there is passed over, as the API server does.
  */
 export function wholeResource({ kind, version, spec }: ResourceKind): Schema {
   return {

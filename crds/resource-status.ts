@@ -1,8 +1,8 @@
 import Type from 'typebox'
 
 /**
- * What the status of every kind begins with. The conditions have the form of Kubernetes' `meta/v1` Condition, limits
- * included, so that `kubectl wait` and other programs can read them.
+ * What the status of every kind begins with. The conditions have the form of Kubernetes' `meta/v1`
+ * Condition, limits included, so that `kubectl wait` and other programs can read them.
  */
 export function commonStatus() {
   return {

@@ -1,8 +1,8 @@
 import Type, { type TUnsafe } from 'typebox'
 
 /**
- * The part of JSON Schema that our custom resources are described in: what a structural schema of Kubernetes allows,
- * and of that only what `validate` judges. TypeBox's objects fit it as they are.
+ * The part of JSON Schema that our custom resources are described in: what a structural schema of
+ * Kubernetes allows, and of that only what `validate` judges. TypeBox's objects fit it as they are.
  */
 export interface Schema {
   /** Left out for a value of any kind. */
@@ -58,8 +58,8 @@ export interface CelRule {
 }
 
 /**
- * A rule between the fields of one object. It is given the object as it was written, so that it must expect any value
- * in any field, and answers with a problem a field; its paths begin below the object (`unit`).
+ * A rule between the fields of one object. It is given the object as it was written, so that it must expect
+ * any value in any field, and answers with a problem a field; its paths begin below the object (`unit`).
  */
 export type Rule = (fields: Fields) => readonly Problem[]
 

@@ -11,8 +11,9 @@ export const maxFreeDepth = 64
 export type Validated<Value> = { readonly value: Value } | { readonly problems: readonly Problem[] }
 
 /**
- * Judges a value as an API server judges a resource under strict field validation: null stands for a field that was
- * left out, defaults are filled in, and a field that the schema does not know is a problem. Tells every problem, up to `maxProblems` and then how many more there are.
+ * Judges a value as an API server judges a resource under strict field validation: null stands for a field
+ * that was left out, defaults are filled in, and a field that the schema does not know is a problem. Tells
+ * every problem, up to `maxProblems` and then how many more there are.
  *
  * The value that comes back is a copy with the defaults; what stands where anything is allowed is not copied.
  */

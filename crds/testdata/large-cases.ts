@@ -45,7 +45,7 @@ export const largeCases: readonly Case[] = [
   large('as many levels as there may be', nested(maxDescriptorLevels)),
   large('an empty list below the last level', nested(maxDescriptorLevels, { descriptors: [] })),
   large('more levels than there may be', nested(maxDescriptorLevels + 1), [
-    `spec${'.descriptors[0]'.repeat(8)}.descriptors: descriptors are nested deeper than the 8 levels that are allowed`,
+    `spec${'.descriptors[0]'.repeat(8)}.descriptors: descriptors are nested deeper than the 8 levels allowed`,
   ]),
   large('more replaced rules than there may be', withReplaces(maxReplaces + 1), [
     'spec.descriptors[0].rateLimit.replaces: has 17 items; at most 16 are allowed',

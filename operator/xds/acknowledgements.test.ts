@@ -111,7 +111,7 @@ test('clients without a stream are forgotten, by age and by number', () => {
   assert.equal(ask('a=1', '1', '3'), 'pending: 1 3')
 })
 
-test('good contents are this client’s own, then the last of any client, as long as the resource is published', () => {
+test('good contents are this client’s own, then those of any, as long as the resource is published', () => {
   const { open, acknowledged, retain, good } = start()
   for (const uid of ['1', '2', '3']) open(uid)
   assert.deepEqual(good('1', 'a'), [])

@@ -14,7 +14,7 @@ export interface Acknowledgements {
   refused(uid: string, refusal: Refusal): void
   /** Forgets contents and refusals of resources that are not in what is published now. */
   retain(published: Snapshot): void
-  /** Contents of a resource that may go out in place of a refused one: this client's own, then those of any. */
+  /** Contents that may go out in place of a refused one: this client's own, then those of any. */
   lastGood(uid: string, name: string): readonly Resource[]
   /** Which of these clients enforce exactly this content of the resource. */
   enforcement(resource: Pick<Resource, 'name' | 'hash'>, uids: readonly string[]): Enforcement
@@ -40,7 +40,7 @@ export interface AcknowledgementLimits {
   readonly forgetAfterMs: number
   /** How many of them are, the last ones. */
   readonly maxEndedClients: number
-  /** How many acknowledged contents of a resource are kept: the newest may be the very one that a client refuses. */
+  /** How many acknowledged contents of a resource are kept: a client may refuse the newest one. */
   readonly maxGoodContents: number
 }
 

@@ -114,7 +114,7 @@ function reversed(value: unknown): unknown {
   )
 }
 
-test('text that is no Unicode is carried with replacement characters, for nothing may stop the others', () => {
+test('text that is no Unicode is carried with replacement characters, and stops nothing', () => {
   const broken = domain(rule({ value: 'a\ud800b', metadata: { 'k\udc00': '\ud800', ['__proto__']: 'own' } }))
   assert.match(JSON.stringify(decoded(broken)), /a\ufffdb/)
 })

@@ -50,7 +50,7 @@ const units: Readonly<Record<string, RateLimitUnit>> = {
   year: RateLimitUnit.YEAR,
 }
 
-/** A unit that nobody judged would be sent as "unknown", which every pod refuses: a defect of the translation. */
+/** A unit that nobody judged would be sent as "unknown", which every pod refuses: that is a defect. */
 function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
   const known = Object.hasOwn(units, unit) ? units[unit] : undefined
   if (known !== undefined) return known

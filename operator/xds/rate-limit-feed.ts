@@ -4,7 +4,7 @@ import { encodeRateLimitDomain, rateLimitTypeUrl } from './encode-rate-limit-dom
 import type { Feed } from './server.ts'
 import { createSnapshot, type Resource } from './snapshot.ts'
 
-/** The feed in terms of rate limit domains. A domain that is the same object as before is not encoded again. */
+/** The feed in terms of rate limit domains. The same object is not encoded twice. */
 export function createRateLimitFeed(feed: Feed) {
   const encoded = new WeakMap<RateLimitDomain, Resource>()
 
@@ -17,7 +17,7 @@ export function createRateLimitFeed(feed: Feed) {
   }
 
   return {
-    /** Every domain that shall be in force; those that are not among them end. Throws as `Feed.publish` does. */
+    /** Every domain that shall be in force; all others end. Throws as `Feed.publish` does. */
     publish(domains: readonly RateLimitDomain[]): void {
       feed.publish(createSnapshot(rateLimitTypeUrl, domains.map(encode)))
     },

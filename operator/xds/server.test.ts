@@ -75,6 +75,13 @@ async function startFeed(
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
+interface Asked {
+  readonly typeUrl: string
+  readonly versionInfo: string
+  readonly responseNonce: string
+  readonly errorDetail: { readonly code: number; readonly message: string }
+}
+
 /** A client as simple as can be: it collects what it gets, and says what the test tells it to. */
 function connect(t: TestContext, address: string, uid = 'pod-1') {
   const client = new Client(address, credentials.createInsecure(), {
@@ -97,7 +104,7 @@ function connect(t: TestContext, address: string, uid = 'pod-1') {
     client.close()
   })
   const node = { id: 'test', metadata: { uid, pod: `${uid}-name`, namespace: 'shop' } }
-  const ask = (request: Request = {}) => stream.write({ typeUrl, node, ...request })
+  const ask = (request: Partial<Asked> = {}) => stream.write({ typeUrl, node, ...request })
   const latest = () => {
     const response = responses.at(-1)
     assert.ok(response, 'there is a response')
@@ -119,7 +126,7 @@ function connect(t: TestContext, address: string, uid = 'pod-1') {
   }
 }
 
-test('a client connects before the sources have synced, gets what there is, and then each change', async t => {
+test('a client that connects before the sources have synced gets all then, and each change', async t => {
   const { feed, enforces, address } = await startFeed(t)
   const client = connect(t, address)
   client.ask()
@@ -130,7 +137,10 @@ test('a client connects before the sources have synced, gets what there is, and 
   assert.equal(await client.receives(1), 'a=1 b=1')
   const { versionInfo, typeUrl: type, nonce, resources } = client.latest()
   assert.deepEqual([versionInfo, type, nonce], [parse('a=1 b=1').version, typeUrl, 's1-0-1'])
-  assert.deepEqual(resources.map(resource => resource.typeUrl), [typeUrl, typeUrl]) // biome-ignore format: one line
+  assert.deepEqual(
+    resources.map(resource => resource.typeUrl),
+    [typeUrl, typeUrl],
+  )
   assert.deepEqual(enforces('a=1', 'pod-1').pending, ['pod-1'])
   client.ack()
   await until('the ACK counts', () => enforces('a=1', 'pod-1').acknowledged.has('pod-1'))
@@ -169,7 +179,7 @@ test('a refused resource is told, withheld, and holds up nobody', async t => {
   assert.equal(easy.responses.length, 2)
 })
 
-test('a reconnecting client with a stale nonce and the present version is answered, and had proven nothing', async t => {
+test('a client that reconnects with a stale nonce is answered, and proves nothing by it', async t => {
   const { feed, enforces, address } = await startFeed(t)
   feed.publish(parse('a=1'))
   const first = connect(t, address, 'one')
@@ -257,7 +267,10 @@ test('a client that is not admitted gets nothing', async t => {
   assert.equal(await known.receives(1), 'a=1')
   await until('the stranger is sent away', () => stranger.ended() !== undefined)
   assert.equal(stranger.ended()?.code, status.PERMISSION_DENIED)
-  assert.deepEqual(feed.clients().map(({ uid, pod, namespace, nodeId }) => [uid, pod, namespace, nodeId]), [['known', 'known-name', 'shop', 'test']]) // biome-ignore format: one line
+  assert.deepEqual(
+    feed.clients().map(({ uid, pod, namespace, nodeId }) => [uid, pod, namespace, nodeId]),
+    [['known', 'known-name', 'shop', 'test']],
+  )
 })
 
 test('one stream too many is told so', async t => {

@@ -43,6 +43,13 @@ test('another type with the same resources has another version', () => {
 })
 
 test('two resources of one name, and one without a name, are defects', () => {
-  assert.throws(() => snapshotOf([['a', 'x'], ['a', 'y']]), /two resources of a snapshot are named a/) // biome-ignore format: one line
+  assert.throws(
+    () =>
+      snapshotOf([
+        ['a', 'x'],
+        ['a', 'y'],
+      ]),
+    /two resources of a snapshot are named a/,
+  )
   assert.throws(() => resource('', 'x'), /needs a name/)
 })

@@ -14,7 +14,7 @@ export interface Resource {
 export interface Snapshot {
   /** `type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig`. */
   readonly typeUrl: string
-  /** The hash of the whole content: the same on every replica and after a restart, and nothing else has it. */
+  /** The hash of the whole content: the same on every replica and after a restart. */
   readonly version: string
   /** By name, in the order of the names. */
   readonly resources: ReadonlyMap<string, Resource>
@@ -31,7 +31,7 @@ export function createResource(name: string, bytes: Uint8Array): Resource {
   return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars) }
 }
 
-/** The canonical snapshot of these resources, in whatever order they come. Two of one name are a defect: it throws. */
+/** The canonical snapshot of these resources, in whatever order they come. Throws for two of one name. */
 export function createSnapshot(typeUrl: string, resources: Iterable<Resource>): Snapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : 1))
   const byName = new Map<string, Resource>()

@@ -172,7 +172,7 @@ function toContent(snapshot: Snapshot): Content {
   )
 }
 
-/** The state machine and the model side by side. Every action is done to both, and what they send is compared. */
+/** The state machine and the model side by side: each action is done to both, and what they send compared. */
 function createComparison() {
   const model = createModel()
   const acknowledgements: Acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })

@@ -48,7 +48,7 @@ export type Outcome =
 export interface Refusal {
   /** What was sent. */
   readonly snapshot: Snapshot
-  /** The resources that the client found wrong, with what it says of each. Empty when it named none of them. */
+  /** The resources that the client found wrong, with what it says of each. Empty when it named none. */
   readonly named: readonly { readonly resource: Resource; readonly text: string }[]
   /** The whole refusal in one line. */
   readonly text: string
@@ -130,7 +130,7 @@ export function offer(
   return { state: { ...state, sentCount, outstanding: response }, response }
 }
 
-/** The snapshot as this stream may get it: the same, or one in which refused contents are replaced or left out. */
+/** The snapshot as this stream may get it: refused contents are replaced, or left out. */
 function withoutRefused(state: StreamState, snapshot: Snapshot, lastGood: LastGood): Snapshot {
   if (state.refusedContents.size === 0) return snapshot
   let differs = false

@@ -10,7 +10,7 @@ export interface GrpcClient {
   unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
   /** A call of any streaming kind: those with a single request write it and `end()`. */
   bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
-  /** Running calls end with CANCELLED. */
+  /** No call can begin any more. Running calls go on: what ends them early is their signal. */
   close(): void
 }
 

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import {
   Server,
@@ -29,8 +30,8 @@ const cutFlushMs = 500
  * The contract fulfilled by @grpc/grpc-js. The library speaks HTTP/2 and gRPC's framing. Sockets are bound here, for
  * it cannot share a port, and handlers are run by `runCall`, for its own streams buffer sixteen messages.
  *
- * What is the library's: a deadline beyond 24 days overflows its arithmetic; metadata beyond 64 KiB or 128 fields
- * ends in a reset, which callers see as RESOURCE_EXHAUSTED too; the jitter of the connection age is Math.random.
+ * What is the library's: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of metadata end in a
+ * reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age is Math.random.
  */
 export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   const limits = { ...defaultLimits, ...options.limits }
@@ -133,6 +134,22 @@ function startCall(
     onReceiveHalfClose: () => running?.halfClose(),
     onCancel: () => running?.disconnect(),
   })
+  onReset(call, () => {
+    running?.disconnect()
+    // A call that is reset reads no more on its own; asked to, it finds out, and lets go of the stream.
+    call.startRead()
+  })
+}
+
+/**
+ * The library tells of a reset only when its stream has closed. That is never while a message waits to be sent, and
+ * after the end of the requests was announced as if the caller had half-closed. So Node's own event is taken from
+ * the stream, which is a private field of the library's call.
+ */
+function onReset(call: ServerInterceptingCallInterface, listener: () => void): void {
+  const stream: unknown = Reflect.get(call, 'stream')
+  if (!(stream instanceof EventEmitter)) throw new Error('@grpc/grpc-js: a call has no stream')
+  stream.once('aborted', listener)
 }
 
 function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): CallWire {

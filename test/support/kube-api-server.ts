@@ -11,7 +11,7 @@ import { waitFor } from './wait-for.ts'
 
 /** A kube-apiserver with its etcd and nothing else: no controllers, no nodes. */
 export interface KubeApiServer {
-  /** One call as an administrator. `body` is sent as JSON; `accept` is the form that the answer shall have. */
+  /** One call as an administrator. `body` is sent as JSON; `accept` is the form of the answer. */
   call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
   stop(): Promise<void>
 }
@@ -25,27 +25,21 @@ const token = 'administrator-of-a-test'
 const startDeadlineMs = 60_000
 
 /**
- * Why tests that need an API server are to be skipped; false when one can be started. For the `skip` option of a suite.
+ * Why tests that need an API server are to be skipped; false when one can be started. For the `skip` option
+ * of a suite. REQUIRE_SERVERS=1 does not ask for it: no package of a distribution brings its programs.
  *
- * @throws Error when it is missing and REQUIRE_SERVERS=1 says that nothing may be skipped.
+ * @throws Error when KUBE_ASSETS names a folder that lacks one of them.
  */
 export function missingKubeAssets(): string | false {
-  const reason = whatIsMissing()
-  if (reason === undefined) return false
-  if (process.env['REQUIRE_SERVERS'] === '1') throw new Error(`${reason}, and REQUIRE_SERVERS=1`)
-  process.stderr.write(`SKIPPED: ${reason}\n`)
-  return reason
-}
-
-function whatIsMissing(): string | undefined {
-  const folder = process.env['KUBE_ASSETS']
-  if (folder === undefined || folder === '') {
-    return 'KUBE_ASSETS names no folder with etcd and kube-apiserver'
+  const folder = process.env['KUBE_ASSETS'] ?? ''
+  if (folder === '') {
+    const reason = 'KUBE_ASSETS names no folder with etcd and kube-apiserver'
+    process.stderr.write(`SKIPPED: ${reason}\n`)
+    return reason
   }
   const missing = ['etcd', 'kube-apiserver'].filter(name => !existsSync(join(folder, name)))
-  return missing.length === 0
-    ? undefined
-    : `there is no ${missing.join(' and no ')} in KUBE_ASSETS (${folder})`
+  if (missing.length === 0) return false
+  throw new Error(`there is no ${missing.join(' and no ')} in KUBE_ASSETS (${folder})`)
 }
 
 /** Starts both on free ports of the loopback address, with their data in a folder that goes with them. */
@@ -126,8 +120,8 @@ function apiServerArguments(place: string, etcdUrl: string, port: number): strin
 }
 
 /**
- * Ends the programs when this process ends in a way in which it cannot do so itself: a shell that reads from a pipe
- * notices, for the kernel closes the other end.
+ * Ends the programs when this process ends in a way in which it cannot do so itself: a shell that reads
+ * from a pipe notices, for the kernel closes the other end.
  */
 function guardAgainstOrphans(
   programs: readonly Program[],

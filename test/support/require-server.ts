@@ -18,7 +18,8 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Why tests that need the program are to be skipped; false when it is there. For the `skip` option of a suite.
+ * Why tests that need the program are to be skipped; false when it is there. For the `skip` option of a
+ * suite.
  *
  * @throws Error when it is missing and REQUIRE_SERVERS=1 says that nothing may be skipped.
  */

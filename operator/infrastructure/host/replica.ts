@@ -68,7 +68,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     onChange()
   }
 
-  const setHealth = (healthy: boolean) => {
+  const health = (healthy: boolean) => {
     if (stopped !== undefined || healthy === state.ready) return
     healthySinceMs = healthy ? clock.monotonicMs() : Number.NaN
     change({ ready: healthy, reason: healthy ? '' : 'takes no calls' })
@@ -85,18 +85,14 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     healthySinceMs = Number.NaN
     options.onEnd?.(how)
     const waitMs = backoff.nextMs()
-    timer = setTimeout(() => {
-      start(state.restarts + 1)
-      onChange()
-    }, waitMs)
+    timer = setTimeout(start, waitMs, state.restarts + 1)
     change({ ready: false, reason: `${how}, again in ${(waitMs / 1000).toFixed(1)} s` })
   }
 
   const start = (restartCount: number) => {
-    const uid = options.newUid()
-    state = { uid, ready: false, reason: 'starting', restarts: restartCount }
-    child = launch(options, uid, {
-      health: setHealth,
+    state = { uid: options.newUid(), ready: false, reason: 'starting', restarts: restartCount }
+    child = launch(options, state.uid, {
+      health,
       ended,
       channelClosed: () => {
         if (stopped !== undefined) return
@@ -104,6 +100,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
         change({ ready: false, reason: 'closed its channel to the operator' })
       },
     })
+    if (restartCount > 0) onChange()
   }
 
   const end = async (graceMs: number) => {

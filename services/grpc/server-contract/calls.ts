@@ -69,7 +69,7 @@ function messageContract(createServer: CreateServer): void {
 
   test('client-stream: many requests, one answer', async t => {
     const { client } = await startRig(t, createServer, [
-      texts.clientStream('/test.Test/Join', async requests => (await Array.fromAsync(requests)).join(' ')),
+      texts.clientStream('/test.Test/Join', async requests => (await collect(requests)).join(' ')),
     ])
     const { stream, write, readAll, status } = openStream(client, '/test.Test/Join')
     for (const word of ['one', 'two', '', 'three']) write(word)
@@ -181,7 +181,7 @@ function statusContract(createServer: CreateServer): void {
   const throwing = [
     texts.unary('/test.Test/Unary', throwNamed),
     texts.clientStream('/test.Test/ClientStream', async requests => {
-      const [first] = await Array.fromAsync(requests)
+      const [first] = await collect(requests)
       return throwNamed(first ?? '')
     }),
     texts.serverStream('/test.Test/ServerStream', async function* (text) {
@@ -314,6 +314,12 @@ function wireContract(createServer: CreateServer): void {
     const headers = { ...grpcHeaders(echo.path), 'content-type': 'application/json' }
     assert.equal((await rawRequest(session, headers, [])).headers[':status'], 415)
   })
+}
+
+async function collect(texts: AsyncIterable<string>): Promise<string[]> {
+  const all: string[] = []
+  for await (const text of texts) all.push(text)
+  return all
 }
 
 /** Text values of a name, whether each came on its own or joined. */

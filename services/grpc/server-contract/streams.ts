@@ -5,6 +5,7 @@ import { GrpcError, statusCodes } from '../status.ts'
 import {
   type CreateServer,
   openClient,
+  openProxy,
   openSession,
   openStream,
   request,
@@ -148,37 +149,83 @@ function createEndless() {
 
 function cancellationContract(createServer: CreateServer): void {
   for (const { path } of createEndless().methods) {
-    for (const [cause, reason] of [
+    for (const [cause, status] of [
       ['the caller cancels', 'CANCELLED'],
-      ['the connection is lost', 'CANCELLED'],
+      ['the connection is lost', 'UNAVAILABLE'],
       ['the deadline passes', 'DEADLINE_EXCEEDED'],
     ] as const) {
       test(`${path}: the signal is aborted and the handler unwinds when ${cause}`, async t => {
         const { seen, methods } = createEndless()
         const { port, server, defects } = await startRig(t, createServer, methods)
-        const client = openClient(t, `127.0.0.1:${port}`)
+        const proxy = await openProxy(t, port)
+        const client = openClient(t, `127.0.0.1:${proxy.port}`)
         const late = cause === 'the deadline passes'
-        const { stream, write, status } = openStream(client, path, late ? { timeoutMs: 50 } : {})
-        write('')
-        if (!/ClientStream|Bidi/.test(path)) stream.end()
+        const call = openStream(client, path, late ? { timeoutMs: 50 } : {})
+        call.write('')
+        if (!/ClientStream|Bidi/.test(path)) call.stream.end()
         await waitFor('the call', () => seen.call !== undefined)
         if (late) {
           const deadlineMs = seen.call?.deadlineMs ?? 0
           assert.ok(Math.abs(deadlineMs - Date.now()) < 5_000, `deadline ${deadlineMs}`)
         } else {
           assert.equal(seen.call?.deadlineMs, undefined)
-          if (cause === 'the caller cancels') stream.cancel()
-          else client.close()
+          if (cause === 'the caller cancels') call.stream.cancel()
+          else proxy.cut()
         }
-        assert.equal((await status).code, statusCodes[reason])
+        assert.equal((await call.status).code, statusCodes[status])
         await waitFor('an aborted signal', () => seen.call?.signal.aborted === true)
         await waitFor('a finally block that has run', () => seen.finished)
         await waitFor('no call', () => server.activeCalls === 0)
-        assert.ok(seen.call?.signal.reason instanceof GrpcError)
+        const { reason } = seen.call?.signal ?? {}
+        assert.ok(reason instanceof GrpcError)
+        assert.equal(reason.code, statusCodes[late ? 'DEADLINE_EXCEEDED' : 'CANCELLED'])
         assert.deepEqual(defects, [])
       })
     }
   }
+
+  test('a cancelled stream of requests never looks like one that was ended', async t => {
+    const gate = Promise.withResolvers<void>()
+    let outcome = ''
+    const { client, server } = await startRig(t, createServer, [
+      texts.clientStream('/test.Test/Sum', async requests => {
+        try {
+          for await (const _ of requests) await gate.promise
+          outcome = 'ended'
+        } catch (error) {
+          outcome = String(error)
+        }
+        return ''
+      }),
+    ])
+    const { stream, write } = openStream(client, '/test.Test/Sum')
+    write('one')
+    write('two')
+    await waitFor('the call', () => server.activeCalls === 1)
+    stream.cancel()
+    gate.resolve()
+    await waitFor('an outcome', () => outcome !== '')
+    assert.match(outcome, /caller is gone/)
+  })
+
+  test('a caller that cancels while its messages wait to be sent is noticed', async t => {
+    let finished = false
+    const { client, server } = await startRig(t, createServer, [
+      texts.bidi('/test.Test/Flood', async function* () {
+        try {
+          for (;;) yield bigText
+        } finally {
+          finished = true
+        }
+      }),
+    ])
+    const { stream, write, read } = openStream(client, '/test.Test/Flood')
+    for (let sent = 0; sent < 10; sent += 1) write(bigText)
+    await read()
+    stream.cancel()
+    await waitFor('a finally block that has run', () => finished)
+    await waitFor('no call', () => server.activeCalls === 0)
+  })
 
   test('a connection that breaks ends all of its calls', async t => {
     const signals: AbortSignal[] = []

@@ -1,4 +1,5 @@
 import http2 from 'node:http2'
+import { connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 import { Client, credentials, Metadata as GrpcJsMetadata, type StatusObject } from '@grpc/grpc-js'
 import { createHealthTable } from '../health.ts'
@@ -78,6 +79,27 @@ export function openClient(t: TestContext, target: string): Client {
   })
   t.after(() => client.close())
   return client
+}
+
+/** A way to the server that can be cut, as a cable is. */
+export async function openProxy(t: TestContext, serverPort: number) {
+  const sockets: Socket[] = []
+  const proxy = createServer(socket => {
+    const upstream = connect(serverPort, '127.0.0.1')
+    sockets.push(socket, upstream)
+    for (const end of [socket, upstream]) end.on('error', () => {})
+    socket.pipe(upstream).pipe(socket)
+  })
+  function cut(): void {
+    for (const socket of sockets) socket.destroy()
+  }
+  t.after(() => {
+    cut()
+    proxy.close()
+  })
+  await new Promise<void>(resolve => proxy.listen(0, '127.0.0.1', resolve))
+  const address = proxy.address()
+  return { port: typeof address === 'object' && address ? address.port : 0, cut }
 }
 
 export interface Outcome {

@@ -140,7 +140,9 @@ const concurrencyTests: Record<string, ContractTest> = {
   },
 }
 
-/** Many workers add 1 to one key, in calls that run across each other; the values must be 1 to N, once each. */
+/**
+ * Many workers add 1 to one key, in calls that run across each other; the values must be 1 to N, once each.
+ */
 async function assertExact(processes: readonly Counters[]): Promise<void> {
   const workers = 20
   const rounds = 50

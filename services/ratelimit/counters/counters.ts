@@ -1,6 +1,6 @@
 /**
- * Counters of hits, each under a key that names its window, so that a counter only ever grows and then expires.
- * `counters-contract.ts` holds every backend to what is said here.
+ * Counters of hits, each under a key that names its window, so that a counter only ever grows and then
+ * expires. `counters-contract.ts` holds every backend to what is said here.
  */
 export interface Counters {
   /**

@@ -2,7 +2,10 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 
 export interface MemoryCountersOptions {
-  /** Only its `monotonicMs` is used: a counter's life is a duration, which a step of the wall clock must not change. */
+  /**
+   * Only its `monotonicMs` is used: a counter's life is a duration, which a step of the wall clock must not
+   * change.
+   */
   readonly clock: Clock
   /** The most counters that are held at once, at least 1. */
   readonly maxKeys?: number
@@ -13,10 +16,12 @@ export interface MemoryCounters extends Counters {
   readonly size: number
 }
 
-/** About 200 MB with keys of a usual length. */
+/** About 200 MB of heap with keys of a usual length. */
 const defaultMaxKeys = 1_000_000
 
-/** How many expired counters a new one sweeps: more than one, so that sweeping outruns any flood of new keys. */
+/**
+ * How many expired counters a new one sweeps: more than one, so that sweeping outruns any flood of new keys.
+ */
 const sweptPerNewKey = 8
 
 interface Counter {
@@ -28,9 +33,10 @@ interface Counter {
 /**
  * Counters of this process alone; exact, and always healthy.
  *
- * Memory is bounded by `maxKeys`. A new key at that limit first makes room by dropping what has expired, then by
- * dropping the counter that expires soonest, since that forgets the least; among those that expire in the same
- * second the youngest goes, so that a flood of keys drives out itself and not the counters that stood before it.
+ * Memory is bounded by `maxKeys`. A new key at that limit first makes room by dropping what has expired, then
+ * by dropping the counter that expires soonest, since that forgets the least; among those that expire in the
+ * same second the youngest goes, so that a flood of keys drives out itself and not the counters that stood
+ * before it.
  *
  * @throws RangeError when `maxKeys` is below 1
  */
@@ -88,7 +94,9 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   }
 }
 
-/** Keys by the second in which they expire: one bucket a second, no timer and no entry of a heap for each key. */
+/**
+ * Keys by the second in which they expire: one bucket a second, no timer and no entry of a heap for each key.
+ */
 interface ExpirySchedule {
   put(expiresAt: number, key: string): void
   /** The first second in which something expires; infinity when nothing is left. */

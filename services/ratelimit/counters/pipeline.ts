@@ -4,8 +4,8 @@ import { CountersError, type Hit, maxCount } from './counters.ts'
 /**
  * Collects concurrent calls of `add` and sends them together. Knows no backend: `send` is the connection.
  *
- * Equal keys are summed into one increment, and each caller's own value is derived from its reply in the order of
- * arrival, so that many callers of one key cost the backend as much as one.
+ * Equal keys are summed into one increment, and each caller's own value is derived from its reply in the
+ * order of arrival, so that many callers of one key cost the backend as much as one.
  */
 export interface Pipeline {
   /** As `Counters.add`. */
@@ -16,8 +16,8 @@ export interface Pipeline {
 
 export interface PipelineOptions {
   /**
-   * Writes the increments at once and answers a reply for each, in their order, if ever. A rejection stands for each
-   * reply that is missing; its message reaches the callers.
+   * Writes the increments at once and answers a reply for each, in their order, if ever. A rejection stands
+   * for each reply that is missing; its message reaches the callers.
    */
   readonly send: (increments: readonly Increment[]) => Promise<readonly Reply[]>
   /** How long an `add` may take, from the call on. */
@@ -27,8 +27,8 @@ export interface PipelineOptions {
   /** So many collected hits are sent before the window is over; 0 for no such limit. */
   readonly limit: number
   /**
-   * The most hits that are neither answered by the backend nor known to be lost. Those count whose callers were
-   * already told that the deadline has passed: they still lie in a buffer.
+   * The most hits that are neither answered by the backend nor known to be lost. Those count whose callers
+   * were already told that the deadline has passed: they still lie in a buffer.
    */
   readonly maxHitsInFlight: number
   readonly clock?: Clock
@@ -81,7 +81,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return flush
   }
 
-  /** A turn in which the event loop was busy must not pass for a slow backend: what has arrived is read first. */
+  /**
+   * A turn in which the event loop was busy must not pass for a slow backend: what has arrived is read first.
+   */
   function checkDeadline(flush: Flush): void {
     setImmediate(rejectLate, flush)
   }
@@ -146,7 +148,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   }
 }
 
-/** With no window, the end of the turn is after all sockets that are readable in it: their calls go together. */
+/**
+ * With no window, the end of the turn is after all sockets that are readable in it: their calls go together.
+ */
 function schedule(task: () => void, windowMs: number): () => void {
   if (windowMs > 0) {
     const timer = setTimeout(task, windowMs)
@@ -171,7 +175,9 @@ function fail(add: Add, error: CountersError): void {
 
 export interface Sums {
   readonly increments: readonly Increment[]
-  /** The values of one batch, given the replies to all increments; `missing` for a reply that is not there. */
+  /**
+   * The values of one batch, given the replies to all increments; `missing` for a reply that is not there.
+   */
   valuesOf(
     batch: number,
     replies: readonly Reply[],
@@ -195,8 +201,8 @@ interface Share {
 }
 
 /**
- * Sums the hits of equal keys. A sum stays below 2^53: a hit that would exceed it starts another one, so that sums
- * are exact, and very large hits meet the backend's own limit alone.
+ * Sums the hits of equal keys. A sum stays below 2^53: a hit that would exceed it starts another one, so that
+ * sums are exact, and very large hits meet the backend's own limit alone.
  */
 export function sumEqualKeys(batches: readonly (readonly Hit[])[]): Sums {
   const sums: Sum[] = []

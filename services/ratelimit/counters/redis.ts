@@ -39,13 +39,14 @@ const overflowError = /^ERR increment or decrement would overflow/
 const overflown = 2n ** 63n
 
 /**
- * Counters in a single Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key and
- * again when the reply shows that the key was new. Every other addition is one command.
+ * Counters in a single Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a
+ * key and again when the reply shows that the key was new. Every other addition is one command.
  *
  * Adding 0 is a `GET`: it neither creates a key nor prolongs one, and a read-only replica answers it.
  *
- * Connects at once, and again and again with waits that grow to a second. While there is no connection that has
- * answered a PING, `add` rejects immediately with the reason; nothing is kept for later and nothing is sent twice.
+ * Connects at once, and again and again with waits that grow to a second. While there is no connection that
+ * has answered a PING, `add` rejects immediately with the reason; nothing is kept for later and nothing is
+ * sent twice.
  *
  * @throws Error when the address cannot be read.
  */
@@ -106,12 +107,13 @@ function connectionSettings(address: RedisAddress, stallTimeoutMs: number): Conn
     db: database,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    // The older protocol, and no INFO or CLIENT in the handshake: proxies such as twemproxy know none of the three,
-    // and an old server's error about HELLO would quote the password.
+    // The older protocol, and no INFO or CLIENT in the handshake: proxies such as twemproxy know none of the
+    // three, and an old server's error about HELLO would quote the password.
     protocol: 2,
     enableReadyCheck: false,
     disableClientInfo: true,
-    // An addition whose answer was lost may have been counted. With no retries, it is rejected when the connection is.
+    // An addition whose answer was lost may have been counted. With no retries, it is rejected when the
+    // connection is.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
@@ -149,7 +151,10 @@ function openConnection(settings: ConnectionSettings, backoff: Backoff): Connect
     for (const listener of listeners) listener(next)
   }
 
-  /** A server that is loading its data takes connections and refuses commands: only a PONG proves that it serves. */
+  /**
+   * A server that is loading its data takes connections and refuses commands: only a PONG proves that it
+   * serves.
+   */
   async function prove(): Promise<void> {
     try {
       // ioredis goes on when its own SELECT was refused; that must not end in counting in another database.

@@ -1,6 +1,6 @@
 /**
- * The keys that this process has touched lately. It may forget: then a key counts as touched for the first time once
- * more.
+ * The keys that this process has touched lately. It may forget: then a key counts as touched for the first
+ * time once more.
  */
 export interface TouchedKeys {
   /** Whether the key was not known; it is from now on. */
@@ -10,8 +10,8 @@ export interface TouchedKeys {
 }
 
 /**
- * Two generations of half the size: when the newer one is full the older one is dropped whole, so that keys in use stay
- * and no key needs a place in an order of its own.
+ * Two generations of half the size: when the newer one is full the older one is dropped whole, so that keys
+ * in use stay and no key needs a place in an order of its own.
  */
 export function createTouchedKeys(maxKeys: number): TouchedKeys {
   const maxPerGeneration = Math.max(1, Math.floor(maxKeys / 2))
