@@ -64,7 +64,8 @@ descriptors:
 
 async function codes(limiter: ReturnType<typeof open>['limiter'], text: string, times: number) {
   const all: string[] = []
-  for (let call = 0; call < times; call++) all.push((await limiter.decide(request(text))).over ? 'OVER' : 'OK')
+  for (let call = 0; call < times; call++)
+    all.push((await limiter.decide(request(text))).over ? 'OVER' : 'OK')
   return all.join(' ')
 }
 
