@@ -37,7 +37,8 @@ export interface StandaloneOptions {
 const loopback = '127.0.0.1'
 
 /**
- * Runs the operator on this machine, and resolves when the resources that are there now are in force. Everything below
+ * Runs the operator on this machine, and resolves when the resources that are there now are in force.
+ * Everything below
  * reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks something.
  */
 export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {

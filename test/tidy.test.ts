@@ -23,12 +23,14 @@ const files = tracked
   .filter(path => path.endsWith('.ts') && !path.startsWith('proto/gen/') && existsSync(join(root, path)))
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
 const isTest = (path: string) =>
-  /\.test\.ts$|-contract\.ts$|\/testdata\//.test(path) || path.startsWith('test/')
+  /\.test\.ts$|-contract(\.ts$|\/)|\/testdata\//.test(path) || path.startsWith('test/')
+
+const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'/gm
 
 /** What a file imports, as paths below the root; a package of others by its name. */
 function importsOf(path: string): string[] {
   const found: string[] = []
-  for (const [, specifier = ''] of text(path).matchAll(/^(?:import|export)[^'"]*?['"]([^'"]+)['"]/gms)) {
+  for (const [, specifier = ''] of text(path).matchAll(importStatement)) {
     if (specifier.startsWith('.')) found.push(relative(root, join(root, dirname(path), specifier)))
     else found.push(inWorkspace(specifier))
   }
@@ -80,7 +82,7 @@ test('imports go one way', () => {
 /** A driver, and the only files that may know it. Tests may use any, as clients. */
 const homes: readonly [RegExp, RegExp][] = [
   [/^ioredis$/, /\/redis\.ts$/],
-  [/^@grpc\/grpc-js$/, /^services\/grpc\/(grpc-js-server|client)\.ts$/],
+  [/^@grpc\/grpc-js$/, /^services\/grpc\//],
   [/^pino$/, /^services\/chassis\/log\.ts$/],
   [/^typebox/, /^crds\//],
   [/^@kubernetes\/client-node$/, /^operator\/kube\//],

@@ -59,8 +59,10 @@ interface InForce extends Gathered {
 const workload = 'ratelimit'
 
 /**
- * Makes the feed carry every RateLimitConfig that there is, and tells how far each one got. Gather, translate, claim
- * domains, publish, remember, write status: each step looks at all resources, for they share the domains and the feed.
+ * Makes the feed carry every RateLimitConfig that there is, and tells how far each one got. Gather,
+ * translate, claim
+ * domains, publish, remember, write status: each step looks at all resources, for they share the domains and
+ * the feed.
  */
 export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLimitConfigs {
   const { source, remembered, feed, clock } = options

@@ -1,7 +1,8 @@
 import type { RateLimitDomain } from '../ir.ts'
 
 /**
- * What is remembered of each resource over a restart: since when it is there, which decides who owns a domain, and its
+ * What is remembered of each resource over a restart: since when it is there, which decides who owns a
+ * domain, and its
  * last good content, which stays in force while the present one is wrong.
  */
 export interface Remembered {

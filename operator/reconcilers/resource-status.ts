@@ -1,7 +1,9 @@
 import type { Condition, NewCondition } from '../controller/conditions.ts'
 import type { FieldProblem } from '../translate/translate-rate-limit-config.ts'
 
-/** What is known of a RateLimitConfig: its status, as `tollway status` shows it and the API server stores it. */
+/**
+ * What is known of a RateLimitConfig: its status, as `tollway status` shows it and the API server stores it.
+ */
 export interface ResourceStatus {
   readonly kind: string
   readonly namespace: string
@@ -37,7 +39,10 @@ export interface Facts {
 /** More problems than this are counted in a condition's message; the status lists all. */
 const maxShownProblems = 5
 
-/** Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process does. Ready: all three. */
+/**
+ * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process does. Ready: all
+ * three.
+ */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
   const programmed = programmedCondition(facts)

@@ -1,7 +1,9 @@
 import { type LogLevel, logLevels } from '@tollway/chassis/log.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 
-/** How the operator runs on this machine; each field is an option of `tollway run` and a field of its file. */
+/**
+ * How the operator runs on this machine; each field is an option of `tollway run` and a field of its file.
+ */
 export interface OperatorConfig {
   readonly replicas: number
   /** Empty: memory for one replica, a Redis that is started along for more. */

@@ -5,7 +5,10 @@ import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import type { SourceProblem } from '../sources/source.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-/** Everything that `tollway status` shows; kept in a file beside the state, and served by the operator as JSON. */
+/**
+ * Everything that `tollway status` shows; kept in a file beside the state, and served by the operator as
+ * JSON.
+ */
 export interface StatusReport {
   /** The operator's process. */
   readonly pid: number

@@ -13,7 +13,10 @@ export interface Manifest {
   readonly spec: JsonObject
 }
 
-/** A configuration of the specification's YAML form as a resource that decides the same. Only what is set is written. */
+/**
+ * A configuration of the specification's YAML form as a resource that decides the same. Only what is set is
+ * written.
+ */
 export function convertConfiguration(config: DomainConfig, namespace: string): Manifest {
   return {
     apiVersion: 'tollway.dev/v1alpha1',

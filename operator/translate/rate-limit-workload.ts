@@ -1,6 +1,9 @@
 import type { Workload } from '../ir.ts'
 
-/** Counters of one process alone, or shared in the Redis whose address stands in this file: it may hold a password. */
+/**
+ * Counters of one process alone, or shared in the Redis whose address stands in this file: it may hold a
+ * password.
+ */
 export type RateLimitBackend =
   | { readonly type: 'memory' }
   | { readonly type: 'redis'; readonly urlFile: string }

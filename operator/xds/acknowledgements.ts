@@ -3,7 +3,8 @@ import type { Resource, Snapshot } from './snapshot.ts'
 import type { Refusal } from './stream.ts'
 
 /**
- * What each client of the feed is known to enforce of one type, and what it refused. A client is a process, not a
+ * What each client of the feed is known to enforce of one type, and what it refused. A client is a process,
+ * not a
  * stream: what it acknowledged holds over a reconnection.
  */
 export interface Acknowledgements {

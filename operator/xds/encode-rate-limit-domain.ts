@@ -12,7 +12,8 @@ import { createResource, type Resource } from './snapshot.ts'
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
 /**
- * A domain as the feed carries it. Equal domains have equal bytes: fields are written in the order of their numbers, and
+ * A domain as the feed carries it. Equal domains have equal bytes: fields are written in the order of their
+ * numbers, and
  * metadata in the order of its names, however it was written down.
  */
 export function encodeRateLimitDomain({ name, domain, descriptors }: RateLimitDomain): Resource {

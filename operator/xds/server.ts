@@ -16,15 +16,19 @@ import type { Response } from './stream.ts'
 import { createTurns, type TurnLimits } from './turns.ts'
 
 /**
- * The State of the World feed, aggregated: a stream may ask for several types. Each response carries every resource of
- * its type; the names that a request asks for are not looked at, for a client ignores what it did not ask for.
+ * The State of the World feed, aggregated: a stream may ask for several types. Each response carries every
+ * resource of
+ * its type; the names that a request asks for are not looked at, for a client ignores what it did not ask
+ * for.
  */
 export interface Feed {
   /** For `createGrpcServer`. */
   readonly methods: readonly AnyMethod[]
   /**
-   * Puts the snapshot in force for its type, and sends it to every client that does not have it. Until the first call
-   * nothing of the type is answered. The same version again changes nothing. Throws, and changes nothing, when the
+   * Puts the snapshot in force for its type, and sends it to every client that does not have it. Until the
+   * first call
+   * nothing of the type is answered. The same version again changes nothing. Throws, and changes nothing,
+   * when the
    * snapshot is larger than the limit.
    */
   publish(snapshot: Snapshot): void

@@ -6,8 +6,10 @@ import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import { newStream, type Outcome, offer, type Request, receive, renew, type StreamState } from './stream.ts'
 
 /**
- * The state machine against a model that knows no versions, hashes or sets of refusals: it keeps every response and what
- * became of it, and finds what should be sent by looking through all of that. Whatever clients answer, in whatever
+ * The state machine against a model that knows no versions, hashes or sets of refusals: it keeps every
+ * response and what
+ * became of it, and finds what should be sent by looking through all of that. Whatever clients answer, in
+ * whatever
  * order, the two must send the same.
  */
 const soak = process.env['SOAK'] === '1'

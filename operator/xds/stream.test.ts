@@ -5,8 +5,10 @@ import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import { newStream, offer, type Request, receive, renew, streamLimits } from './stream.ts'
 
 /**
- * Each case is what happens on one stream, line by line, and what follows. A snapshot is `a=1 b=2`: resources and their
- * contents. `ack` and `nack` answer the last response unless a nonce is given; `N-1` is the nonce of the first.
+ * Each case is what happens on one stream, line by line, and what follows. A snapshot is `a=1 b=2`: resources
+ * and their
+ * contents. `ack` and `nack` answer the last response unless a nonce is given; `N-1` is the nonce of the
+ * first.
  */
 const cases: Readonly<Record<string, string>> = {
   'nothing is answered before the sources have synced': `

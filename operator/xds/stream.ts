@@ -2,8 +2,10 @@ import { readRefusal, refusalText } from './read-refusal.ts'
 import { createSnapshot, type Resource, type Snapshot } from './snapshot.ts'
 
 /**
- * What the server knows of one stream and one type of the State of the World protocol. Pure: a request goes to
- * `receive`, a new snapshot to `renew`; the caller notes what came of it, and then asks `offer` what is to be sent.
+ * What the server knows of one stream and one type of the State of the World protocol. Pure: a request goes
+ * to
+ * `receive`, a new snapshot to `renew`; the caller notes what came of it, and then asks `offer` what is to be
+ * sent.
  */
 export interface StreamState {
   /** Begins every nonce, so that no other stream's nonce is taken for one of this. */
@@ -58,7 +60,8 @@ export interface Refusal {
 export type LastGood = (name: string) => Iterable<Resource>
 
 /**
- * Beyond these a stream forgets: the versions that it refused first, and contents that the snapshot no longer has. That
+ * Beyond these a stream forgets: the versions that it refused first, and contents that the snapshot no longer
+ * has. That
  * costs it one response more that it refuses, should they come back.
  */
 export const streamLimits = { maxRefusedVersions: 1000, maxRefusedContents: 1000 } as const
@@ -82,9 +85,11 @@ export function renew(state: StreamState, snapshot: Snapshot): StreamState {
 }
 
 /**
- * - The first request of a stream proves nothing, whatever version and nonce it claims: clients repeat what they had on
+ * - The first request of a stream proves nothing, whatever version and nonce it claims: clients repeat what
+ * they had on
  *   another stream, and even a version that they refused there.
- * - A later request counts only if it carries the nonce of the outstanding response. With that response's version and
+ * - A later request counts only if it carries the nonce of the outstanding response. With that response's
+ * version and
  *   no error it is an ACK; with an error, or another version (the protocol's older form), a NACK.
  */
 export function receive(
@@ -110,10 +115,13 @@ export function receive(
 }
 
 /**
- * - The first request is always answered, as soon as there is a snapshot. While a response is outstanding nothing is
+ * - The first request is always answered, as soon as there is a snapshot. While a response is outstanding
+ * nothing is
  *   sent; then the newest snapshot is, unless it is what the client acknowledged last.
- * - A version that was refused is not sent again. If the refusal named resources, only their refused content is
- *   withheld: they go out as they were last acknowledged, or not at all, and the others go on. If it named none,
+ * - A version that was refused is not sent again. If the refusal named resources, only their refused content
+ * is
+ * withheld: they go out as they were last acknowledged, or not at all, and the others go on. If it named
+ * none,
  *   everything waits until the snapshot changes.
  */
 export function offer(

@@ -1,7 +1,8 @@
 /** Who sends when: a snapshot for hundreds of clients must not lie in memory hundreds of times at once. */
 export interface Turns {
   /**
-   * Resolves, in the order of the calls, when so many bytes may be made. The function that it gives says that they are
+   * Resolves, in the order of the calls, when so many bytes may be made. The function that it gives says that
+   * they are
    * gone; without it they count as gone after `maxHoldMs`.
    */
   take(bytes: number): Promise<() => void>

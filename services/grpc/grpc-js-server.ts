@@ -142,9 +142,8 @@ function startCall(
 }
 
 /**
- * The library tells of a reset only when its stream has closed. That is never while a message waits to be sent, and
- * after the end of the requests was announced as if the caller had half-closed. So Node's own event is taken from
- * the stream, which is a private field of the library's call.
+ * The library tells of a reset only when its stream has closed, which it does not while requests are unread or an
+ * answer waits to be sent. So Node's own event is taken from the stream, a private field of the library's call.
  */
 function onReset(call: ServerInterceptingCallInterface, listener: () => void): void {
   const stream: unknown = Reflect.get(call, 'stream')

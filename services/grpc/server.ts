@@ -74,7 +74,11 @@ export type Method<In, Out> = Codec<In, Out> & {
   readonly path: string
 } & (
     | { readonly kind: 'unary'; handle(request: In, call: Call): Out | Promise<Out> }
-    /** The caller is read only as fast as the iterable is: a slow handler slows its caller. One read at a time. */
+    /**
+     * The caller is read only as fast as the iterable is: a slow handler slows its caller. One read at a time. An
+     * end of the iterable alone does not prove that all was sent: callers on Node half-close a call just before they
+     * cancel it.
+     */
     | { readonly kind: 'client-stream'; handle(requests: AsyncIterable<In>, call: Call): Promise<Out> }
     /** The next message is asked for only when the connection has taken the last: a slow reader slows its writer. */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }

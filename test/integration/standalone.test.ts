@@ -21,7 +21,12 @@ test('an edit changes the decisions, and a wrong one changes nothing and is expl
 
   await t.test('a right edit is in force', async () => {
     tollway.write('a.yaml', manifest('a', 'a', { user: '5/hour' }))
-    await waitFor('the new limit', async () => (await tollway.ask('a', 'user', 'x')) === 200)
+    let asked = 0
+    await waitFor('the new limit', async () => {
+      const fresh = `fresh-${asked++}`
+      await tollway.ask('a', 'user', fresh)
+      return (await tollway.ask('a', 'user', fresh)) === 200
+    })
   })
 
   await t.test('a wrong edit is refused by name, and the last good version stays', async () => {

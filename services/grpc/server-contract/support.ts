@@ -219,6 +219,40 @@ export async function openSession(t: TestContext, port: number): Promise<http2.C
   return session
 }
 
+/** HTTP/2 frames by hand (RFC 9113, 4.1), for what Node's client does not do: for one, a reset without a half-close. */
+export async function openFrames(t: TestContext, port: number) {
+  const socket = connect(port, '127.0.0.1')
+  t.after(() => socket.destroy())
+  socket.on('error', () => {}).resume()
+  await new Promise(resolve => socket.once('connect', resolve))
+
+  function write(type: number, flags: number, streamId: number, payload: Uint8Array): void {
+    const head = Buffer.alloc(9)
+    head.writeUIntBE(payload.length, 0, 3)
+    head.writeUInt8(type, 3)
+    head.writeUInt8(flags, 4)
+    head.writeUInt32BE(streamId, 5)
+    socket.write(Buffer.concat([head, payload]))
+  }
+
+  socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+  write(4, 0, 0, Buffer.alloc(0))
+  return {
+    begin(streamId: number, path: string): void {
+      const headers = { ':scheme': 'http', ':authority': 'test', ...grpcHeaders(path) }
+      // Literal fields without indexing (RFC 7541, 6.2.2); all are shorter than 127 bytes.
+      const fields = Object.entries(headers).map(([name, value]) =>
+        Buffer.from(`\0${hpackText(name)}${hpackText(String(value))}`),
+      )
+      write(1, 4, streamId, Buffer.concat(fields))
+    },
+    send: (streamId: number, data: Uint8Array) => write(0, 0, streamId, data),
+    reset: (streamId: number) => write(3, 0, streamId, Buffer.from([0, 0, 0, 8])),
+  }
+}
+
+const hpackText = (text: string) => String.fromCharCode(text.length) + text
+
 export interface RawOutcome {
   readonly headers: http2.IncomingHttpHeaders
   readonly body: Buffer

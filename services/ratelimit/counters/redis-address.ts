@@ -14,7 +14,8 @@ const defaultPort = 6379
  * Reads an address. Its form tells what it is; the socket type only decides on a name that is neither
  * `host:port` nor begins as a path does.
  *
- * @param auth `password`, or `user:password` divided at the first colon, as the reference does; it goes before
+ * @param auth `password`, or `user:password` divided at the first colon, as the reference does; it goes
+ * before
  *   what the URL says. Empty for none.
  * @throws Error that tells the forms and never the text, since that may hold a password.
  */

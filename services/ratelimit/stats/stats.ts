@@ -1,5 +1,6 @@
 /**
- * The statistics of one process: plain numbers under the reference's names. The decision path adds to a counter that it
+ * The statistics of one process: plain numbers under the reference's names. The decision path adds to a
+ * counter that it
  * looked up before; sinks and /stats read.
  */
 export interface Stats {
