@@ -1,7 +1,6 @@
 /**
  * The waist of the operator: custom resources are translated into these, and only these reach the feed and
- * the
- * infrastructure. Types only; nothing here knows YAML, Kubernetes or the wire.
+ * the infrastructure. Types only; nothing here knows YAML, Kubernetes or the wire.
  */
 
 /** One RateLimitConfig that was judged right. */

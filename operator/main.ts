@@ -38,8 +38,8 @@ const loopback = '127.0.0.1'
 
 /**
  * Runs the operator on this machine, and resolves when the resources that are there now are in force.
- * Everything below
- * reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks something.
+ * Everything below reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks
+ * something.
  */
 export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {
   const { folder, stateDir, config } = options
@@ -210,8 +210,8 @@ async function startRedis(
     })
   } catch (error) {
     if (!(error instanceof InfrastructureError)) throw error
-    const advice = `${replicas} processes share their counters in Redis: name one with --redis-url, or run one process`
-    throw new InfrastructureError(`${error.message}; ${advice}`)
+    const why = `${replicas} processes share their counters in Redis`
+    throw new InfrastructureError(`${error.message}; ${why}: name one with --redis-url, or run one process`)
   }
 }
 

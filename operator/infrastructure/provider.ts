@@ -2,14 +2,12 @@ import type { Workload } from '../ir.ts'
 
 /**
  * Makes workloads true: in a cluster as Deployments, on one machine as processes. provider-contract.test.ts
- * holds both
- * to what is said here.
+ * holds both to what is said here.
  */
 export interface Infrastructure {
   /**
    * Makes the workload run as described, and resolves when that has begun, not when it is ready. Level-based:
-   * applying
-   * the same again changes nothing. A changed workload replaces its replicas one after the other.
+   * applying the same again changes nothing. A changed workload replaces its replicas one after the other.
    * Rejects with an `InfrastructureError` when the machine or cluster refuses (a port in use, for example).
    */
   apply(workload: Workload): Promise<void>

@@ -60,9 +60,8 @@ const workload = 'ratelimit'
 
 /**
  * Makes the feed carry every RateLimitConfig that there is, and tells how far each one got. Gather,
- * translate, claim
- * domains, publish, remember, write status: each step looks at all resources, for they share the domains and
- * the feed.
+ * translate, claim domains, publish, remember, write status: each step looks at all resources, for they share
+ * the domains and the feed.
  */
 export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLimitConfigs {
   const { source, remembered, feed, clock } = options

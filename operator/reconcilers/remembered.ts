@@ -2,8 +2,7 @@ import type { RateLimitDomain } from '../ir.ts'
 
 /**
  * What is remembered of each resource over a restart: since when it is there, which decides who owns a
- * domain, and its
- * last good content, which stays in force while the present one is wrong.
+ * domain, and its last good content, which stays in force while the present one is wrong.
  */
 export interface Remembered {
   get(uid: string): Memory | undefined

@@ -64,7 +64,7 @@ function acceptedCondition({ problems, domainOwner, domain, inForce }: Facts): N
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
   if (domainOwner !== undefined) {
-    const message = `spec.domain: "${domain}" belongs to ${domainOwner}, which is older; name another domain${stays}`
+    const message = `spec.domain: "${domain}" belongs to ${domainOwner}, which is older; name another${stays}`
     return { type, status: 'False', reason: 'DomainConflict', message }
   }
   return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
@@ -91,7 +91,8 @@ function programmedCondition({ inForce, refusals }: Facts): NewCondition {
 
 function enforcedCondition({ inForce, running, enforcing }: Facts): NewCondition {
   const type = 'Enforced'
-  const message = `${enforcing} of ${running} processes enforce ${inForce === 'last-good' ? 'the last good version' : 'it'}`
+  const what = inForce === 'last-good' ? 'the last good version' : 'it'
+  const message = `${enforcing} of ${running} processes enforce ${what}`
   if (inForce === 'nothing')
     return { type, status: 'False', reason: 'NotAccepted', message: 'No process enforces it' }
   if (inForce === 'last-good') return { type, status: 'False', reason: 'LastGoodInForce', message }

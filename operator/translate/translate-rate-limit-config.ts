@@ -16,8 +16,7 @@ export type Translation =
 
 /**
  * A RateLimitConfig as the feed carries it. First its shape is judged as an API server would, then its rules
- * by the
- * rate limit language itself, so that what is accepted here no pod refuses.
+ * by the rate limit language itself, so that what is accepted here no pod refuses.
  */
 export function translateRateLimitConfig(name: string, resource: unknown): Translation {
   const checked = validateRateLimitConfig(resource)

@@ -1,8 +1,7 @@
 /**
  * How a process of ours ends: SIGTERM, SIGINT, or the end of the channel to the process that started it.
- * `stop` runs
- * once, whatever comes how often; then the process exits. An error that nobody caught is logged and ends it
- * at once.
+ * `stop` runs once, whatever comes how often; then the process exits. An error that nobody caught is logged
+ * and ends it at once.
  */
 export interface LifecycleOptions {
   /** Ends everything in order; its time is the caller's business. */

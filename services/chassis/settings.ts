@@ -1,8 +1,7 @@
 /**
  * Settings from the environment, as one typed table a service: from it come the parser, the documentation and
- * the
- * names that the operator sets. Durations and booleans are written as in Go, whose spellings the reference
- * takes.
+ * the names that the operator sets. Durations and booleans are written as in Go, whose spellings the
+ * reference takes.
  */
 export interface Setting<T> {
   /** The environment variable. */

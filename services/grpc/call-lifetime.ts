@@ -17,12 +17,18 @@ export interface LifetimeOptions {
   onEnd(): void
 }
 
-/** From the first header to the status: sees to it that a call ends once, and that everybody concerned knows. */
+/**
+ * From the first header to the status: sees to it that a call ends once, and that everybody concerned knows.
+ */
 export interface CallLifetime {
   readonly signal: AbortSignal
-  /** Runs the handler, at most once. Its outcome is the call's answer, unless the call was cut short before. */
+  /**
+   * Runs the handler, at most once. Its outcome is the call's answer, unless the call was cut short before.
+   */
   work(handler: () => Promise<void>): Promise<void>
-  /** Called when the call is over, with the reason when it was cut short; at once, when it is over already. */
+  /**
+   * Called when the call is over, with the reason when it was cut short; at once, when it is over already.
+   */
   onOver(listener: (reason?: GrpcError) => void): void
   setTrailers(trailers: Metadata): void
   /** The caller is gone: there is nobody to answer. */

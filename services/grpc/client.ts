@@ -6,7 +6,9 @@ import { GrpcError, statusName } from './status.ts'
 
 /** One connection to a server of gRPC, without TLS. Opened by the first call, and again when it was lost. */
 export interface GrpcClient {
-  /** Rejects with a `GrpcError`: the server's status, or UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED of our own. */
+  /**
+   * Rejects with a `GrpcError`: the server's status, or UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED of our own.
+   */
   unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
   /** A call of any streaming kind: those with a single request write it and `end()`. */
   bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
@@ -34,15 +36,15 @@ export interface UnaryOptions extends CallOptions {
 
 export interface BidiCall<In, Out> {
   /**
-   * Resolves when there is room for the next message, or the call is over; never rejects, so that who writes little
-   * need not wait. What went wrong is told by `messages`. Throws after `end()`.
+   * Resolves when there is room for the next message, or the call is over; never rejects, so that who writes
+   * little need not wait. What went wrong is told by `messages`. Throws after `end()`.
    */
   write(message: In): Promise<void>
   /** Says that no more messages follow. */
   end(): void
   /**
-   * Ends when the server ended the call with OK, else throws a `GrpcError`: UNAVAILABLE when the server went away.
-   * To be iterated once; leaving the loop cancels the call.
+   * Ends when the server ended the call with OK, else throws a `GrpcError`: UNAVAILABLE when the server went
+   * away. To be iterated once; leaving the loop cancels the call.
    */
   readonly messages: AsyncIterable<Out>
 }
@@ -173,7 +175,10 @@ function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, 
   }
 }
 
-/** Calls back when the signal is aborted, at once when it is already; the returned function ends the listening. */
+/**
+ * Calls back when the signal is aborted, at once when it is already; the returned function ends the
+ * listening.
+ */
 function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   if (signal?.aborted) listener()
   else signal?.addEventListener('abort', listener)

@@ -1,7 +1,9 @@
 import { Metadata as GrpcJsMetadata } from '@grpc/grpc-js'
 import type { Metadata } from './server.ts'
 
-/** Names that belong to the transport: sent as metadata they would replace its own, or break the connection. */
+/**
+ * Names that belong to the transport: sent as metadata they would replace its own, or break the connection.
+ */
 const reservedNames = new Set([
   'connection',
   'content-length',
@@ -36,7 +38,10 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
   return new Map(Object.entries(metadata.toJSON()))
 }
 
-/** The length of metadata as HTTP/2 counts a header list (RFC 9113, 6.5.2): bytes go as base64, each value has 32 more. */
+/**
+ * The length of metadata as HTTP/2 counts a header list (RFC 9113, 6.5.2): bytes go as base64, each value has
+ * 32 more.
+ */
 export function headerListBytes(metadata: Metadata): number {
   let bytes = 0
   for (const [name, values] of metadata) {

@@ -27,11 +27,13 @@ import { GrpcError, statusCodes } from './status.ts'
 const cutFlushMs = 500
 
 /**
- * The contract fulfilled by @grpc/grpc-js. The library speaks HTTP/2 and gRPC's framing. Sockets are bound here, for
- * it cannot share a port, and handlers are run by `runCall`, for its own streams buffer sixteen messages.
+ * The contract fulfilled by @grpc/grpc-js. The library speaks HTTP/2 and gRPC's framing. Sockets are bound
+ * here, for it cannot share a port, and handlers are run by `runCall`, for its own streams buffer sixteen
+ * messages.
  *
- * What is the library's: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of metadata end in a
- * reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age is Math.random.
+ * What is the library's: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of metadata
+ * end in a reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age is
+ * Math.random.
  */
 export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   const limits = { ...defaultLimits, ...options.limits }
@@ -73,8 +75,9 @@ function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMet
 }
 
 /**
- * A library server on which each call is run by us. It knows every method as `bidi`, the kind that leaves reading and
- * writing to its user, and its own handler is never reached: an interceptor takes the call before.
+ * A library server on which each call is run by us. It knows every method as `bidi`, the kind that leaves
+ * reading and writing to its user, and its own handler is never reached: an interceptor takes the call
+ * before.
  */
 function createServer(
   methods: ReadonlyMap<string, AnyMethod>,
@@ -142,8 +145,9 @@ function startCall(
 }
 
 /**
- * The library tells of a reset only when its stream has closed, which it does not while requests are unread or an
- * answer waits to be sent. So Node's own event is taken from the stream, a private field of the library's call.
+ * The library tells of a reset only when its stream has closed, which it does not while requests are unread
+ * or an answer waits to be sent. So Node's own event is taken from the stream, a private field of the
+ * library's call.
  */
 function onReset(call: ServerInterceptingCallInterface, listener: () => void): void {
   const stream: unknown = Reflect.get(call, 'stream')

@@ -69,7 +69,10 @@ export function healthMethods(table: HealthTable): readonly AnyMethod[] {
   return [check, watch]
 }
 
-/** The present status at once, then each change. Changes that outrun the reader are left out, the last one never. */
+/**
+ * The present status at once, then each change. Changes that outrun the reader are left out, the last one
+ * never.
+ */
 async function* watchStatus(table: HealthTable, service: string, call: Call): AsyncGenerator<HealthResponse> {
   let sent: number | undefined
   let wake = () => {}
@@ -126,8 +129,9 @@ const maxServiceBytes = 127
 const wireTypes = { VARINT: 0, FIXED64: 1, LENGTH: 2, FIXED32: 5 } as const
 
 /**
- * The last value of field 1 in a protobuf message, undefined without one. Both messages have only that field; others
- * are skipped, as protobuf wants it of fields that a reader does not know. Throws for bytes that are no message.
+ * The last value of field 1 in a protobuf message, undefined without one. Both messages have only that field;
+ * others are skipped, as protobuf wants it of fields that a reader does not know. Throws for bytes that are
+ * no message.
  */
 function fieldOne(bytes: Uint8Array, wireType: number): Uint8Array | number | undefined {
   let found: Uint8Array | number | undefined

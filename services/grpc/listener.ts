@@ -10,8 +10,9 @@ export interface Listener {
 }
 
 /**
- * Binds an address and hands over each connection, with TCP_NODELAY. Rejects with the system error when the address
- * cannot be bound. A socket file on which nobody listens was left by a process that was killed: it is replaced.
+ * Binds an address and hands over each connection, with TCP_NODELAY. Rejects with the system error when the
+ * address cannot be bound. A socket file on which nobody listens was left by a process that was killed: it is
+ * replaced.
  */
 export async function openListener(
   address: ListenAddress,

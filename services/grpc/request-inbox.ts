@@ -15,8 +15,8 @@ export interface InboxOptions<In> {
 }
 
 /**
- * For methods that take one request: reads it, and hands it over when the caller has said that no other follows.
- * Refuses any other number of messages with UNIMPLEMENTED, the status that gRPC has for it.
+ * For methods that take one request: reads it, and hands it over when the caller has said that no other
+ * follows. Refuses any other number of messages with UNIMPLEMENTED, the status that gRPC has for it.
  */
 export function createSingleInbox<In>(
   options: InboxOptions<In> & { onRequest(request: In): void; onRefused(error: GrpcError): void },

@@ -35,7 +35,9 @@ export interface RunningCall {
   cut(error: GrpcError): void
 }
 
-/** Runs one call of a method. What the contract promises to handlers is kept here, for every transport alike. */
+/**
+ * Runs one call of a method. What the contract promises to handlers is kept here, for every transport alike.
+ */
 export function runCall(method: AnyMethod, wire: CallWire, options: RunCallOptions): RunningCall {
   const lifetime = createCallLifetime({
     deadlineMs: wire.deadlineMs,
@@ -141,8 +143,9 @@ function tooLong(bytes: number, maxBytes: number): GrpcError {
 }
 
 /**
- * What the promise brings, or the signal's reason as an error as soon as it is aborted; `onLate` gets what the promise
- * is rejected with after that. Unlike Promise.race, this leaves nothing behind on a signal that lives long.
+ * What the promise brings, or the signal's reason as an error as soon as it is aborted; `onLate` gets what
+ * the promise is rejected with after that. Unlike Promise.race, this leaves nothing behind on a signal that
+ * lives long.
  */
 function unlessAborted<T>(
   signal: AbortSignal,

@@ -5,7 +5,10 @@ import { limitContract } from './server-contract/limits.ts'
 import { streamContract } from './server-contract/streams.ts'
 import type { CreateServer } from './server-contract/support.ts'
 
-/** Registers the tests that every fulfilment of the contract in server.ts has to pass, one suite for all of them. */
+/**
+ * Registers the tests that every fulfilment of the contract in server.ts has to pass, one suite for all of
+ * them.
+ */
 export function serverContract(name: string, createServer: CreateServer): void {
   describe(name, { concurrency: 4 }, () => {
     describe('calls', () => callContract(createServer))

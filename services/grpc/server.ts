@@ -1,18 +1,18 @@
 /**
- * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what the
- * bytes mean is its own business. `server-contract.ts` holds every fulfilment to what is said here.
+ * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what
+ * the bytes mean is its own business. `server-contract.ts` holds every fulfilment to what is said here.
  */
 export interface GrpcServer {
   /**
-   * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...) when
-   * the address cannot be bound. A socket file on which nobody listens any more is replaced.
+   * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...)
+   * when the address cannot be bound. A socket file on which nobody listens any more is replaced.
    */
   listen(address: ListenAddress): Promise<BoundAddress>
   /**
-   * Ends in peace: health says NOT_SERVING, no new connection is taken, peers are told by GOAWAY, running calls
-   * end. What still runs after `graceMs` is cut with UNAVAILABLE. So is a health Watch as soon as nothing else
-   * runs, for it has no end of its own. Resolves when no connection is left. Called again, the shorter grace
-   * counts.
+   * Ends in peace: health says NOT_SERVING, no new connection is taken, peers are told by GOAWAY, running
+   * calls end. What still runs after `graceMs` is cut with UNAVAILABLE. So is a health Watch as soon as
+   * nothing else runs, for it has no end of its own. Resolves when no connection is left. Called again, the
+   * shorter grace counts.
    */
   drain(graceMs: number): Promise<void>
   /** Calls whose answer, or whose handler's work, has not ended; health checks included. */
@@ -32,8 +32,8 @@ export type ListenAddress =
 export type BoundAddress = { readonly host: string; readonly port: number } | { readonly socketPath: string }
 
 /**
- * Encodes and decodes the messages of one method. `decode` throws for bytes that are no message: the caller gets
- * INTERNAL; in a stream of requests the iterable throws it. What `encode` throws is a defect.
+ * Encodes and decodes the messages of one method. `decode` throws for bytes that are no message: the caller
+ * gets INTERNAL; in a stream of requests the iterable throws it. What `encode` throws is a defect.
  */
 export interface Codec<In, Out> {
   decode(bytes: Uint8Array): In
@@ -52,9 +52,10 @@ export interface Call {
   /** When the caller gives up, in milliseconds since the epoch; undefined when it waits for ever. */
   readonly deadlineMs: number | undefined
   /**
-   * Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or cut.
-   * Its reason is a `GrpcError`. The iterable of requests then throws that reason, and the iterator that the
-   * handler returned is closed (`return()`), so that `finally` blocks run. An answered call does not abort it.
+   * Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or
+   * cut. Its reason is a `GrpcError`. The iterable of requests then throws that reason, and the iterator that
+   * the handler returned is closed (`return()`), so that `finally` blocks run. An answered call does not
+   * abort it.
    */
   readonly signal: AbortSignal
   /** Sent before the first message. Throws once that is out. */
@@ -66,8 +67,8 @@ export interface Call {
 export type Metadata = ReadonlyMap<string, readonly (string | Uint8Array)[]>
 
 /**
- * A handler answers, or throws a `GrpcError` that says which status the caller gets. Anything else thrown is a
- * defect: the caller gets INTERNAL without its text, and `onDefect` gets it.
+ * A handler answers, or throws a `GrpcError` that says which status the caller gets. Anything else thrown is
+ * a defect: the caller gets INTERNAL without its text, and `onDefect` gets it.
  */
 export type Method<In, Out> = Codec<In, Out> & {
   /** `/package.Service/Method`. */
@@ -75,12 +76,15 @@ export type Method<In, Out> = Codec<In, Out> & {
 } & (
     | { readonly kind: 'unary'; handle(request: In, call: Call): Out | Promise<Out> }
     /**
-     * The caller is read only as fast as the iterable is: a slow handler slows its caller. One read at a time. An
-     * end of the iterable alone does not prove that all was sent: callers on Node half-close a call just before they
-     * cancel it.
+     * The caller is read only as fast as the iterable is: a slow handler slows its caller. One read at a
+     * time. An end of the iterable alone does not prove that all was sent: callers on Node half-close a call
+     * just before they cancel it.
      */
     | { readonly kind: 'client-stream'; handle(requests: AsyncIterable<In>, call: Call): Promise<Out> }
-    /** The next message is asked for only when the connection has taken the last: a slow reader slows its writer. */
+    /**
+     * The next message is asked for only when the connection has taken the last: a slow reader slows its
+     * writer.
+     */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }
     | { readonly kind: 'bidi'; handle(requests: AsyncIterable<In>, call: Call): AsyncIterable<Out> }
   )
@@ -104,8 +108,8 @@ export interface GrpcLimits {
   /** Instead of a longer answer the caller gets RESOURCE_EXHAUSTED. */
   readonly maxSendBytes: number
   /**
-   * Longer metadata of a request is answered by RESOURCE_EXHAUSTED. Counted as RFC 9113 (6.5.2) counts a header
-   * list: names, values as they are sent, and 32 for each.
+   * Longer metadata of a request is answered by RESOURCE_EXHAUSTED. Counted as RFC 9113 (6.5.2) counts a
+   * header list: names, values as they are sent, and 32 for each.
    */
   readonly maxMetadataBytes: number
   readonly maxConcurrentStreams: number

@@ -158,7 +158,7 @@ export const settings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long calls are still taken after SIGTERM made the process unhealthy: callers must notice first.',
+    help: 'How long calls are still taken after SIGTERM, while the process is unhealthy: callers must notice.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
@@ -295,8 +295,7 @@ export type Settings = Values<typeof settings>
 
 /**
  * Settings of the specification that this version does not honour yet. To start as if one was not set could
- * leave a
- * connection open or a limit uncounted, so a process that is given one says so and ends.
+ * leave a connection open or a limit uncounted, so a process that is given one says so and ends.
  */
 export const notSupported: readonly RegExp[] = [
   /^(KVSTORE|REDIS)_(PERSECOND|TLS|SENTINEL|HEALTH_CHECK_ACTIVE_CONNECTION)/,

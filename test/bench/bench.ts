@@ -14,7 +14,8 @@ for (const replicas of findProgram('redis-server') ? [1, 3] : [1]) {
   )
   results.push(await measurePropagation(replicas, edits))
 }
-const machine = `${cpus().length} × ${cpus()[0]?.model}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
+const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
+const machine = `${cpus().length} × ${cpus()[0]?.model}, ${memory}, Node ${process.version}`
 const rows = results.map(({ replicas, edits, p50Ms, p99Ms, maxMs, calls, failedCalls }) => [
   `${replicas}`,
   `${edits}`,

@@ -52,7 +52,7 @@ async function hitsOf(debugAddress: string): Promise<number> {
   return stats['ratelimit_server.ShouldRateLimit.total_requests'] ?? 0
 }
 
-test('Envoy lets exactly N of 3N calls through, with one process on memory', async t => {
+test('Envoy lets N of 3N calls through, with one process on memory', async t => {
   if (!requireProgram(t, 'envoy')) return
   const tollway = await startTollway(t, { 'c.yaml': manifest('c', domain, { user: '20/day' }) })
   await tollway.ready()
@@ -62,7 +62,7 @@ test('Envoy lets exactly N of 3N calls through, with one process on memory', asy
   assert.equal(codes.filter(code => code === 429).length, 40)
 })
 
-test('Envoy lets exactly N of 3N calls through, with two processes on one Redis that both had hits', async t => {
+test('Envoy lets N of 3N calls through, with two processes on one Redis that both had hits', async t => {
   if (!requireProgram(t, 'envoy') || !requireProgram(t, 'redis-server')) return
   const limit = 100
   const tollway = await startTollway(t, { 'c.yaml': manifest('c', domain, { user: `${limit}/day` }) }, [

@@ -51,7 +51,8 @@ function addressContract(createServer: CreateServer): void {
       port = bound.port
     }
     const answers = new Set<string>()
-    // The kernel picks by a hash of the ports: that 64 connections go the same way is as likely as 64 equal coins.
+    // The kernel picks by a hash of the ports: that 64 connections go the same way is as likely as 64 equal
+    // coins.
     for (let connection = 0; connection < 64 && answers.size < 2; connection += 1) {
       const { message } = await request(openClient(t, `127.0.0.1:${port}`), name.path)
       answers.add(Buffer.from(message ?? []).toString())

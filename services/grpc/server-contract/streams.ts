@@ -108,8 +108,8 @@ function halfCloseContract(createServer: CreateServer): void {
 }
 
 /**
- * Methods whose handlers run until their signal is aborted, and what became of them. Callers on Node half-close before
- * they cancel, so that an end of the requests alone must not end the handler.
+ * Methods whose handlers run until their signal is aborted, and what became of them. Callers on Node
+ * half-close before they cancel, so that an end of the requests alone must not end the handler.
  */
 function createEndless() {
   const seen: { call: Call | undefined; finished: boolean } = { call: undefined, finished: false }

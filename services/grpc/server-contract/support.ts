@@ -138,7 +138,10 @@ export function request(
   })
 }
 
-/** A call of streams. `read` gives undefined at the end of the messages; `status` resolves when the call ended. */
+/**
+ * A call of streams. `read` gives undefined at the end of the messages; `status` resolves when the call
+ * ended.
+ */
 export function openStream(
   client: Client,
   path: string,
@@ -219,7 +222,10 @@ export async function openSession(t: TestContext, port: number): Promise<http2.C
   return session
 }
 
-/** HTTP/2 frames by hand (RFC 9113, 4.1), for what Node's client does not do: for one, a reset without a half-close. */
+/**
+ * HTTP/2 frames by hand (RFC 9113, 4.1), for what Node's client does not do: for one, a reset without a
+ * half-close.
+ */
 export async function openFrames(t: TestContext, port: number) {
   const socket = connect(port, '127.0.0.1')
   t.after(() => socket.destroy())

@@ -15,8 +15,7 @@ export interface Configuration {
   rules(): RuleSet<LimitStats> | undefined
   /**
    * Puts the whole in force, or, when anything in it is wrong, nothing: then what was in force stays, and
-   * every
-   * problem is answered. An empty list is right, and means no limit at all.
+   * every problem is answered. An empty list is right, and means no limit at all.
    */
   load(configs: readonly DomainConfig[], warnings: readonly Problem[]): readonly Problem[]
   /** Counts and logs a configuration that could not even be read. */

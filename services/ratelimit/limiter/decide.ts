@@ -1,7 +1,6 @@
 /**
  * The decision for one counted descriptor, and what it adds to its rule's statistics. Pure: the
- * specification's
- * evaluation rules and the reference's arithmetic, nothing else.
+ * specification's evaluation rules and the reference's arithmetic, nothing else.
  */
 export interface Outcome {
   readonly over: boolean

@@ -1,7 +1,6 @@
 /**
  * A rate limit configuration before it is judged: what a YAML file, a resource of the feed or a custom
- * resource says,
- * in one form. validate.ts judges it, compile.ts makes it fast.
+ * resource says, in one form. validate.ts judges it, compile.ts makes it fast.
  */
 export interface DomainConfig {
   /** Where it comes from: the file's key or the feed's resource name. Every problem is told with it. */

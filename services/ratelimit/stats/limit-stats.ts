@@ -16,8 +16,7 @@ export interface LimitStatsTable {
 
 /**
  * Names can come from the values of requests (`detailed_metric`), so there is a limit on their number. What
- * comes
- * after is counted together under `overflow`, and told once.
+ * comes after is counted together under `overflow`, and told once.
  */
 export const maxLimitNames = 100_000
 

@@ -2,8 +2,7 @@ import type { Stats } from './stats.ts'
 
 /**
  * Writes what changed since the last time, one JSON object a line: `{"name":…,"type":"counter","value":…}`. A
- * counter's
- * value is what was added since then, a gauge's is what it is.
+ * counter's value is what was added since then, a gauge's is what it is.
  */
 export function createLogSink(stats: Stats, write: (line: string) => void): { flush(): void } {
   const last = new Map<string, number>()

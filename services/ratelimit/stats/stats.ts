@@ -1,7 +1,6 @@
 /**
  * The statistics of one process: plain numbers under the reference's names. The decision path adds to a
- * counter that it
- * looked up before; sinks and /stats read.
+ * counter that it looked up before; sinks and /stats read.
  */
 export interface Stats {
   /** The counter of this name, made at the first call. */

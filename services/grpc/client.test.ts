@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { createGrpcClient } from './client.ts'
+import { createGrpcServer } from './create-server.ts'
+import type { AnyMethod } from './server.ts'
+import { openProxy, textCodec, texts, waitFor, waitUntilStill } from './server-contract/support.ts'
+import { GrpcError, statusCodes } from './status.ts'
+
+async function start(t: TestContext, methods: readonly AnyMethod[]) {
+  const server = createGrpcServer({ methods, onDefect: error => assert.fail(String(error)) })
+  t.after(() => server.drain(0))
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  assert.ok('port' in bound)
+  return { server, port: bound.port, client: openClient(t, bound.port) }
+}
+
+function openClient(t: TestContext, port: number, options?: Parameters<typeof createGrpcClient>[1]) {
+  const client = createGrpcClient(`127.0.0.1:${port}`, options)
+  t.after(() => client.close())
+  return client
+}
+
+const path = '/test.Test/Call'
+const echoEach = texts.bidi(path, requests => requests)
+const endless = texts.unary(
+  path,
+  (_, { signal }) => new Promise(resolve => signal.addEventListener('abort', () => resolve(''))),
+)
+
+/** The status with which a promise is rejected. */
+async function failure(promise: Promise<unknown>): Promise<GrpcError> {
+  try {
+    await promise
+  } catch (error) {
+    assert.ok(error instanceof GrpcError, String(error))
+    return error
+  }
+  throw new Error('no error')
+}
+
+test('unary: an answer, or the error as the server threw it', async t => {
+  const trailers = new Map([['x-why', ['because']]])
+  const { client } = await start(t, [
+    texts.unary(path, text => {
+      if (text === 'fail') throw new GrpcError('NOT_FOUND', 'nöt here', trailers)
+      return `${text}!`
+    }),
+  ])
+  assert.equal(await client.unary(path, textCodec, 'hello'), 'hello!')
+  assert.equal(await client.unary(path, textCodec, ''), '!')
+  const error = await failure(client.unary(path, textCodec, 'fail'))
+  assert.equal(error.code, statusCodes.NOT_FOUND)
+  assert.equal(error.message, 'nöt here')
+  assert.deepEqual(error.trailers?.get('x-why'), ['because'])
+})
+
+test("a client's metadata goes with every call, and the call's wins", async t => {
+  const { port } = await start(t, [
+    texts.unary(path, (_, { metadata }) => `${metadata.get('x-client')} ${metadata.get('x-both')}`),
+  ])
+  const metadata = new Map([
+    ['x-client', ['client']],
+    ['x-both', ['client']],
+  ])
+  const client = openClient(t, port, { metadata })
+  assert.equal(await client.unary(path, textCodec, ''), 'client client')
+  const ofCall = { metadata: new Map([['x-both', ['call']]]) }
+  assert.equal(await client.unary(path, textCodec, '', ofCall), 'client call')
+})
+
+test('unary: a time limit, a signal, one that is aborted already, an answer too long, no server', async t => {
+  const { client, server, port } = await start(t, [
+    endless,
+    texts.unary('/test.Test/Long', () => 'x'.repeat(1001)),
+  ])
+  const late = await failure(client.unary(path, textCodec, '', { timeoutMs: 20 }))
+  assert.equal(late.code, statusCodes.DEADLINE_EXCEEDED)
+
+  const abort = new AbortController()
+  const cancelled = failure(client.unary(path, textCodec, '', { signal: abort.signal }))
+  await waitFor('the call', () => server.activeCalls === 1)
+  abort.abort()
+  assert.equal((await cancelled).code, statusCodes.CANCELLED)
+  const again = await failure(client.unary(path, textCodec, '', { signal: abort.signal }))
+  assert.equal(again.code, statusCodes.CANCELLED)
+  await waitFor('no call', () => server.activeCalls === 0)
+
+  const modest = openClient(t, port, { maxReceiveBytes: 1000 })
+  const long = await failure(modest.unary('/test.Test/Long', textCodec, ''))
+  assert.equal(long.code, statusCodes.RESOURCE_EXHAUSTED)
+
+  await server.drain(0)
+  const nobody = await failure(client.unary(path, textCodec, ''))
+  assert.equal(nobody.code, statusCodes.UNAVAILABLE)
+})
+
+test('what a codec throws is the error of its call', async t => {
+  const { client } = await start(t, [texts.unary(path, text => text), echoEach])
+  const broken = () => {
+    throw new Error('broken')
+  }
+  for (const codec of [
+    { ...textCodec, encode: broken },
+    { ...textCodec, decode: broken },
+  ]) {
+    assert.equal((await failure(client.unary(path, codec, 'text'))).code, statusCodes.INTERNAL)
+  }
+})
+
+test('bidi: ping-pong, then an end; several answers to who ended at once', async t => {
+  const { client } = await start(t, [echoEach])
+  const call = client.bidi(path, textCodec)
+  const answers = call.messages[Symbol.asyncIterator]()
+  for (const text of ['one', '', 'three']) {
+    await call.write(text)
+    assert.deepEqual(await answers.next(), { value: text, done: false })
+  }
+  call.end()
+  assert.equal((await answers.next()).done, true)
+  assert.throws(() => call.write('more'), /ended/)
+})
+
+test('bidi: the error of the server comes after its messages, even to who listens late', async t => {
+  const { client, server } = await start(t, [
+    texts.bidi(path, async function* () {
+      yield 'one'
+      throw new GrpcError('ABORTED', 'enough')
+    }),
+  ])
+  const call = client.bidi(path, textCodec)
+  await call.write('')
+  await waitFor('a call that is over', () => server.activeCalls === 0)
+  const seen: string[] = []
+  const error = await failure(
+    (async () => {
+      for await (const text of call.messages) seen.push(text)
+    })(),
+  )
+  assert.deepEqual(seen, ['one'])
+  assert.equal(error.code, statusCodes.ABORTED)
+  assert.equal(error.message, 'enough')
+})
+
+test('bidi: fails visibly when the server goes away, and writes after that are let go', async t => {
+  const { port } = await start(t, [echoEach])
+  const proxy = await openProxy(t, port)
+  const client = openClient(t, proxy.port)
+  const call = client.bidi(path, textCodec)
+  call.write('hello')
+  const answers = call.messages[Symbol.asyncIterator]()
+  assert.equal((await answers.next()).value, 'hello')
+  proxy.cut()
+  assert.equal((await failure(answers.next())).code, statusCodes.UNAVAILABLE)
+  await call.write('too late')
+  call.end()
+  const next = client.bidi(path, textCodec)
+  next.write('again')
+  for await (const text of next.messages) {
+    assert.equal(text, 'again')
+    break
+  }
+})
+
+test('bidi: leaving the loop, or the signal, cancels the call', async t => {
+  const { client, server } = await start(t, [echoEach])
+  const left = client.bidi(path, textCodec)
+  left.write('one')
+  for await (const _ of left.messages) break
+  await waitFor('no call', () => server.activeCalls === 0)
+
+  const abort = new AbortController()
+  const cancelled = client.bidi(path, textCodec, { signal: abort.signal })
+  const next = failure(cancelled.messages[Symbol.asyncIterator]().next())
+  await waitFor('the call', () => server.activeCalls === 1)
+  abort.abort()
+  assert.equal((await next).code, statusCodes.CANCELLED)
+  await waitFor('no call', () => server.activeCalls === 0)
+})
+
+test('bidi: a writer that waits is held by a slow server, until the call is over', async t => {
+  const { client, server } = await start(t, [
+    texts.bidi(path, async function* (_, { signal }) {
+      await new Promise(resolve => signal.addEventListener('abort', resolve))
+      yield 'never'
+    }),
+  ])
+  const call = client.bidi(path, textCodec)
+  let written = 0
+  const writer = (async () => {
+    for (; written < 300; written += 1) await call.write('x'.repeat(64 * 1024))
+  })()
+  const still = await waitUntilStill(() => written)
+  assert.ok(still < 150, `${still} messages were written, of which none was read`)
+  const error = failure(call.messages[Symbol.asyncIterator]().next())
+  await server.drain(0)
+  assert.equal((await error).code, statusCodes.UNAVAILABLE)
+  await writer
+})
+
+test('a client speaks over a unix socket', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'grpc-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const server = createGrpcServer({ methods: [texts.unary(path, text => text)], onDefect: assert.fail })
+  t.after(() => server.drain(0))
+  const socketPath = join(folder, 'socket')
+  await server.listen({ socketPath })
+  const client = createGrpcClient(`unix:${socketPath}`)
+  t.after(() => client.close())
+  assert.equal(await client.unary(path, textCodec, 'hello'), 'hello')
+})
