@@ -98,7 +98,7 @@ test('unary: a time limit, a signal, one that is aborted already, an answer too 
 })
 
 test('what a codec throws is the error of its call', async t => {
-  const { client } = await start(t, [texts.unary(path, text => text), echoEach])
+  const { client } = await start(t, [texts.unary(path, text => text)])
   const broken = () => {
     throw new Error('broken')
   }
