@@ -79,6 +79,16 @@ test('unary: a time limit, a signal, one that is aborted already, an answer too 
   const late = await failure(client.unary(path, textCodec, '', { timeoutMs: 20 }))
   assert.equal(late.code, statusCodes.DEADLINE_EXCEEDED)
 
+  await waitFor('no call', () => server.activeCalls === 0)
+
+  const hasty = new AbortController()
+  const atOnce = failure(client.unary(path, textCodec, '', { signal: hasty.signal }))
+  hasty.abort()
+  assert.equal((await atOnce).code, statusCodes.CANCELLED)
+  // By the answer to a later call the server has seen whatever came of the first.
+  assert.equal((await client.unary('/test.Test/Long', textCodec, '')).length, 1001)
+  await waitFor('no call', () => server.activeCalls === 0)
+
   const abort = new AbortController()
   const cancelled = failure(client.unary(path, textCodec, '', { signal: abort.signal }))
   await waitFor('the call', () => server.activeCalls === 1)
@@ -86,6 +96,11 @@ test('unary: a time limit, a signal, one that is aborted already, an answer too 
   assert.equal((await cancelled).code, statusCodes.CANCELLED)
   const again = await failure(client.unary(path, textCodec, '', { signal: abort.signal }))
   assert.equal(again.code, statusCodes.CANCELLED)
+  const stream = client.bidi(path, textCodec, { signal: abort.signal })
+  await stream.write('')
+  stream.end()
+  const none = await failure(stream.messages[Symbol.asyncIterator]().next())
+  assert.equal(none.code, statusCodes.CANCELLED)
   await waitFor('no call', () => server.activeCalls === 0)
 
   const modest = openClient(t, port, { maxReceiveBytes: 1000 })

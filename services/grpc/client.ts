@@ -75,6 +75,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     request: In,
     { timeoutMs, signal, metadata }: UnaryOptions = {},
   ): Promise<Out> {
+    if (signal?.aborted) return Promise.reject(cancelled())
     const { promise, resolve, reject } = Promise.withResolvers<Out>()
     const call = client.makeUnaryRequest<In, Out>(
       path,
@@ -89,7 +90,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
         else resolve(answer as Out)
       },
     )
-    const stopListening = onAbort(signal, () => call.cancel())
+    const stopListening = onAbort(signal, () => cancel(call))
     return promise
   }
 
@@ -98,6 +99,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     codec: Codec<Out, In>,
     { signal, metadata }: CallOptions = {},
   ): BidiCall<In, Out> {
+    if (signal?.aborted) return cancelledCall()
     const stream = client.makeBidiStreamRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
@@ -106,7 +108,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     )
     stream.once(
       'status',
-      onAbort(signal, () => stream.cancel()),
+      onAbort(signal, () => cancel(stream)),
     )
     return toBidiCall(stream)
   }
@@ -175,13 +177,30 @@ function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, 
   }
 }
 
+function cancelledCall<Out>(): BidiCall<unknown, Out> {
+  // biome-ignore lint/correctness/useYield: it fails before there is anything to yield
+  async function* readMessages(): AsyncGenerator<Out> {
+    throw cancelled()
+  }
+  return { messages: readMessages(), write: () => Promise.resolve(), end() {} }
+}
+
+function cancelled(): GrpcError {
+  return new GrpcError('CANCELLED', 'the call was cancelled before it began')
+}
+
 /**
- * Calls back when the signal is aborted, at once when it is already; the returned function ends the
- * listening.
+ * A call that is cancelled in the moment it begins is made by grpc-js nevertheless, and nothing would end it
+ * at the server; so it is cancelled once more when it has begun.
  */
+function cancel(call: { cancel(): void }): void {
+  call.cancel()
+  setImmediate(() => call.cancel())
+}
+
+/** Calls back when the signal is aborted; the returned function ends the listening. */
 function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
-  if (signal?.aborted) listener()
-  else signal?.addEventListener('abort', listener)
+  signal?.addEventListener('abort', listener)
   return () => signal?.removeEventListener('abort', listener)
 }
 

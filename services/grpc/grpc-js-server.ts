@@ -1,4 +1,3 @@
-import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import {
   Server,
@@ -75,9 +74,8 @@ function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMet
 }
 
 /**
- * A library server on which each call is run by us. It knows every method as `bidi`, the kind that leaves
- * reading and writing to its user, and its own handler is never reached: an interceptor takes the call
- * before.
+ * A library server on which each call is run by us. It knows every method as `bidi`, whose reading and
+ * writing it leaves to the handler; that is never reached, for an interceptor takes the call before.
  */
 function createServer(
   methods: ReadonlyMap<string, AnyMethod>,
@@ -137,22 +135,6 @@ function startCall(
     onReceiveHalfClose: () => running?.halfClose(),
     onCancel: () => running?.disconnect(),
   })
-  onReset(call, () => {
-    running?.disconnect()
-    // A call that is reset reads no more on its own; asked to, it finds out, and lets go of the stream.
-    call.startRead()
-  })
-}
-
-/**
- * The library tells of a reset only when its stream has closed, which it does not while requests are unread
- * or an answer waits to be sent. So Node's own event is taken from the stream, a private field of the
- * library's call.
- */
-function onReset(call: ServerInterceptingCallInterface, listener: () => void): void {
-  const stream: unknown = Reflect.get(call, 'stream')
-  if (!(stream instanceof EventEmitter)) throw new Error('@grpc/grpc-js: a call has no stream')
-  stream.once('aborted', listener)
 }
 
 function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): CallWire {
@@ -176,25 +158,23 @@ type CallRegister = ReturnType<typeof createCallRegister>
 
 /** The calls that run. */
 function createCallRegister() {
-  const running = new Set<{ readonly path: string; readonly call: RunningCall }>()
+  const running = new Map<() => void, { readonly path: string; readonly call: RunningCall }>()
   let onQuiet: (() => void) | undefined
 
   function tellQuiet(): void {
-    if (onQuiet && [...running].every(({ path }) => path === healthWatchPath)) onQuiet()
+    if (onQuiet && [...running.values()].every(({ path }) => path === healthWatchPath)) onQuiet()
   }
 
   return {
     size: () => running.size,
     run(path: string, start: (onEnd: () => void) => RunningCall): RunningCall {
-      const entry = {
-        path,
-        call: start(() => {
-          running.delete(entry)
-          tellQuiet()
-        }),
+      const onEnd = () => {
+        running.delete(onEnd)
+        tellQuiet()
       }
-      running.add(entry)
-      return entry.call
+      const call = start(onEnd)
+      running.set(onEnd, { path, call })
+      return call
     },
     /** Resolves when no call runs but health watches, which would run for ever. */
     onlyWatchesLeft(): Promise<void> {
@@ -204,7 +184,7 @@ function createCallRegister() {
       })
     },
     cutAll(error: GrpcError): void {
-      for (const { call } of running) call.cut(error)
+      for (const { call } of running.values()) call.cut(error)
     },
   }
 }

@@ -21,7 +21,7 @@ export interface CallWire {
 export interface RunCallOptions {
   readonly maxSendBytes: number
   onDefect(path: string, error: unknown): void
-  /** Called once, when the call is answered or lost, and the handler's work has ended. */
+  /** Called once, after `runCall` has returned: the call is over, and the handler's work has ended. */
   onEnd(): void
 }
 

@@ -84,7 +84,8 @@ function socketFileContract(createServer: CreateServer): void {
 
   test('a socket file that nobody listens on is replaced', async t => {
     const { server, socketPath } = start(t)
-    const leave = `require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 'SIGKILL'))`
+    const die = `process.kill(process.pid, 'SIGKILL')`
+    const leave = `require('net').createServer().listen(process.argv[1], () => ${die})`
     spawnSync(process.execPath, ['-e', leave, socketPath])
     assert.equal(existsSync(socketPath), true, 'a killed process leaves its socket file')
     await server.listen({ socketPath })
@@ -160,7 +161,7 @@ function drainContract(createServer: CreateServer): void {
     return { held, release: gate.resolve }
   }
 
-  test('drain: NOT_SERVING is told, connections are refused, running calls end, then all is closed', async t => {
+  test('drain: NOT_SERVING is told, connections are refused, running calls end, all is closed', async t => {
     const { held, release } = createHeld()
     const { client, health, server, port } = await startRig(t, createServer, [held])
     health.set('', true)

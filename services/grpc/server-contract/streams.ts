@@ -167,8 +167,10 @@ function cancellationContract(createServer: CreateServer): void {
         const { port, server, defects } = await startRig(t, createServer, methods)
         const proxy = await openProxy(t, port)
         const client = openClient(t, `127.0.0.1:${proxy.port}`)
+        // The connection is made before, so that a deadline measures the call.
+        await new Promise(resolve => client.waitForReady(Date.now() + 10_000, resolve))
         const late = cause === 'the deadline passes'
-        const call = openStream(client, path, late ? { timeoutMs: 250 } : {})
+        const call = openStream(client, path, late ? { timeoutMs: 300 } : {})
         call.write('')
         if (!/ClientStream|Bidi/.test(path)) call.stream.end()
         await waitFor('the call', () => seen.call !== undefined)
@@ -196,9 +198,11 @@ function cancellationContract(createServer: CreateServer): void {
 
   test('a reset ends the stream of requests by an error, whatever waits unread before it', async t => {
     const gate = Promise.withResolvers<void>()
+    const signals: AbortSignal[] = []
     let outcome = ''
     const { port, server } = await startRig(t, createServer, [
-      texts.clientStream('/test.Test/Sum', async requests => {
+      texts.clientStream('/test.Test/Sum', async (requests, { signal }) => {
+        signals.push(signal)
         try {
           for await (const _ of requests) await gate.promise
           outcome = 'ended'
@@ -211,14 +215,15 @@ function cancellationContract(createServer: CreateServer): void {
     const caller = await openFrames(t, port)
     caller.begin(1, '/test.Test/Sum')
     for (const text of ['one', 'two', 'three']) caller.send(1, frame(text))
-    await waitFor('the call', () => server.activeCalls === 1)
-    caller.reset(1)
     caller.begin(3, '/test.Test/Sum')
-    await waitFor('the second call', () => server.activeCalls === 2)
+    await waitFor('two calls', () => server.activeCalls === 2)
+    caller.reset(1)
+    await waitFor('an aborted signal', () => signals[0]?.aborted === true)
     gate.resolve()
     await waitFor('an outcome', () => outcome !== '')
     assert.match(outcome, /caller is gone/)
     await waitFor('only the second call', () => server.activeCalls === 1)
+    assert.equal(signals[1]?.aborted, false)
   })
 
   test('a caller that cancels while its messages wait to be sent is noticed', async t => {
