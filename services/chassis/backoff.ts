@@ -18,7 +18,8 @@ export interface BackoffOptions {
 }
 
 export function createBackoff(options: BackoffOptions): Backoff {
-  let baseMs = options.initialMs
+  const initialMs = Math.min(options.initialMs, options.maxMs)
+  let baseMs = initialMs
   return {
     nextMs() {
       const waitMs = baseMs * (1 - options.jitter * options.random())
@@ -26,7 +27,7 @@ export function createBackoff(options: BackoffOptions): Backoff {
       return waitMs
     },
     reset() {
-      baseMs = options.initialMs
+      baseMs = initialMs
     },
   }
 }

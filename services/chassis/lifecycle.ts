@@ -34,5 +34,6 @@ export function runUntilStopped(options: LifecycleOptions): void {
 
 /** Tells the process that started this one, when there is one, whether this one takes calls. */
 export function reportHealth(healthy: boolean): void {
-  if (process.connected) process.send?.({ type: 'health', healthy })
+  // A parent that is gone in this very moment is told of by 'disconnect', so the failure to send is nothing.
+  if (process.connected) process.send?.({ type: 'health', healthy }, undefined, undefined, () => {})
 }

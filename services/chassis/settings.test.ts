@@ -19,8 +19,12 @@ test('durations are written as in Go', () => {
     ['10 s', undefined],
     ['s', undefined],
     ['', undefined],
+    ['480h', 480 * 3_600_000],
+    ['481h', undefined],
   ]
   for (const [text, expected] of cases) assert.equal(settings.durationMs.parse(text), expected, text)
+  assert.equal(settings.durationAtLeast(10).parse('9ms'), undefined)
+  assert.equal(settings.durationAtLeast(10).parse('10ms'), 10)
 })
 
 test('booleans are written as in Go', () => {
@@ -80,8 +84,8 @@ test('every malformed setting is told with its name, its value and what is allow
 })
 
 test('a secret may stand in a file, whose last line end does not count', () => {
-  const read = (path: string) => (path === '/run/secret' ? 'pass\n' : noFile(path))
+  const read = (path: string) => (path === '/run/secret' ? 'pass \n' : noFile(path))
   assert.deepEqual(settings.readSettings(table, { REDIS_AUTH_FILE: '/run/secret' }, read), {
-    value: { port: 8080, auth: 'pass' },
+    value: { port: 8080, auth: 'pass ' },
   })
 })

@@ -79,7 +79,7 @@ function findText(
     const path = setting.secret ? env[`${name}_FILE`] : undefined
     if (!path) continue
     try {
-      set.push({ name: `${name}_FILE`, text: readFile(path).trimEnd() })
+      set.push({ name: `${name}_FILE`, text: readFile(path).replace(/\r?\n$/, '') })
     } catch (error) {
       return { problem: `${name}_FILE: ${(error as Error).message}` }
     }
@@ -146,19 +146,28 @@ const durationUnitMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 }
 
-/** A duration as Go writes it, not negative, in milliseconds. A bare number is not one, except 0. */
-export const durationMs: Kind<number> = {
-  allowed: 'a duration such as 500ms, 10s or 1m30s, with the units ns, us, ms, s, m, h',
-  parse: value => {
-    if (value === '0') return 0
-    if (!/^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/.test(value)) return undefined
-    let total = 0
-    for (const [, number, unit] of value.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)) {
-      total += Number(number) * (durationUnitMs[unit ?? ''] ?? Number.NaN)
-    }
-    return total
-  },
+const durationForm = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/
+/** Node's timers take no longer wait than 24.8 days, and end a longer one at once. */
+export const maxDurationMs = 480 * 3_600_000
+
+/** A duration as Go writes it, at least `minMs`, in milliseconds. A bare number is not one, except 0. */
+export function durationAtLeast(minMs: number): Kind<number> {
+  const bounds = minMs === 0 ? 'at most 480h' : `${minMs}ms to 480h`
+  return {
+    allowed: `a duration such as 500ms, 10s or 1m30s, with the units ns, us, ms, s, m, h; ${bounds}`,
+    parse: value => {
+      if (value !== '0' && !durationForm.test(value)) return undefined
+      let total = 0
+      for (const [, number, unit] of value.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)) {
+        total += Number(number) * (durationUnitMs[unit ?? ''] ?? Number.NaN)
+      }
+      return total >= minMs && total <= maxDurationMs ? total : undefined
+    },
+  }
 }
+
+/** The same, 0 included. */
+export const durationMs: Kind<number> = durationAtLeast(0)
 
 /** `k1:v1,k2:v2`. A value may hold colons; a name stands once. */
 export const pairs: Kind<ReadonlyMap<string, string>> = {

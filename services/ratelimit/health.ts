@@ -11,6 +11,7 @@ export interface Health {
   onChange(listener: (healthy: boolean) => void): void
   /** The process was told to end: unhealthy from now on. */
   terminate(): void
+  terminating(): boolean
 }
 
 export interface HealthOptions {
@@ -49,5 +50,6 @@ export function createHealth(options: HealthOptions): Health {
       terminating = true
       changed()
     },
+    terminating: () => terminating,
   }
 }

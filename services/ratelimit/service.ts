@@ -3,6 +3,7 @@ import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
+import type { Counters } from './counters/counters.ts'
 import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, createConfiguration } from './feeds/configuration.ts'
 import type { Feed } from './feeds/feed.ts'
@@ -22,14 +23,22 @@ import { createStats, type Stats } from './stats/stats.ts'
 /** The name under which grpc.health.v1 tells of the service, as the reference does. */
 const healthName = 'ratelimit'
 
+/** A backend that takes longer to answer for the first time is told of. */
+const backendPatienceMs = 1000
+
+export interface Service {
+  /** Unhealthy at once; after DRAIN_DELAY no more calls are taken, and running ones end. */
+  stop(): Promise<void>
+}
+
 /**
  * Starts the whole service and resolves when it takes calls. Each part is made from the ones above it:
  * statistics, configuration, counters, limiter, servers, feed.
  */
-export async function startService(settings: Settings, log: Log): Promise<{ stop(): Promise<void> }> {
+export async function startService(settings: Settings, log: Log): Promise<Service> {
   const stats = createStats()
-  const limitStats = createLimitStats(stats, name =>
-    log.warn('too many names of statistics; the rest is counted under "overflow"', { name }),
+  const limitStats = createLimitStats(stats, what =>
+    log.warn(`too many names of statistics: further ${what} are counted together, as "overflow"`),
   )
   const configuration = createConfiguration({
     stats,
@@ -38,7 +47,7 @@ export async function startService(settings: Settings, log: Log): Promise<{ stop
     mergeDomainConfigs: settings.mergeDomainConfigs,
     spelling: settings.configType === 'FILE' ? 'snake' : 'camel',
   })
-  const counters = openCounters(settings, log)
+  const counters = openBackend(settings, log)
   const limiter = createLimiter({
     ...settings,
     rules: configuration.rules,
@@ -70,7 +79,12 @@ export async function startService(settings: Settings, log: Log): Promise<{ stop
       maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
     },
   })
-  const http = createHttpServer({ limiter, healthy: health.healthy, onDefect })
+  const http = createHttpServer({
+    limiter,
+    healthy: health.healthy,
+    draining: health.terminating,
+    onDefect,
+  })
   await grpc.listen(grpcAddress(settings))
   await listenHttp(http, settings.host, settings.port, settings.reusePort)
   table.set('', true)
@@ -78,6 +92,7 @@ export async function startService(settings: Settings, log: Log): Promise<{ stop
     table.set(healthName, healthy)
     reportHealth(healthy)
   })
+  tellOfBackend(counters, log)
   log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
     async stop() {
@@ -106,7 +121,8 @@ function firstLoad(configuration: Configuration): Promise<void> {
 function openFeed(settings: Settings, configuration: Configuration, log: Log): Feed {
   if (settings.configType === 'FILE') {
     return createFileFeed({
-      root: [settings.runtimeRoot, settings.runtimeSubdirectory].filter(Boolean).join('/'),
+      root: settings.runtimeRoot,
+      subdirectory: settings.runtimeSubdirectory,
       appDirectory: settings.runtimeAppDirectory,
       ignoreDotFiles: settings.runtimeIgnoreDotFiles,
       watchRoot: settings.runtimeWatchRoot,
@@ -114,9 +130,8 @@ function openFeed(settings: Settings, configuration: Configuration, log: Log): F
       log,
     })
   }
-  const { host, port } = settings.xdsServer
   return createXdsFeed({
-    server: `${host || 'localhost'}:${port}`,
+    server: targetOf(settings.xdsServer),
     nodeId: settings.xdsNodeId,
     nodeMetadata: settings.xdsNodeMetadata,
     maxMessageBytes: settings.xdsMaxMessageBytes || 64 * 1024 * 1024,
@@ -131,6 +146,31 @@ function openFeed(settings: Settings, configuration: Configuration, log: Log): F
     configuration,
     log,
   })
+}
+
+function targetOf({ host, port }: Settings['xdsServer']): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
+}
+
+/** What can be wrong with the counters before they are used is their address. */
+function openBackend(settings: Settings, log: Log): Counters {
+  try {
+    return openCounters(settings, log)
+  } catch (error) {
+    throw new Error(`KVSTORE_URL: ${(error as Error).message}`)
+  }
+}
+
+/** A backend that is away makes every call an error, and callers may not tell anybody. */
+function tellOfBackend(counters: Counters, log: Log): void {
+  counters.onHealth(healthy => {
+    if (healthy) log.info('the backend of the counters answers')
+    else log.warn('the backend of the counters is away; calls are errors until it is back')
+  })
+  const patience = setTimeout(() => {
+    if (!counters.healthy) log.warn('the backend of the counters has not answered yet; calls are errors')
+  }, backendPatienceMs)
+  patience.unref()
 }
 
 function startSink(settings: Settings, stats: Stats): { stop(): void } {

@@ -1,17 +1,21 @@
 import {
   boolean,
   decimal,
+  durationAtLeast,
   durationMs,
   hostPort,
   integer,
   oneOf,
   pairs,
+  type SettingProblem,
   settingsTable,
   text,
   type Values,
 } from '@tollway/chassis/settings.ts'
 
 const port = integer(0, 65_535)
+/** For what is done again and again: in less it would be done all the time. */
+const atLeast10Ms = durationAtLeast(10)
 
 /**
  * Every setting of the rate limit service, under the specification's name; aliases are the reference's names.
@@ -85,7 +89,7 @@ export const settings = settingsTable({
   },
   xdsConnectRetryMs: {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
-    kind: durationMs,
+    kind: atLeast10Ms,
     fallback: '3s',
     help: 'The wait between tries while there was no connection yet.',
   },
@@ -97,13 +101,13 @@ export const settings = settingsTable({
   },
   xdsBackoffInitialMs: {
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
-    kind: durationMs,
+    kind: atLeast10Ms,
     fallback: '10s',
     help: 'The first wait after a stream ended.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
-    kind: durationMs,
+    kind: atLeast10Ms,
     fallback: '60s',
     help: 'The longest wait.',
   },
@@ -158,7 +162,7 @@ export const settings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long calls are still taken after SIGTERM, while the process is unhealthy: callers must notice.',
+    help: 'How long calls are taken after SIGTERM, while the process is unhealthy: callers must notice.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
@@ -186,7 +190,7 @@ export const settings = settingsTable({
   },
   backendDeadlineMs: {
     name: 'BACKEND_DEADLINE',
-    kind: durationMs,
+    kind: durationAtLeast(1),
     fallback: '15ms',
     help: 'A call whose counters did not answer within this is an error.',
   },
@@ -261,7 +265,7 @@ export const settings = settingsTable({
   },
   statsFlushIntervalMs: {
     name: 'STATS_FLUSH_INTERVAL',
-    kind: durationMs,
+    kind: atLeast10Ms,
     fallback: '10s',
     help: 'How often statistics are written.',
   },
@@ -293,16 +297,28 @@ export const settings = settingsTable({
 
 export type Settings = Values<typeof settings>
 
-/**
- * Settings of the specification that this version does not honour yet. To start as if one was not set could
- * leave a connection open or a limit uncounted, so a process that is given one says so and ends.
- */
+/** The names of settings that this version does not honour yet. */
 export const notSupported: readonly RegExp[] = [
   /^(KVSTORE|REDIS)_(PERSECOND|TLS|SENTINEL|HEALTH_CHECK_ACTIVE_CONNECTION)/,
   /^MEM(STORE|CACHE)_/,
+  /^(BACKEND_FAILURE_MODE|CONFIG_LAST_GOOD_FILE|WORKERS)$/,
   /^CONFIG_GRPC_XDS_(SERVER_USE_TLS|CLIENT_TLS_|SERVER_TLS_|CLIENT_ADDITIONAL_HEADERS)/,
   /^GRPC_(SERVER_USE_TLS|SERVER_TLS_|CLIENT_TLS_)/,
   /^(STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT|LocalCacheSizeInBytes|LOCAL_CACHE_SIZE_IN_BYTES)$/,
   /^(USE_AGENTSTATS|USE_DOG_STATSD|USE_PULLSTATS|USE_PROMETHEUS|EXTRA_TAGS|TRACING_ENABLED)$/,
   /^(LIMIT_RESPONSE_HEADERS_ENABLED|RESPONSE_DYNAMIC_METADATA)$/,
 ]
+
+/**
+ * To start as if a setting was not there could leave a connection open or a limit uncounted, so a process
+ * that is given one of these must not start. One that is switched off says nothing.
+ */
+export function findNotSupported(
+  env: Readonly<Record<string, string | undefined>>,
+): readonly SettingProblem[] {
+  const asked = Object.keys(env).filter(name => env[name] && boolean.parse(env[name]) !== false)
+  const message = 'this version does not support the setting; take it out to go on without it'
+  return asked
+    .filter(name => notSupported.some(pattern => pattern.test(name)))
+    .map(name => ({ name, message }))
+}

@@ -1,56 +1,59 @@
-import { type FSWatcher, readdirSync, readFileSync, realpathSync, statSync, watch } from 'node:fs'
+import { type FSWatcher, lstatSync, readFileSync, realpathSync, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { DomainConfig, Problem } from '../rules/config.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
+import { type FoundFile, type FoundFiles, findFiles, identityOf } from './find-files.ts'
 
 export interface FileFeedOptions {
-  /** RUNTIME_ROOT with RUNTIME_SUBDIRECTORY. */
+  /** RUNTIME_ROOT. */
   readonly root: string
-  /** RUNTIME_APPDIRECTORY: the folder of YAML files below the root. */
+  /** RUNTIME_SUBDIRECTORY below the root; empty for none. */
+  readonly subdirectory: string
+  /** RUNTIME_APPDIRECTORY below that: the folder of YAML files. */
   readonly appDirectory: string
   readonly ignoreDotFiles: boolean
-  /** Reload only when the root, a symbolic link, points elsewhere; otherwise at each change of a file. */
+  /**
+   * Reload only when links are swapped: the root itself, or those by which a ConfigMap's mount shows its
+   * files; otherwise at each change of a file.
+   */
   readonly watchRoot: boolean
+  /** A change that no event told of is found after this time: one in a subfolder, or behind a link. */
+  readonly pollMs?: number
   readonly configuration: Configuration
   readonly log: Log
 }
 
-/** A change that no event told of is found after this time. */
-const pollMs = 1000
+const defaultPollMs = 1000
 /** Events come in bursts; what they tell of is looked at once, this long after the first. */
 const settleMs = 20
-const maxDepth = 16
-
-/** A configuration file as it was found. */
-interface Found {
-  readonly path: string
-  /** Below the watched folder, with dots for slashes: the name that its problems are told with. */
-  readonly key: string
-  /** Changes whenever the content may have. */
-  readonly fingerprint: string
-}
+/** A longer file is refused before it is read. */
+const maxFileBytes = 64 * 1024 * 1024
 
 /**
- * Reads every YAML file below `root/appDirectory`, at the start and after each change. All of them, or none.
+ * Reads every YAML file below the configuration folder, at the start and after each change. All of them, or
+ * none: a folder that is not there is no empty configuration but a wrong one, and what was in force stays.
  */
 export function createFileFeed(options: FileFeedOptions): Feed {
-  const { log } = options
-  const folder = join(options.root, options.appDirectory)
-  const watched = options.watchRoot ? [dirname(options.root)] : [folder]
-  const watchers: FSWatcher[] = []
+  const { root, subdirectory, appDirectory, ignoreDotFiles, watchRoot, configuration, log } = options
+  const { pollMs = defaultPollMs } = options
+  const folder = join(root, subdirectory, appDirectory)
+  const prefix = watchRoot && appDirectory !== '' ? `${appDirectory.replaceAll('/', '.')}.` : ''
+  let watcher: FSWatcher | undefined
   let poll: NodeJS.Timeout | undefined
   let settle: NodeJS.Timeout | undefined
   let loaded: string | undefined
 
+  const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
+
+  /** What changes while this looks is newer than the state that is remembered, so the next look finds it. */
   function look(): void {
-    const found = findFiles(options, folder)
-    const state = options.watchRoot ? realPath(options.root) : found.map(f => f.fingerprint).join('\n')
+    const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())
     if (state === loaded) return
     loaded = state
-    load(options, found)
+    load(configuration, find())
   }
 
   function soon(): void {
@@ -60,88 +63,84 @@ export function createFileFeed(options: FileFeedOptions): Feed {
     }, settleMs)
   }
 
+  function watchFolder(path: string): void {
+    const failed = (error: unknown) => {
+      const reason = (error as Error).message
+      log.warn(`cannot watch, so changes are looked for every ${pollMs} ms`, { path, reason })
+    }
+    try {
+      watcher = watch(path, soon).on('error', failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
   return {
     start() {
       look()
+      watchFolder(watchRoot ? dirname(root) : folder)
       poll = setInterval(look, pollMs)
-      for (const path of watched) {
-        try {
-          const watcher = watch(path, { recursive: !options.watchRoot }, soon)
-          watcher.on('error', error => log.warn('watching failed', { path, reason: error.message }))
-          watchers.push(watcher)
-        } catch (error) {
-          log.warn(`cannot watch, so changes are looked for every ${pollMs} ms`, {
-            path,
-            reason: (error as Error).message,
-          })
-        }
-      }
     },
     async stop() {
       clearInterval(poll)
       clearTimeout(settle)
-      for (const watcher of watchers) watcher.close()
+      watcher?.close()
     },
   }
 }
 
-function load(options: FileFeedOptions, files: readonly Found[]): void {
+function stateOfFiles({ files, problems }: FoundFiles): string {
+  return [...files.map(file => file.fingerprint), ...problems.map(({ source }) => source)].join('\n')
+}
+
+/**
+ * Changes when the root is linked anew, even to the same folder, and when a link below it leads elsewhere.
+ */
+function stateOfLinks(root: string, folder: string): string {
+  const looks = [
+    () => linkIdentity(root),
+    () => realpathSync(folder),
+    () => realpathSync(join(folder, '..data')),
+  ]
+  return looks.map(orNothing).join('\n')
+}
+
+function linkIdentity(path: string): string {
+  const stat = lstatSync(path, { bigint: true })
+  return stat.isSymbolicLink() ? identityOf(stat) : `${stat.dev} ${stat.ino}`
+}
+
+function orNothing(look: () => string): string {
+  try {
+    return look()
+  } catch {
+    return ''
+  }
+}
+
+function load(configuration: Configuration, found: FoundFiles): void {
   const configs: DomainConfig[] = []
-  const problems: Problem[] = []
-  const warnings: Problem[] = []
-  for (const { path, key } of files) {
-    const parsed = parseFile(path, key)
+  const problems: Problem[] = [...found.problems]
+  const warnings: Problem[] = [...found.warnings]
+  for (const file of found.files) {
+    const parsed = parseFile(file)
     if ('problems' in parsed) problems.push(...parsed.problems)
     else {
       configs.push(parsed.value)
       warnings.push(...parsed.warnings)
     }
   }
-  if (problems.length > 0) options.configuration.refuse(problems)
-  else options.configuration.load(configs, warnings)
+  if (problems.length > 0) configuration.refuse(problems)
+  else configuration.load(configs, warnings)
 }
 
-function parseFile(path: string, key: string): ReturnType<typeof parseYaml> {
+function parseFile({ path, key, bytes }: FoundFile): ReturnType<typeof parseYaml> {
   try {
-    return parseYaml(key, readFileSync(path, 'utf8'))
+    if (bytes > maxFileBytes) {
+      throw new Error(`the file has ${bytes} bytes, and at most ${maxFileBytes} are allowed`)
+    }
+    return parseYaml(key, new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path)))
   } catch (error) {
     return { problems: [{ source: key, path: '', message: (error as Error).message }] }
-  }
-}
-
-function findFiles(options: FileFeedOptions, folder: string): Found[] {
-  const prefix = options.watchRoot && options.appDirectory !== '' ? `${options.appDirectory}.` : ''
-  const found: Found[] = []
-  const visit = (path: string, keyPrefix: string, depth: number) => {
-    for (const name of namesIn(path, options).sort()) {
-      const child = join(path, name)
-      const stat = statSync(child, { throwIfNoEntry: false, bigint: true })
-      if (stat?.isDirectory() && depth < maxDepth) visit(child, `${keyPrefix}${name}.`, depth + 1)
-      if (!stat?.isFile() || !/\.ya?ml$/.test(name)) continue
-      const fingerprint = `${child} ${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`
-      found.push({ path: child, key: keyPrefix + name, fingerprint })
-    }
-  }
-  visit(folder, prefix, 0)
-  return found
-}
-
-function namesIn(folder: string, options: FileFeedOptions): string[] {
-  try {
-    const names = readdirSync(folder)
-    // A ConfigMap's mount keeps its files in `..data`, and shows them by links: they are read by those, and
-    // once.
-    return names.filter(name => !name.startsWith('..') && !(options.ignoreDotFiles && name.startsWith('.')))
-  } catch (error) {
-    options.log.warn('cannot read the configuration folder', { folder, reason: (error as Error).message })
-    return []
-  }
-}
-
-function realPath(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return ''
   }
 }

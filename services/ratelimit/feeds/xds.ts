@@ -1,7 +1,10 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client.ts'
+import { statusCodes } from '@tollway/grpc/status.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
@@ -9,6 +12,7 @@ import {
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { DomainConfig, Problem } from '../rules/config.ts'
+import { maxFindings } from '../rules/findings.ts'
 import { formatProblem } from '../rules/format-problem.ts'
 import type { Configuration } from './configuration.ts'
 import { decodeResource } from './decode-resource.ts'
@@ -44,19 +48,32 @@ export interface XdsFeedOptions {
   readonly log: Log
 }
 
-/** A client of the State of the World feed of any management server. */
+/**
+ * A client of the State of the World feed of any management server. Content that is in force already is
+ * acknowledged without a reload, whatever its version; a version alone proves nothing, for a server may count
+ * from 1 again.
+ */
 export function createXdsFeed(options: XdsFeedOptions): Feed {
-  const { log } = options
   const client = createGrpcClient(options.server, { maxReceiveBytes: options.maxMessageBytes })
   const backoff = createBackoff({ ...options.backoff, random: options.random })
   const stopped = new AbortController()
-  const session = createSession(options, backoff)
+  const session = createSession(options)
+  const reporter = createReporter(options)
+  let hadResponse = false
   let running: Promise<void> = Promise.resolve()
 
   async function streamOnce(): Promise<void> {
     const stream = client.bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
     stream.write(session.firstRequest())
-    for await (const response of stream.messages) stream.write(session.answer(response))
+    for await (const response of stream.messages) {
+      hadResponse = true
+      reporter.connected()
+      const { request, verdict } = session.answer(response)
+      if (verdict === 'good') backoff.reset()
+      // Some servers answer a refusal with the same again, at once and for ever.
+      if (verdict === 'refused before') await pause(options.connectRetryMs, stopped.signal)
+      stream.write(request)
+    }
   }
 
   async function run(): Promise<void> {
@@ -65,15 +82,11 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
       try {
         await streamOnce()
       } catch (error) {
-        reason = (error as Error).message
+        reason = reasonOf(error)
       }
       if (stopped.signal.aborted) return
-      const waitMs = session.hadResponse() ? backoff.nextMs() : options.connectRetryMs
-      log.warn('no connection to the management server', {
-        server: options.server,
-        reason,
-        retryMs: Math.round(waitMs),
-      })
+      const waitMs = hadResponse ? backoff.nextMs() : options.connectRetryMs
+      reporter.interrupted(reason, waitMs)
       await pause(waitMs, stopped.signal)
     }
   }
@@ -90,61 +103,105 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
   }
 }
 
-/** What this process tells the management server; outlives the streams. */
-function createSession(options: XdsFeedOptions, backoff: Backoff) {
-  const { configuration, log } = options
-  const node = {
-    id: options.nodeId,
-    metadata: Object.fromEntries(options.nodeMetadata),
-  }
-  let versionInForce = ''
-  let hadResponse = false
-
-  function accept(response: DiscoveryResponse): readonly Problem[] {
-    if (response.versionInfo !== '' && response.versionInfo === versionInForce) return []
-    const configs: DomainConfig[] = []
-    for (const [index, { typeUrl, value }] of response.resources.entries()) {
-      try {
-        if (typeUrl !== rateLimitTypeUrl) throw new Error(`its type is ${typeUrl}, not ${rateLimitTypeUrl}`)
-        configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
-      } catch (error) {
-        const problem = { source: `resources[${index}]`, path: '', message: (error as Error).message }
-        configuration.refuse([problem])
-        return [problem]
-      }
-    }
-    return configuration.load(configs, [])
-  }
-
+/** Tells of each new reason for an interruption once, and of its end: a server can be away for days. */
+function createReporter({ server, log }: XdsFeedOptions) {
+  let told: string | undefined
   return {
-    hadResponse: () => hadResponse,
-    /** A version in force is told, so that a server that has the same may save itself the rest. */
-    firstRequest: () => ({ versionInfo: versionInForce, node, typeUrl: rateLimitTypeUrl }),
-    answer(response: DiscoveryResponse) {
-      hadResponse = true
-      const problems = accept(response)
-      const answer = { typeUrl: rateLimitTypeUrl, responseNonce: response.nonce, node }
-      if (problems.length > 0) {
-        const message = problems.map(formatProblem).join('\n')
-        return { ...answer, versionInfo: versionInForce, errorDetail: { code: 3, message } }
-      }
-      backoff.reset()
-      versionInForce = response.versionInfo
-      log.debug('configuration acknowledged', { version: versionInForce })
-      return { ...answer, versionInfo: versionInForce }
+    interrupted(reason: string, waitMs: number): void {
+      const level = reason === told ? 'debug' : 'warn'
+      told = reason
+      log[level]('no connection to the management server', { server, reason, retryMs: Math.round(waitMs) })
+    },
+    connected(): void {
+      if (told !== undefined) log.info('connected to the management server', { server })
+      told = undefined
     },
   }
 }
 
+/** grpc-js wraps what the system said into sentences about its own resolver. */
+function reasonOf(error: unknown): string {
+  const { message } = error as Error
+  return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(message)?.[1] || message
+}
+
+interface Answer {
+  readonly request: MessageInitShape<typeof DiscoveryRequestSchema>
+  readonly verdict: 'good' | 'refused' | 'refused before'
+}
+
+/** What this process tells the management server; outlives the streams. */
+function createSession({ nodeId, nodeMetadata, configuration, log }: XdsFeedOptions) {
+  const node = { id: nodeId, metadata: Object.fromEntries(nodeMetadata) }
+  let inForce = { version: '', content: '' }
+  let refused: { readonly content: string; readonly problems: readonly Problem[] } | undefined
+
+  function judge(response: DiscoveryResponse, content: string): readonly Problem[] {
+    if (content === inForce.content) return []
+    if (content === refused?.content) return refused.problems
+    const { configs, problems } = readResources(response)
+    if (problems.length === 0) return configuration.load(configs, [])
+    configuration.refuse(problems)
+    return problems
+  }
+
+  return {
+    /** A version in force is told, so that a server that has the same may save itself the rest. */
+    firstRequest: () => ({ versionInfo: inForce.version, node, typeUrl: rateLimitTypeUrl }),
+    answer(response: DiscoveryResponse): Answer {
+      const content = fingerprintOf(response)
+      const problems = judge(response, content)
+      const request = { typeUrl: rateLimitTypeUrl, responseNonce: response.nonce, node }
+      if (problems.length > 0) {
+        const message = problems.map(formatProblem).join('\n')
+        const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
+        const verdict = content === refused?.content ? 'refused before' : 'refused'
+        refused = { content, problems }
+        return { request: { ...request, versionInfo: inForce.version, errorDetail }, verdict }
+      }
+      refused = undefined
+      inForce = { version: response.versionInfo, content }
+      log.debug('configuration acknowledged', { version: inForce.version })
+      return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
+    },
+  }
+}
+
+/** Judges nothing but the form; every resource that has the wrong one is told. */
+function readResources(response: DiscoveryResponse) {
+  const configs: DomainConfig[] = []
+  const problems: Problem[] = []
+  const read = (source: string, look: () => void) => {
+    try {
+      look()
+    } catch (error) {
+      problems.push({ source, path: '', message: (error as Error).message })
+    }
+  }
+  // An empty list of another type would otherwise switch every limit off.
+  read('response', () => checkType(response.typeUrl))
+  for (const [index, { typeUrl, value }] of response.resources.entries()) {
+    read(`resources[${index}]`, () => {
+      checkType(typeUrl)
+      configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
+    })
+  }
+  return { configs, problems: problems.slice(0, maxFindings) }
+}
+
+function checkType(typeUrl: string): void {
+  if (typeUrl !== rateLimitTypeUrl) throw new Error(`its type is '${typeUrl}', not ${rateLimitTypeUrl}`)
+}
+
+function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): string {
+  const hash = createHash('sha256')
+  for (const part of [typeUrl, ...resources.flatMap(resource => [resource.typeUrl, resource.value])]) {
+    hash.update(`${part.length} `).update(part)
+  }
+  return hash.digest('base64')
+}
+
 /** Waits, or until aborted. */
 function pause(waitMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, waitMs)
-    signal.addEventListener('abort', end)
-  })
+  return sleep(waitMs, undefined, { signal }).catch(() => {})
 }

@@ -54,7 +54,7 @@ interface Counted {
 }
 
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, counters, stats } = options
+  const { clock, counters, stats, limitStats } = options
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
   const backendErrors = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
@@ -63,17 +63,20 @@ export function createLimiter(options: LimiterOptions): Limiter {
     const rules = options.rules()
     check(request, rules)
     if (!rules.domains.has(request.domain)) {
-      stats.counter(`ratelimit.service.rate_limit.${request.domain}.domain_not_found`).value += 1
+      limitStats.domainNotFound(request.domain).value += 1
       return request.descriptors.map(() => undefined)
     }
     return request.descriptors.map((descriptor, index) => {
       const { entries, limit } = descriptor
-      if (limit === undefined) return match(rules, request.domain, entries, options.limitStats.attach)
+      if (limit === undefined) return match(rules, request.domain, entries, limitStats.attachRequested)
       if (limit.unit === undefined) {
-        throw new RequestError(`descriptors[${index}].limit.unit must be one of SECOND, MINUTE, …`, true)
+        throw new RequestError(
+          `descriptors[${index}].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR`,
+          true,
+        )
       }
       const { requestsPerUnit, unit } = limit
-      return overrideLimit(request.domain, entries, { requestsPerUnit, unit }, options.limitStats.attach)
+      return overrideLimit(request.domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
     })
   }
 

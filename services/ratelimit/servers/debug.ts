@@ -24,7 +24,8 @@ export function createDebugServer(options: DebugServerOptions): Server {
       show: (query, response) => {
         const entries = options.stats.entries()
         if (query.get('format') !== 'json') {
-          return send(response, 200, entries.map(({ name, value }) => `${name}: ${value}\n`).join(''))
+          const lines = entries.map(({ name, value }) => `${printable(name)}: ${value}\n`)
+          return send(response, 200, lines.join(''))
         }
         const body = JSON.stringify(Object.fromEntries(entries.map(({ name, value }) => [name, value])))
         send(response, 200, `${body}\n`, 'application/json')
@@ -36,12 +37,20 @@ export function createDebugServer(options: DebugServerOptions): Server {
     .map(path => `${path}: ${pages[path]?.help}\n`)
     .join('')
   return createServer((request, response) => {
-    const url = new URL(request.url ?? '/', 'http://debug')
-    if (url.pathname === '/') return send(response, 200, index)
-    const page = Object.hasOwn(pages, url.pathname) ? pages[url.pathname] : undefined
+    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    if (path === '/') return send(response, 200, index)
+    const page = Object.hasOwn(pages, path) ? pages[path] : undefined
     if (page === undefined) return send(response, 404, `no such page; there are:\n${index}`)
-    page.show(url.searchParams, response)
+    page.show(new URLSearchParams(query), response)
   })
+}
+
+/** What would break a line, or write over it in a terminal. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+
+/** Names hold what callers sent. */
+function printable(name: string): string {
+  return name.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {

@@ -12,17 +12,19 @@ import { RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { Stats } from '../stats/stats.ts'
 import { toDecisionRequest, toResponse } from './messages.ts'
+import { hasTooManyParts, maxParts } from './request-parts.ts'
 
 /** envoy.service.ratelimit.v3.RateLimitService. Errors have the reference's code: UNKNOWN. */
 export function rateLimitMethods(limiter: Limiter, stats: Stats): readonly AnyMethod[] {
   const requests = stats.counter('ratelimit_server.ShouldRateLimit.total_requests')
-  const shouldRateLimit: Method<RateLimitRequest, RateLimitResponse> = {
+  const shouldRateLimit: Method<RateLimitRequest | GrpcError, RateLimitResponse> = {
     path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
     kind: 'unary',
-    decode: bytes => fromBinary(RateLimitRequestSchema, bytes),
+    decode: bytes => (hasTooManyParts(bytes) ? tooManyParts() : fromBinary(RateLimitRequestSchema, bytes)),
     encode: message => toBinary(RateLimitResponseSchema, message),
     async handle(request) {
       requests.value += 1
+      if (request instanceof GrpcError) throw request
       try {
         return toResponse(await limiter.decide(toDecisionRequest(request)))
       } catch (error) {
@@ -31,6 +33,10 @@ export function rateLimitMethods(limiter: Limiter, stats: Stats): readonly AnyMe
     },
   }
   return [shouldRateLimit]
+}
+
+function tooManyParts(): GrpcError {
+  return new GrpcError('INVALID_ARGUMENT', `descriptors: at most ${maxParts} and their entries are allowed`)
 }
 
 function asStatus(error: unknown): unknown {

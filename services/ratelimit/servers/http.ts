@@ -1,14 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { fromJson, toJson } from '@bufbuild/protobuf'
-import {
-  RateLimitRequestSchema,
-  RateLimitResponse_Code,
-  RateLimitResponseSchema,
-} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { fromJson } from '@bufbuild/protobuf'
+import { RateLimitRequestSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { CountersError } from '../counters/counters.ts'
 import { RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { toDecisionRequest, toResponse } from './messages.ts'
+import { toDecisionRequest, toResponseJson } from './messages.ts'
+import { hasTooManyPartsJson } from './request-parts.ts'
 
 /** A longer body of /json is refused. */
 export const maxBodyBytes = 1024 * 1024
@@ -16,6 +13,8 @@ export const maxBodyBytes = 1024 * 1024
 export interface HttpServerOptions {
   readonly limiter: Limiter
   readonly healthy: () => boolean
+  /** Whether the process is about to end: callers then get each answer with the end of their connection. */
+  readonly draining: () => boolean
   /** Told of every defect; the process goes on. */
   onDefect(path: string, error: unknown): void
 }
@@ -24,7 +23,7 @@ export interface HttpServerOptions {
 export function createHttpServer(options: HttpServerOptions): Server {
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0]
-    if (!options.healthy()) response.setHeader('connection', 'close')
+    if (options.draining()) response.setHeader('connection', 'close')
     if (path === '/healthcheck') return healthcheck(options.healthy(), response)
     if (path !== '/json') return text(response, 404, '404 page not found\n')
     json(options, request, response).catch(error => {
@@ -47,36 +46,43 @@ async function json(options: HttpServerOptions, request: IncomingMessage, respon
   const message = body === undefined ? undefined : parse(body)
   if (message === undefined) return text(response, 400, 'Bad Request\n')
   try {
-    const answer = toResponse(await options.limiter.decide(toDecisionRequest(message)))
-    const status = answer.overallCode === RateLimitResponse_Code.OVER_LIMIT ? 429 : 200
-    response.writeHead(status, { 'content-type': 'application/json' })
-    response.end(JSON.stringify(toJson(RateLimitResponseSchema, answer)))
+    const decision = await options.limiter.decide(toDecisionRequest(message))
+    response.writeHead(decision.over ? 429 : 200, { 'content-type': 'application/json' })
+    response.end(toResponseJson(decision))
   } catch (error) {
     if (!(error instanceof RequestError || error instanceof CountersError)) throw error
     text(response, 400, 'Bad Request\n')
   }
 }
 
-/** undefined for a body that is too long or was cut off. */
+/**
+ * undefined for a body that is too long, was cut off, or is no UTF-8. What is too long is read on and
+ * dropped: a caller that is cut off while it writes never sees its answer.
+ */
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
   try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
+    const body: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false })
+    for await (const chunk of body) {
       bytes += chunk.length
-      if (bytes > maxBodyBytes) return undefined
+      if (bytes > maxBodyBytes) {
+        request.resume()
+        return undefined
+      }
       chunks.push(chunk)
     }
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
   } catch {
     return undefined
   }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
 /** Both spellings of a field's name are taken; a name that is not one is refused. */
 function parse(body: string) {
   try {
-    return fromJson(RateLimitRequestSchema, JSON.parse(body))
+    const json = JSON.parse(body)
+    return hasTooManyPartsJson(json) ? undefined : fromJson(RateLimitRequestSchema, json)
   } catch {
     return undefined
   }

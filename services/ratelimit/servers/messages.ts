@@ -51,6 +51,26 @@ function toStatus(status: DescriptorDecision): MessageInitShape<typeof StatusSch
   }
 }
 
+/**
+ * The same answer as proto3 JSON, in the order of declaration as Go writes it: protobuf-es goes by the
+ * fields' numbers, which puts a limit's name last.
+ */
+export function toResponseJson(decision: Decision): string {
+  return JSON.stringify({
+    overallCode: Code[codeOf(decision.over)],
+    statuses: decision.statuses.map(({ over, remaining, limit }) => ({
+      code: Code[codeOf(over)],
+      currentLimit: limit && {
+        name: limit.name || undefined,
+        requestsPerUnit: limit.requestsPerUnit || undefined,
+        unit: ResponseUnit[responseUnits[limit.unit]],
+      },
+      limitRemaining: remaining || undefined,
+      durationUntilReset: limit && `${limit.resetSeconds}s`,
+    })),
+  })
+}
+
 const codeOf = (over: boolean) => (over ? Code.OVER_LIMIT : Code.OK)
 
 /** What a counter cannot tell anyway is cut off. */

@@ -1,3 +1,4 @@
+import { sanitizeStatName } from '../rules/names.ts'
 import type { Counter, Stats } from './stats.ts'
 
 /** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
@@ -9,44 +10,91 @@ export interface LimitStats {
   readonly shadowMode: Counter
 }
 
+/**
+ * Each of these has a limit of its own, so that callers cannot take the names away from what is configured.
+ */
 export interface LimitStatsTable {
-  /** The counters under this name, such as `checkout.user.path_/pay`; the same object at each call. */
+  /** The counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each call. */
   attach(name: string): LimitStats
+  /**
+   * The counters of a limit that is named after a request: by `detailed_metric`, or by a limit of its own.
+   */
+  attachRequested(name: string): LimitStats
+  /** Counts the calls for a domain that no configuration has. */
+  domainNotFound(domain: string): Counter
 }
 
 /**
- * Names can come from the values of requests (`detailed_metric`), so there is a limit on their number. What
- * comes after is counted together under `overflow`, and told once.
+ * Of one kind of names. What goes beyond is counted together, under `overflow`. Lengths are in UTF-16 code
+ * units.
  */
-export const maxLimitNames = 100_000
+export interface NameLimits {
+  readonly names: number
+  /** Of all names together. */
+  readonly characters: number
+  readonly charactersOfOne: number
+}
 
+export const defaultNameLimits = {
+  configured: { names: 100_000, characters: 10_000_000, charactersOfOne: 10_000 },
+  requested: { names: 100_000, characters: 10_000_000, charactersOfOne: 1_000 },
+  unknownDomains: { names: 1_000, characters: 100_000, charactersOfOne: 1_000 },
+} as const satisfies Record<string, NameLimits>
+
+/** @param onOverflow told once for each kind of names, with what they are names of */
 export function createLimitStats(
   stats: Stats,
-  onOverflow: (name: string) => void,
-  limit = maxLimitNames,
+  onOverflow: (what: string) => void,
+  limits: Readonly<Record<keyof typeof defaultNameLimits, NameLimits>> = defaultNameLimits,
 ): LimitStatsTable {
-  const known = new Map<string, LimitStats>()
-  let overflow: LimitStats | undefined
   return {
-    attach(name) {
-      const found = known.get(name)
-      if (found !== undefined) return found
-      if (known.size < limit) {
-        const made = countersOf(stats, name)
-        known.set(name, made)
-        return made
-      }
-      if (overflow === undefined) {
-        overflow = countersOf(stats, 'overflow')
-        onOverflow(name)
-      }
-      return overflow
-    },
+    attach: boundedTable(
+      limits.configured,
+      name => countersOf(stats, name),
+      () => onOverflow('configured limits'),
+    ),
+    attachRequested: boundedTable(
+      limits.requested,
+      name => countersOf(stats, name),
+      () => onOverflow('limits that are named after requests'),
+    ),
+    domainNotFound: boundedTable(
+      limits.unknownDomains,
+      domain => stats.counter(`${prefixOf(sanitizeStatName(domain))}.domain_not_found`),
+      () => onOverflow('unknown domains'),
+    ),
+  }
+}
+
+/** Makes one value a name, until the limit is reached; then one for all other names. */
+function boundedTable<T>(
+  limits: NameLimits,
+  make: (name: string) => T,
+  onOverflow: () => void,
+): (name: string) => T {
+  const known = new Map<string, T>()
+  let characters = 0
+  let overflow: T | undefined
+  return name => {
+    const found = known.get(name)
+    if (found !== undefined) return found
+    const fits = name.length <= Math.min(limits.charactersOfOne, limits.characters - characters)
+    if (fits && known.size < limits.names) {
+      const made = make(name)
+      known.set(name, made)
+      characters += name.length
+      return made
+    }
+    if (overflow === undefined) {
+      overflow = make('overflow')
+      onOverflow()
+    }
+    return overflow
   }
 }
 
 function countersOf(stats: Stats, name: string): LimitStats {
-  const prefix = `ratelimit.service.rate_limit.${name}`
+  const prefix = prefixOf(name)
   return {
     totalHits: stats.counter(`${prefix}.total_hits`),
     overLimit: stats.counter(`${prefix}.over_limit`),
@@ -55,3 +103,5 @@ function countersOf(stats: Stats, name: string): LimitStats {
     shadowMode: stats.counter(`${prefix}.shadow_mode`),
   }
 }
+
+const prefixOf = (name: string) => `ratelimit.service.rate_limit.${name}`

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { openConfiguration } from './configuration-under-test.ts'
+import { createFileFeed, type FileFeedOptions } from './files.ts'
+
+const yaml = (domain: string, limit: number) =>
+  `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: ${limit}}}]\n`
+
+/** A folder of the test's own. */
+function place(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'feed-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** `{'config/a.yaml': 'text'}` below the folder. */
+function write(folder: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(folder, path, '..'), { recursive: true })
+    writeFileSync(join(folder, path), text)
+  }
+}
+
+function start(t: TestContext, root: string, options: Partial<FileFeedOptions> = {}) {
+  const under = openConfiguration('snake')
+  const { configuration, log } = under
+  const fixed = { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false }
+  const feed = createFileFeed({ ...fixed, configuration, log, ...options })
+  feed.start()
+  t.after(() => feed.stop())
+  const becomes = (expected: string) =>
+    waitFor(`${expected} instead of ${under.inForce()}`, () => under.inForce() === expected)
+  return { ...under, becomes }
+}
+
+/** Makes the link point elsewhere in one step, as deployment tools do. */
+function swapLink(link: string, target: string): void {
+  symlinkSync(target, `${link}.new`)
+  renameSync(`${link}.new`, link)
+}
+
+/** What kubelet makes of a ConfigMap: a folder of its own each time, and links to its files. */
+function mountConfigMap(folder: string, name: string, files: Readonly<Record<string, string>>): void {
+  write(join(folder, name), files)
+  swapLink(join(folder, '..data'), name)
+}
+
+test('the start loads what is there, the names that stand in the messages included', t => {
+  for (const [watchRoot, prefix] of [
+    [true, 'config.'],
+    [false, ''],
+  ] as const) {
+    const root = place(t)
+    write(root, { 'config/basic.yaml': yaml('a', 1), 'config/deep/er/b.yml': 'domain: ""' })
+    const { errors, inForce, refusals } = start(t, root, { watchRoot })
+    assert.equal(inForce(), undefined)
+    assert.equal(refusals(), 1)
+    assert.match(errors.join(), new RegExp(`configuration: ${prefix}deep\\.er\\.b\\.yml: config file cannot`))
+  }
+})
+
+test('by default a swap of the root is what reloads, and nothing else', async t => {
+  const folder = place(t)
+  write(folder, { 'v1/config/a.yaml': yaml('a', 1), 'v2/config/a.yaml': yaml('a', 2) })
+  const root = join(folder, 'current')
+  symlinkSync('v1', root)
+  const { becomes, loads } = start(t, root, { watchRoot: true })
+  await becomes('a:1')
+  write(folder, { 'v1/config/a.yaml': yaml('a', 9), 'beside.txt': 'an event in the watched folder' })
+  swapLink(root, 'v2')
+  await becomes('a:2')
+  assert.equal(loads(), 2)
+  swapLink(root, 'v1')
+  await becomes('a:9')
+
+  await t.test('to the same folder, too', async () => {
+    write(folder, { 'v1/config/a.yaml': yaml('a', 10) })
+    swapLink(root, 'v1')
+    await becomes('a:10')
+  })
+
+  await t.test('and by a folder that takes its place', async () => {
+    write(folder, { 'v3/config/a.yaml': yaml('a', 3) })
+    rmSync(root)
+    renameSync(join(folder, 'v3'), root)
+    await becomes('a:3')
+  })
+})
+
+test('a subdirectory lies between the root and the files', async t => {
+  const folder = place(t)
+  write(folder, { 'v1/sub/limits/a.yaml': yaml('a', 1), 'v2/sub/limits/a.yaml': yaml('a', 2) })
+  const root = join(folder, 'current')
+  symlinkSync('v1', root)
+  const { becomes } = start(t, root, { watchRoot: true, subdirectory: 'sub', appDirectory: 'limits' })
+  await becomes('a:1')
+  swapLink(root, 'v2')
+  await becomes('a:2')
+})
+
+test('when files are watched, each change of one reloads', async t => {
+  const root = place(t)
+  write(root, { 'config/a.yaml': yaml('a', 1) })
+  const { becomes, loads } = start(t, root)
+  await becomes('a:1')
+  write(root, { 'config/a.yaml': yaml('a', 2) })
+  await becomes('a:2')
+  write(root, { 'config/b.yaml': yaml('b', 1) })
+  await becomes('a:2 b:1')
+  write(root, { 'config/deep/c.yaml': yaml('c', 1) })
+  await becomes('a:2 b:1 c:1')
+  const before = loads()
+  chmodSync(join(root, 'config/a.yaml'), 0o600)
+  await waitFor('a load after chmod', () => loads() > before)
+  rmSync(join(root, 'config/b.yaml'))
+  await becomes('a:2 c:1')
+  rmSync(join(root, 'config/deep'), { recursive: true })
+  rmSync(join(root, 'config/a.yaml'))
+  await becomes('')
+})
+
+test('a mounted ConfigMap is read once, and again when it is swapped, whatever is watched', async t => {
+  for (const watchRoot of [true, false]) {
+    const root = place(t)
+    const mount = join(root, 'config')
+    mountConfigMap(mount, '..2024_1', { 'a.yaml': yaml('a', 1), 'sub/b.yaml': yaml('b', 1) })
+    symlinkSync('..data/a.yaml', join(mount, 'a.yaml'))
+    symlinkSync('..data/sub', join(mount, 'sub'))
+    const { becomes, loads, errors } = start(t, root, { watchRoot, pollMs: 50 })
+    await becomes('a:1 b:1')
+    mountConfigMap(mount, '..2024_2', { 'a.yaml': yaml('a', 2), 'sub/b.yaml': yaml('b', 2) })
+    rmSync(join(mount, '..2024_1'), { recursive: true })
+    await becomes('a:2 b:2')
+    assert.deepEqual(errors, [])
+    assert.equal(loads(), 2)
+  }
+})
+
+test('a folder that is reached by several links is read once, and a circle of links ends', async t => {
+  const root = place(t)
+  write(root, { 'config/real/a.yaml': yaml('a', 1) })
+  symlinkSync('.', join(root, 'config/circle'))
+  symlinkSync('real', join(root, 'config/twin'))
+  symlinkSync('nowhere.yaml', join(root, 'config/dangling.yaml'))
+  const { becomes } = start(t, root)
+  await becomes('a:1')
+})
+
+test('dot files are read or left out as the setting says', async t => {
+  const root = place(t)
+  write(root, {
+    'config/a.yaml': yaml('a', 1),
+    'config/.b.yaml': yaml('b', 1),
+    'config/.git/c.yaml': yaml('c', 1),
+  })
+  await start(t, root).becomes('a:1 b:1 c:1')
+  await start(t, root, { ignoreDotFiles: true }).becomes('a:1')
+})
+
+test('any other file gives one warning', async t => {
+  const root = place(t)
+  write(root, { 'config/a.yaml': yaml('a', 1), 'config/README.md': 'read me' })
+  const { becomes, warnings } = start(t, root)
+  await becomes('a:1')
+  assert.deepEqual(warnings, ['README.md: the file is not read: only *.yaml and *.yml are'])
+})
+
+const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [
+  ['a unit that is none', path => writeFileSync(path, yaml('b', 1).replace('minute', 'minuet')), /'minuet'/],
+  ['no YAML', path => writeFileSync(path, '{'), /b\.yaml: error loading config file/],
+  ['no UTF-8', path => writeFileSync(path, Buffer.from([0xff, 0xfe, 0xff])), /b\.yaml: .*utf-8/],
+  [
+    'too long a file',
+    path => {
+      writeFileSync(path, '')
+      truncateSync(path, 65 * 1024 * 1024)
+    },
+    /b\.yaml: the file has 68157440 bytes, and at most 67108864/,
+  ],
+  ['a link to itself', path => symlinkSync('b.yaml', path), /b\.yaml: cannot be read: ELOOP/],
+  ['a domain that is there', path => writeFileSync(path, yaml('a', 5)), /duplicate domain 'a'/],
+]
+
+test('one wrong file keeps everything that was in force, and is told and counted once', async t => {
+  for (const [what, make, message] of wrongFiles) {
+    await t.test(what, async t => {
+      const root = place(t)
+      write(root, { 'config/a.yaml': yaml('a', 1) })
+      const { becomes, refusals, errors, inForce } = start(t, root)
+      await becomes('a:1')
+      const path = join(root, 'config/b.yaml')
+      make(`${path}.making`)
+      renameSync(`${path}.making`, path)
+      await waitFor('the refusal', () => refusals() > 0)
+      assert.match(errors[0] ?? '', message)
+      assert.equal(inForce(), 'a:1')
+      rmSync(path)
+      write(root, { 'config/a.yaml': yaml('a', 2) })
+      await becomes('a:2')
+      assert.equal(refusals(), 1)
+    })
+  }
+})
+
+test('a folder that is not there is wrong, not empty, and is read when it comes', async t => {
+  for (const watchRoot of [true, false]) {
+    const root = place(t)
+    const { becomes, errors, refusals, inForce } = start(t, root, { watchRoot, pollMs: 50 })
+    assert.equal(inForce(), undefined)
+    assert.equal(refusals(), 1)
+    assert.match(errors[0] ?? '', /\/config: cannot be read: ENOENT/)
+    mkdirSync(join(root, 'made'))
+    write(root, { 'made/a.yaml': yaml('a', 1) })
+    renameSync(join(root, 'made'), join(root, 'config'))
+    await becomes('a:1')
+    renameSync(join(root, 'config'), join(root, 'gone'))
+    await waitFor('the refusal', () => refusals() === 2)
+    assert.equal(inForce(), 'a:1')
+  }
+})

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { type TestContext, test } from 'node:test'
+import { createStats, type Stats } from '../stats/stats.ts'
+import { createDebugServer } from './debug.ts'
+import { listen } from './servers-under-test.ts'
+
+async function start(t: TestContext, stats: Stats = createStats()) {
+  const rules = 'd.user: unit=MINUTE requests_per_unit=3, shadow_mode: false, quota_mode: false\n'
+  const address = await listen(t, createDebugServer({ stats, rules: () => rules }))
+  /** The path goes over the wire as it is: fetch would tidy it. */
+  return async (path: string) => {
+    const { port } = new URL(address)
+    const [response] = await once(request({ port, path }).end(), 'response')
+    let body = ''
+    for await (const chunk of response.setEncoding('utf8')) body += chunk
+    return { status: response.statusCode, type: response.headers['content-type'], body }
+  }
+}
+
+const plain = 'text/plain; charset=utf-8'
+
+test('the first page lists the others, sorted', async t => {
+  const get = await start(t)
+  const index = [
+    '/rlconfig: print out the currently loaded configuration for debugging',
+    '/stats: print out stats; ?format=json for JSON',
+    '',
+  ].join('\n')
+  assert.deepEqual(await get('/'), { status: 200, type: plain, body: index })
+  for (const path of ['/nothing', '//', '//x:y', '/%', '/constructor', '*']) {
+    assert.equal((await get(path)).status, 404, path)
+  }
+})
+
+test('/rlconfig shows the configuration in force', async t => {
+  const get = await start(t)
+  assert.match((await get('/rlconfig')).body, /^d\.user: unit=MINUTE requests_per_unit=3/)
+})
+
+test('/stats shows every counter and gauge, sorted by name, as text and as JSON', async t => {
+  const stats = createStats()
+  stats.counter('b').value = 2
+  stats.gauge('a', () => 1.5)
+  stats.counter('c')
+  const get = await start(t, stats)
+  assert.deepEqual(await get('/stats'), { status: 200, type: plain, body: 'a: 1.5\nb: 2\nc: 0\n' })
+  const json = await get('/stats?format=json')
+  assert.deepEqual(json, { status: 200, type: 'application/json', body: '{"a":1.5,"b":2,"c":0}\n' })
+})
+
+test('a name from a caller can neither break a line nor hide what is below it', async t => {
+  const stats = createStats()
+  const hostile = ['a\nb: 7', 'c\r', '\u001b[2K', '\u0085', '\u2028x', '\u202ey', '__proto__', 'ü: 1']
+  for (const name of hostile) stats.counter(name).value = 1
+  const get = await start(t, stats)
+  const { body } = await get('/stats')
+  const expected = [
+    '__proto__: 1',
+    'a\\u{a}b: 7: 1',
+    'c\\u{d}: 1',
+    '\\u{1b}[2K: 1',
+    '\\u{85}: 1',
+    '\\u{2028}x: 1',
+    '\\u{202e}y: 1',
+    'ü: 1: 1',
+  ]
+  assert.deepEqual(body.trimEnd().split('\n').sort(), expected.sort())
+  const json = JSON.parse((await get('/stats?format=json')).body)
+  assert.deepEqual(Object.keys(json).sort(), hostile.sort())
+})

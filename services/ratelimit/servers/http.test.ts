@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import type { Limiter } from '../limiter/limiter.ts'
+import { closeHttp, createHttpServer, listenHttp, maxBodyBytes } from './http.ts'
+import { maxParts } from './request-parts.ts'
+import { listen, openLimiter } from './servers-under-test.ts'
+
+interface Options {
+  readonly limiter?: Limiter
+  readonly healthy?: () => boolean
+  readonly draining?: () => boolean
+}
+
+async function start(t: TestContext, options: Options = {}) {
+  const defects: unknown[] = []
+  const server = createHttpServer({
+    limiter: openLimiter().limiter,
+    healthy: () => true,
+    draining: () => false,
+    onDefect: (_, error) => defects.push(error),
+    ...options,
+  })
+  const address = await listen(t, server)
+  const ask = async (body: string | Uint8Array<ArrayBuffer> | undefined, path = '/json', method = 'POST') => {
+    const response = await fetch(address + path, { method, ...(body !== undefined && { body }) })
+    return {
+      status: response.status,
+      type: response.headers.get('content-type'),
+      body: await response.text(),
+    }
+  }
+  return { server, address, ask, defects }
+}
+
+const user = (value: string) =>
+  `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"${value}"}]}]}`
+const plain = 'text/plain; charset=utf-8'
+const badRequest = { status: 400, type: plain, body: 'Bad Request\n' }
+
+test('/json answers 200 and then 429, with the whole answer as proto3 JSON', async t => {
+  const { ask } = await start(t)
+  const limit = '"currentLimit":{"name":"x","requestsPerUnit":1,"unit":"MINUTE"},"durationUntilReset":"42s"'
+  assert.deepEqual(await ask(user('a')), {
+    status: 200,
+    type: 'application/json',
+    body: `{"overallCode":"OK","statuses":[{"code":"OK",${limit}}]}`,
+  })
+  assert.deepEqual(await ask(user('a')), {
+    status: 429,
+    type: 'application/json',
+    body: `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",${limit}}]}`,
+  })
+})
+
+test('values that are zero are left out, and numbers of 32 bits are numbers', async t => {
+  const { ask } = await start(t)
+  const entries = ['free', 'nothing', 'week'].map(key => `{"entries":[{"key":"${key}","value":"v"}]}`)
+  const { body } = await ask(`{"domain":"d","descriptors":[${entries}]}`)
+  assert.deepEqual(JSON.parse(body).statuses, [
+    { code: 'OK', limitRemaining: 4294967295 },
+    { code: 'OK' },
+    {
+      code: 'OK',
+      currentLimit: { requestsPerUnit: 5, unit: 'WEEK' },
+      limitRemaining: 4,
+      durationUntilReset: '209562s',
+    },
+  ])
+})
+
+/** A body, and the status codes of sending it so many times. */
+const bodies: readonly [string, string, string][] = [
+  [
+    'lowerCamel',
+    '{"domain":"d","hitsAddend":2,"descriptors":[{"entries":[{"key":"week","value":"1"}]}]}',
+    '200 200 429',
+  ],
+  [
+    'snake_case',
+    '{"domain":"d","hits_addend":2,"descriptors":[{"entries":[{"key":"week","value":"2"}]}]}',
+    '200 200 429',
+  ],
+  [
+    'a 64-bit number as a string',
+    '{"domain":"d","descriptors":[{"hitsAddend":"4","entries":[{"key":"week","value":"3"}]}]}',
+    '200 429',
+  ],
+  [
+    'a 64-bit number as a number',
+    '{"domain":"d","descriptors":[{"hits_addend":4,"entries":[{"key":"week","value":"4"}]}]}',
+    '200 429',
+  ],
+  [
+    'the largest 64-bit number',
+    '{"domain":"d","descriptors":[{"hitsAddend":"18446744073709551615","entries":[{"key":"week","value":"5"}]}]}',
+    '429',
+  ],
+  [
+    'no hits: a look only',
+    '{"domain":"d","descriptors":[{"hitsAddend":"0","entries":[{"key":"user","value":"6"}]}]}',
+    '200 200 200',
+  ],
+  [
+    'a limit of its own',
+    '{"domain":"d","descriptors":[{"limit":{"requests_per_unit":1,"unit":"HOUR"},"entries":[{"key":"z"}]}]}',
+    '200 429',
+  ],
+  ['a domain that nobody configured', user('7').replace('"d"', '"other"'), '200 200'],
+]
+
+test('both spellings of fields and of 64-bit numbers are taken', async t => {
+  const { ask } = await start(t)
+  for (const [what, body, expected] of bodies) {
+    const codes: number[] = []
+    for (const _ of expected.split(' ')) codes.push((await ask(body)).status)
+    assert.equal(codes.join(' '), expected, what)
+  }
+})
+
+const wrongBodies: readonly [string, string | Uint8Array<ArrayBuffer>][] = [
+  ['nothing', ''],
+  ['no JSON', '{'],
+  ['no object', 'null'],
+  ['a list', '[]'],
+  ['a field that there is not', '{"domain":"d","descriptor":[]}'],
+  ['a prototype', '{"domain":"d","__proto__":{"descriptors":[]}}'],
+  ['a wrong type', '{"domain":5}'],
+  ['a number beyond 64 bits', '{"domain":"d","descriptors":[{"hitsAddend":"18446744073709551616"}]}'],
+  ['no domain', '{"descriptors":[{"entries":[{"key":"user"}]}]}'],
+  ['no descriptors', '{"domain":"d"}'],
+  ['a limit without a unit', '{"domain":"d","descriptors":[{"limit":{},"entries":[{"key":"user"}]}]}'],
+  ['no UTF-8', Buffer.from(user('\xff'), 'latin1')],
+  ['brackets without end', '['.repeat(500_000)],
+  ['too many descriptors', `{"domain":"d","descriptors":[${'{},'.repeat(maxParts)}{}]}`],
+  ['more than is read', ' '.repeat(maxBodyBytes + 1)],
+  ['much more than is read', ' '.repeat(8 * maxBodyBytes)],
+]
+
+test('what is no request, or cannot be answered, is a bad request', async t => {
+  const { ask, defects } = await start(t)
+  for (const [what, body] of wrongBodies) assert.deepEqual(await ask(body), badRequest, what)
+  const longest = `${user('long')}${' '.repeat(maxBodyBytes - user('long').length)}`
+  assert.equal((await ask(longest)).status, 200)
+  const failing = await start(t, openLimiter('CLUSTERDOWN The cluster is down'))
+  assert.deepEqual(await failing.ask(user('a')), badRequest)
+  assert.deepEqual([...defects, ...failing.defects], [])
+})
+
+test('a defect is an internal error without its text', async t => {
+  const limiter: Limiter = { decide: () => Promise.reject(new Error('secret')) }
+  const { ask, defects } = await start(t, { limiter })
+  assert.deepEqual(await ask(user('a')), { status: 500, type: plain, body: 'Internal Server Error\n' })
+  assert.equal(defects.length, 1)
+})
+
+test('any method is taken, other paths are not found', async t => {
+  const { ask } = await start(t)
+  assert.equal((await ask(user('put'), '/json?x=1', 'PUT')).status, 200)
+  assert.deepEqual(await ask(undefined, '/json', 'GET'), badRequest)
+  for (const path of ['/', '/json/', '//json', '/constructor']) {
+    assert.deepEqual(await ask(undefined, path, 'GET'), {
+      status: 404,
+      type: plain,
+      body: '404 page not found\n',
+    })
+  }
+})
+
+test('/healthcheck is 200 with OK, or 500 with nothing', async t => {
+  let healthy = true
+  const { ask } = await start(t, { healthy: () => healthy })
+  for (const method of ['GET', 'POST']) {
+    const { status, body } = await ask(undefined, '/healthcheck', method)
+    assert.deepEqual([status, body], [200, 'OK'])
+  }
+  healthy = false
+  const { status, body } = await ask(undefined, '/healthcheck', 'GET')
+  assert.deepEqual([status, body], [500, ''])
+})
+
+test('a caller that goes away in the middle of its body disturbs nobody', async t => {
+  const { address, ask, defects } = await start(t)
+  const socket = connect(Number(new URL(address).port), '127.0.0.1')
+  socket.write('POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"domain"')
+  await once(socket, 'connect')
+  socket.resetAndDestroy()
+  assert.equal((await ask(user('after'))).status, 200)
+  assert.deepEqual(defects, [])
+})
+
+test('connections are kept while the process serves, healthy or not, and end with a drain', async t => {
+  let draining = false
+  const { address } = await start(t, { healthy: () => false, draining: () => draining })
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  const connection = async () => {
+    const call = request(`${address}/healthcheck`, { agent }).end()
+    const [response] = await once(call, 'response')
+    response.resume()
+    return response.headers.connection
+  }
+  assert.equal(await connection(), 'keep-alive')
+  draining = true
+  assert.equal(await connection(), 'close')
+})
+
+test('closing waits for what runs, and no longer than it may', async () => {
+  const limiter: Limiter = { decide: () => new Promise(() => {}) }
+  const options = { limiter, healthy: () => true, draining: () => false, onDefect() {} }
+  const server = createHttpServer(options)
+  await listenHttp(server, '127.0.0.1', 0, false)
+  const { port } = server.address() as { port: number }
+  const call = request({ port, path: '/json', method: 'POST' }).end(user('a'))
+  const cut = once(call, 'error')
+  await once(server, 'request')
+  await closeHttp(server, 20)
+  assert.equal((await cut)[0].code, 'ECONNRESET')
+})
+
+test('an address in use is an error', async t => {
+  const { server } = await start(t)
+  const { port } = server.address() as { port: number }
+  const options = {
+    limiter: openLimiter().limiter,
+    healthy: () => true,
+    draining: () => false,
+    onDefect() {},
+  }
+  await assert.rejects(listenHttp(createHttpServer(options), '127.0.0.1', port, false), {
+    code: 'EADDRINUSE',
+  })
+})

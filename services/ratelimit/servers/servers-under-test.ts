@@ -1,0 +1,63 @@
+import type { Server } from 'node:http'
+import type { TestContext } from 'node:test'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Counters, CountersError } from '../counters/counters.ts'
+import { createMemoryCounters } from '../counters/memory.ts'
+import { createLimiter } from '../limiter/limiter.ts'
+import { compile } from '../rules/compile.ts'
+import { parseYaml } from '../rules/parse-yaml.ts'
+import { createLimitStats } from '../stats/limit-stats.ts'
+import { createStats } from '../stats/stats.ts'
+import { closeHttp, listenHttp } from './http.ts'
+
+/** 42 seconds before the end of a minute. */
+export const nowSeconds = 1_000_038
+
+const clock: Clock = { nowMs: () => nowSeconds * 1000, monotonicMs: () => 0 }
+
+const yaml = `
+domain: d
+descriptors:
+  - {key: user, rate_limit: {name: x, unit: minute, requests_per_unit: 1}}
+  - {key: week, rate_limit: {unit: week, requests_per_unit: 5}}
+  - {key: free, rate_limit: {unlimited: true}}
+`
+
+/** A limiter with a few rules on counters in memory, or on counters that fail with this text. */
+export function openLimiter(failure?: string) {
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const parsed = parseYaml('test.yaml', yaml)
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems))
+  const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
+  const limiter = createLimiter({
+    rules: () => rules,
+    counters: failure === undefined ? createMemoryCounters({ clock }) : failingCounters(failure),
+    stats,
+    limitStats,
+    clock,
+    random: () => 0,
+    cacheKeyPrefix: '',
+    expirationJitterMaxSeconds: 0,
+    nearLimitRatio: 0.8,
+    shadowMode: false,
+    quotaMode: false,
+  })
+  return { limiter, stats }
+}
+
+function failingCounters(text: string): Counters {
+  return {
+    add: () => Promise.reject(new CountersError(text)),
+    healthy: false,
+    onHealth() {},
+    close: () => Promise.resolve(),
+  }
+}
+
+/** Binds the server to a free port until the test ends; answers `http://127.0.0.1:port`. */
+export async function listen(t: TestContext, server: Server): Promise<string> {
+  await listenHttp(server, '127.0.0.1', 0, false)
+  t.after(() => closeHttp(server, 0))
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`
+}

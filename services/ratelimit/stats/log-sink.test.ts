@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createLogSink } from './log-sink.ts'
+import { createStats } from './stats.ts'
+
+function open() {
+  const stats = createStats()
+  const lines: string[] = []
+  const sink = createLogSink(stats, line => lines.push(line))
+  const flush = () => {
+    lines.length = 0
+    sink.flush()
+    return lines.join('')
+  }
+  return { stats, flush }
+}
+
+test('a counter is written as what was added since the last time, and only when something was', () => {
+  const { stats, flush } = open()
+  const calls = stats.counter('calls')
+  assert.equal(flush(), '')
+  calls.value += 3
+  assert.equal(flush(), '{"name":"calls","type":"counter","value":3}\n')
+  assert.equal(flush(), '')
+  calls.value += 2
+  stats.counter('later').value += 1
+  const expected = [
+    '{"name":"calls","type":"counter","value":2}',
+    '{"name":"later","type":"counter","value":1}',
+    '',
+  ]
+  assert.equal(flush(), expected.join('\n'))
+})
+
+test('a gauge is written as what it is, when it has changed', () => {
+  const { stats, flush } = open()
+  let connections = 2
+  stats.gauge('connections', () => connections)
+  assert.equal(flush(), '{"name":"connections","type":"gauge","value":2}\n')
+  assert.equal(flush(), '')
+  connections = 0
+  assert.equal(flush(), '{"name":"connections","type":"gauge","value":0}\n')
+})
+
+test('a name from a caller stays in its line', () => {
+  const { stats, flush } = open()
+  stats.counter('a\nb').value += 1
+  assert.equal(flush(), '{"name":"a\\nb","type":"counter","value":1}\n')
+})

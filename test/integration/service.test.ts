@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:http'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { healthCheckPath } from '../../services/grpc/health.ts'
+import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { requireProgram } from '../support/require-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const yaml = (limit: number) =>
+  `domain: shop\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: ${limit}}}]\n`
+
+/** A folder of configuration files, and the settings that name it. */
+function fileSettings(t: TestContext, limit: number) {
+  const root = mkdtempSync(join(tmpdir(), 'service-'))
+  t.after(() => rmSync(root, { recursive: true, force: true }))
+  mkdirSync(join(root, 'config'))
+  const write = (newLimit: number) => writeFileSync(join(root, 'config/shop.yaml'), yaml(newLimit))
+  write(limit)
+  return { write, env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: root, RUNTIME_WATCH_ROOT: 'false' } }
+}
+
+const wrongSettings: readonly [Record<string, string>, readonly string[]][] = [
+  [{ GRPC_PORT: 'eighty' }, ['GRPC_PORT: "eighty" is not allowed: a whole number from 0 to 65535']],
+  [{ BACKEND_TYPE: 'memcache' }, ['BACKEND_TYPE: "memcache" is not allowed: one of redis, memory']],
+  [
+    { GRPC_MAX_CONNECTION_AGE: '1000h', STATS_FLUSH_INTERVAL: '0' },
+    [
+      'GRPC_MAX_CONNECTION_AGE: "1000h" is not allowed: a duration such as 500ms, 10s or 1m30s, ' +
+        'with the units ns, us, ms, s, m, h; at most 480h',
+      'STATS_FLUSH_INTERVAL: "0" is not allowed: a duration such as 500ms, 10s or 1m30s, ' +
+        'with the units ns, us, ms, s, m, h; 10ms to 480h',
+    ],
+  ],
+  [
+    { NEAR_LIMIT_RATIO: '2', REDIS_TLS: 'true', TRACING_ENABLED: '1' },
+    [
+      'NEAR_LIMIT_RATIO: "2" is not allowed: a number from 0 to 1',
+      'REDIS_TLS: this version does not support the setting; take it out to go on without it',
+      'TRACING_ENABLED: this version does not support the setting; take it out to go on without it',
+    ],
+  ],
+  [
+    { KVSTORE_AUTH: 'hidden', REDIS_AUTH: 'hidden too' },
+    ['KVSTORE_AUTH: KVSTORE_AUTH and REDIS_AUTH are one setting and have unlike values; keep one'],
+  ],
+]
+
+test('a wrong setting ends the process, and each is told with its name and what is allowed', async t => {
+  await Promise.all(
+    wrongSettings.map(async ([env, expected]) => {
+      const { program } = await startRateLimit(t, env)
+      assert.equal(await program.exited(), 1)
+      assert.deepEqual(program.output().trimEnd().split('\n'), expected)
+    }),
+  )
+})
+
+test('an address that cannot be had ends the process, and is told', async t => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.after(() => taken.close())
+  await waitFor('the port', () => taken.listening)
+  const { port } = taken.address() as { port: number }
+  for (const name of ['GRPC_PORT', 'PORT', 'DEBUG_PORT']) {
+    const { program } = await startRateLimit(t, { ...fileSettings(t, 1).env, [name]: `${port}` })
+    assert.equal(await program.exited(), 1)
+    assert.match(program.output(), new RegExp(`msg="cannot start" reason=".*EADDRINUSE.*:${port}"`))
+  }
+})
+
+test('with files and counters in memory it serves gRPC and HTTP, and follows an edit', async t => {
+  const { env, write } = fileSettings(t, 2)
+  const service = await startRateLimit(t, { ...env, REDIS_TLS: 'False', DRAIN_DELAY: '0' })
+  await service.serves()
+  const { client, shouldRateLimit } = callRateLimit(t, service.grpcPort)
+  const ask = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+  assert.equal((await shouldRateLimit(ask)).overallCode, Code.OK)
+  assert.deepEqual(
+    [await service.ask('shop', 'user', 'alice'), await service.ask('shop', 'user', 'alice')],
+    [200, 429],
+  )
+  assert.equal((await shouldRateLimit(ask)).overallCode, Code.OVER_LIMIT)
+  for (const name of ['', 'ratelimit']) {
+    const bytes = { encode: (text: string) => Buffer.from(`\n${String.fromCharCode(text.length)}${text}`) }
+    const codec = { ...bytes, decode: (answer: Uint8Array) => [...answer] }
+    assert.deepEqual(await client.unary(healthCheckPath, codec, name), [0x08, 1], `"${name}" serves`)
+  }
+  write(1_000_000)
+  await waitFor('the new limit', async () => (await service.ask('shop', 'user', 'alice')) === 200)
+  const rules = await (await fetch(`http://127.0.0.1:${service.debugPort}/rlconfig`)).text()
+  assert.equal(
+    rules,
+    'shop.user: unit=DAY requests_per_unit=1000000, shadow_mode: false, quota_mode: false\n',
+  )
+  const stats = await service.stats()
+  assert.equal(stats['ratelimit_server.ShouldRateLimit.total_requests'], 2)
+  assert.equal(stats['ratelimit.service.config_load_success'], 2)
+  assert.equal(await service.program.end('SIGINT'), 0)
+})
+
+/** Calls over HTTP on connections that are kept, as a proxy would. */
+function httpCaller(t: TestContext, service: RateLimitProcess) {
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  const body = '{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}'
+  return () =>
+    new Promise<number>((resolve, reject) => {
+      const options = { port: service.httpPort, path: '/json', method: 'POST', agent }
+      const call = request(options, response => {
+        response.resume().on('end', () => resolve(response.statusCode ?? 0))
+      })
+      call.on('error', reject).end(body)
+    })
+}
+
+test('SIGTERM under load: unhealthy at once, and no call fails while callers notice', async t => {
+  const drainDelayMs = 500
+  const service = await startRateLimit(t, {
+    ...fileSettings(t, 1_000_000).env,
+    DRAIN_DELAY: `${drainDelayMs}ms`,
+  })
+  await service.serves()
+  const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
+  const ask = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+  const overHttp = httpCaller(t, service)
+  const failures: string[] = []
+  let calls = 0
+  let noticed = false
+  const load = Array.from({ length: 16 }, async (_, caller) => {
+    const call = async () => {
+      if (caller % 2 === 0) assert.equal((await shouldRateLimit(ask)).overallCode, Code.OK)
+      else assert.equal(await overHttp(), 200)
+    }
+    while (!noticed) {
+      await call().catch(error => failures.push(String(error)))
+      calls += 1
+    }
+  })
+  await waitFor('the load', () => calls > 100)
+  const toldMs = performance.now()
+  const ended = service.program.end('SIGTERM')
+  await waitFor('the process to be unhealthy', async () => (await service.health()) === 500)
+  assert.ok(performance.now() - toldMs < drainDelayMs)
+  const before = calls
+  await waitFor('calls that are answered after that', () => calls > before + 100)
+  noticed = true
+  await Promise.all(load)
+  assert.deepEqual(failures, [])
+  assert.equal(await ended, 0)
+  assert.ok(performance.now() - toldMs >= drainDelayMs)
+})
+
+test('SIGTERM ends a process that still waits for its first configuration', async t => {
+  const missing = await startRateLimit(t, { BACKEND_TYPE: 'memory', RUNTIME_ROOT: '/nonexistent' })
+  await missing.program.said('/nonexistent/config: cannot be read: ENOENT')
+  const server = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: '127.0.0.1:1' }
+  const waiting = await startRateLimit(t, { BACKEND_TYPE: 'memory', ...server })
+  await waiting.program.said('no connection to the management server')
+  for (const { program, health } of [missing, waiting]) {
+    await assert.rejects(health(), 'it takes no calls yet')
+    assert.equal(await program.end('SIGTERM'), 0)
+  }
+})
+
+test('the password of Redis never comes out, whatever goes wrong', async t => {
+  if (!requireProgram(t, 'redis-server')) return
+  const redis = await startRedis(['--requirepass', 'topsecret'])
+  t.after(() => redis.stop())
+  const settings = (url: string) => ({
+    ...fileSettings(t, 1).env,
+    BACKEND_TYPE: 'redis',
+    BACKEND_DEADLINE: '5s',
+    LOG_LEVEL: 'debug',
+    KVSTORE_SOCKET_TYPE: 'tcp',
+    KVSTORE_URL: url,
+  })
+  const right = await startRateLimit(t, settings(`redis://:topsecret@127.0.0.1:${redis.port}`))
+  await right.serves()
+  assert.equal(await right.ask('shop', 'user', 'alice'), 200)
+  assert.equal(await right.ask('shop', 'user', 'alice'), 429)
+
+  const wrong = await startRateLimit(t, settings(`redis://:topsecret2@127.0.0.1:${redis.port}`))
+  const away = await startRateLimit(t, settings('redis://user:topsecret@127.0.0.1:1'))
+  for (const service of [wrong, away]) {
+    await service.program.said('the backend of the counters has not answered yet')
+    assert.equal(await service.health(), 500)
+    assert.equal(await service.ask('shop', 'user', 'alice'), 400)
+    const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
+    const descriptors = [{ entries: [{ key: 'user', value: 'alice' }] }]
+    await assert.rejects(shouldRateLimit({ domain: 'shop', descriptors }), error => {
+      assert.doesNotMatch(String(error), /topsecret/)
+      return true
+    })
+  }
+  const malformed = await startRateLimit(t, settings('redis://user:topsecret@127.0.0.1:99999'))
+  assert.equal(await malformed.program.exited(), 1)
+  assert.match(malformed.program.output(), /KVSTORE_URL: the address of Redis must be host:port/)
+  for (const { program } of [right, wrong, away, malformed]) {
+    await program.end('SIGKILL')
+    assert.doesNotMatch(program.output(), /topsecret/)
+  }
+})

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { createGrpcClient } from '@tollway/grpc/client.ts'
+import type { Codec } from '@tollway/grpc/server.ts'
+import {
+  RateLimitRequestSchema,
+  type RateLimitResponse,
+  RateLimitResponseSchema,
+} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { freePorts } from './free-ports.ts'
+import { type Program, startProgram } from './program.ts'
+import { type Cleanup, root } from './tollway.ts'
+import { waitFor } from './wait-for.ts'
+
+/** The rate limit service alone, from its environment, on ports of its own. */
+export interface RateLimitProcess {
+  readonly program: Program
+  readonly grpcPort: number
+  readonly httpPort: number
+  readonly debugPort: number
+  /** The status code of `/json` for one descriptor with one entry. */
+  ask(domain: string, key: string, value: string): Promise<number>
+  /** The status code of `/healthcheck`. */
+  health(): Promise<number>
+  stats(): Promise<Readonly<Record<string, number>>>
+  /** Resolves when it answers that it is healthy. */
+  serves(): Promise<void>
+}
+
+/** Nothing of this process's own environment is inherited. */
+export async function startRateLimit(
+  t: Cleanup,
+  env: Readonly<Record<string, string>>,
+): Promise<RateLimitProcess> {
+  const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
+  const ports = { GRPC_PORT: `${grpcPort}`, PORT: `${httpPort}`, DEBUG_PORT: `${debugPort}` }
+  const hosts = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' }
+  const program = startProgram(process.execPath, [join(root, 'services/ratelimit/main.ts')], {
+    env: { ...ports, ...hosts, LOG_LEVEL: 'info', ...env },
+  })
+  t.after(async () => {
+    await program.end('SIGKILL')
+  })
+  const health = async () => {
+    const response = await fetch(`http://127.0.0.1:${httpPort}/healthcheck`)
+    await response.arrayBuffer()
+    return response.status
+  }
+  return {
+    program,
+    grpcPort,
+    httpPort,
+    debugPort,
+    health,
+    async ask(domain, key, value) {
+      const body = JSON.stringify({ domain, descriptors: [{ entries: [{ key, value }] }] })
+      const response = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body })
+      await response.arrayBuffer()
+      return response.status
+    },
+    async stats() {
+      const response = await fetch(`http://127.0.0.1:${debugPort}/stats?format=json`)
+      return (await response.json()) as Record<string, number>
+    },
+    async serves() {
+      const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
+      await waitFor('the service to be healthy', async () => ended() || (await health()) === 200)
+      assert.ok(!ended(), `the service ended; it said: ${program.output()}`)
+    },
+  }
+}
+
+type Request = MessageInitShape<typeof RateLimitRequestSchema>
+
+const codec: Codec<RateLimitResponse, Request> = {
+  encode: message => toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, message)),
+  decode: bytes => fromBinary(RateLimitResponseSchema, bytes),
+}
+
+/** A caller over gRPC, with one connection. */
+export function callRateLimit(t: Cleanup, port: number) {
+  const client = createGrpcClient(`127.0.0.1:${port}`)
+  t.after(async () => client.close())
+  return {
+    client,
+    shouldRateLimit: (request: Request) =>
+      client.unary('/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', codec, request),
+  }
+}
