@@ -17,3 +17,12 @@ descriptors:
   )
   assert.equal(describeRules(undefined), '')
 })
+
+test('a key that holds a line break stays on its line', () => {
+  const rules = rulesOf(`
+domain: shop
+descriptors:
+  - {key: "a\\nb", rate_limit: {unit: minute, requests_per_unit: 3}}
+`)
+  assert.match(describeRules(rules), /^shop\.a\\u\{a\}b: unit=MINUTE .*\n$/)
+})

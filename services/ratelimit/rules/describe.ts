@@ -1,4 +1,5 @@
 import type { RuleSet } from './compile.ts'
+import { printable } from './printable.ts'
 
 /**
  * The limits in force, a line each, as the reference's debug page `/rlconfig` lists them. Nothing is in force
@@ -8,7 +9,7 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
   const lines = rules?.limits.map(({ fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode }) => {
     const unitName = unlimited ? 'UNKNOWN' : unit.toUpperCase()
     const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}`
-    return `${fullKey}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
+    return `${printable(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
   })
   return lines?.join('') ?? ''
 }

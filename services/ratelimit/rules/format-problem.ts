@@ -1,7 +1,5 @@
 import type { Problem } from './config.ts'
-
-/** What would break the line, or write over it in a terminal. */
-const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+import { printable } from './printable.ts'
 
 /**
  * A problem in one line, in the reference's form `<source>: <message>`, and then what the reference does not
@@ -11,9 +9,5 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 export function formatProblem({ source, path, message, allowed }: Problem): string {
   const known = [path !== '' && `at ${path}`, allowed !== undefined && `allowed: ${allowed}`].filter(Boolean)
   const hint = known.length > 0 ? ` (${known.join('; ')})` : ''
-  return `${source}: ${message}${hint}`.replace(unprintable, escapeCharacter)
-}
-
-function escapeCharacter(character: string): string {
-  return `\\u{${character.codePointAt(0)?.toString(16)}}`
+  return printable(`${source}: ${message}${hint}`)
 }

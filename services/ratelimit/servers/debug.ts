@@ -1,4 +1,5 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
+import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/stats.ts'
 
 export interface DebugServerOptions {
@@ -43,14 +44,6 @@ export function createDebugServer(options: DebugServerOptions): Server {
     if (page === undefined) return send(response, 404, `no such page; there are:\n${index}`)
     page.show(new URLSearchParams(query), response)
   })
-}
-
-/** What would break a line, or write over it in a terminal. */
-const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
-
-/** Names hold what callers sent. */
-function printable(name: string): string {
-  return name.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {
