@@ -29,13 +29,15 @@ check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
 	@node_modules/.bin/biome ci --error-on-warnings .
 	@$(NODE) crds/generate.ts --check
+	@$(NODE) docs/generate.ts --check
 
 golden: install ## Rewrite the golden files from what the code makes; look at the diff
 	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts'
 
-generate: install ## Make the code of proto/ and the manifests of crds/ anew
+generate: install ## Make the code of proto/, the manifests of crds/ and the tables of docs/ anew
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate
 	@$(NODE) crds/generate.ts
+	@$(NODE) docs/generate.ts
 
 bench: install ## Measure; prints a table and writes bench/results
 	@$(NODE) test/bench/bench.ts

@@ -2,21 +2,24 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createLog, type Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createRunner } from './controller/runner.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './infrastructure/host/host.ts'
-import type { LogLine } from './infrastructure/host/lines.ts'
 import { assertPortsFree } from './infrastructure/host/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './infrastructure/host/redis.ts'
 import { InfrastructureError } from './infrastructure/provider.ts'
+import { unknownKinds } from './reconcilers/known-kinds.ts'
 import { createRateLimitConfigs } from './reconcilers/rate-limit-configs.ts'
 import { createFileSource } from './sources/files.ts'
+import { createComplaintsLog } from './standalone/complaints.ts'
 import { openLogFile } from './standalone/log-file.ts'
-import type { OperatorConfig } from './standalone/operator-config.ts'
+import { type OperatorConfig, ownPorts } from './standalone/operator-config.ts'
+import { createOperatorLog, type OperatorLog } from './standalone/operator-log.ts'
 import { createOperatorServer } from './standalone/operator-server.ts'
+import { drainMs } from './standalone/rate-limit-env.ts'
 import { openRememberedFile } from './standalone/remembered-file.ts'
-import { type StatusReport, writeStatusReport } from './standalone/status-report.ts'
+import { removeStatusReport, type StatusReport, writeStatusReport } from './standalone/status-report.ts'
 import { renderWelcome } from './standalone/welcome.ts'
 import { writeAtomically } from './standalone/write-atomically.ts'
 import { type RateLimitBackend, rateLimitWorkload } from './translate/rate-limit-workload.ts'
@@ -32,6 +35,8 @@ export interface StandaloneOptions {
   readonly config: OperatorConfig
   /** Shows text to the person who started it. */
   readonly print: (text: string) => void
+  /** Aborted when the start is to be given up. */
+  readonly signal: AbortSignal
 }
 
 const loopback = '127.0.0.1'
@@ -39,26 +44,30 @@ const loopback = '127.0.0.1'
 /**
  * Runs the operator on this machine, and resolves when the resources that are there now are in force.
  * Everything below reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks
- * something.
+ * something, and with the signal's reason; nothing that it started is left then.
  */
 export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {
-  const { folder, stateDir, config } = options
+  const { folder, stateDir, config, print, signal } = options
   await using started = new AsyncDisposableStack()
-  const log = openLog(options)
+  const logFile = join(stateDir, 'tollway.log')
+  const log = createOperatorLog({ level: config.logLevel, file: openLogFile(logFile), print })
   const host = openHost(options, log) // locks the state folder; runs processes and tells how they are
   started.defer(() => host.close())
+  removeStatusReport(stateDir)
   const source = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
   const remembered = openRememberedFile(join(stateDir, 'remembered.json'), text => log.warn(text))
-  const feed = openFeed(log) // tells the processes; hears what they make of it
-  let report: StatusReport | undefined
+  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log })
+  const complain = createComplaintsLog(log)
+  let report = describe(options, [], host, [])
   const configs = createRateLimitConfigs({
     source,
     remembered,
-    feed: createRateLimitFeed(feed),
+    feed: createRateLimitFeed(feed), // tells the processes; hears what they make of it
     infrastructure: host,
     clock: systemClock,
     writeStatus(resources) {
-      report = describe(options, resources, host, source.problems())
+      report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
+      complain(report)
       writeStatusReport(stateDir, report)
     },
   })
@@ -67,46 +76,24 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     onError: (error, retryMs) => log.error('reconciling failed', { error: `${error}`, retryMs }),
     random: Math.random,
   })
-  started.defer(await serve(config, feed, () => report, log))
+  await serve(started, config, feed, () => report, log)
   const backend = await openBackend(options, log)
   started.defer(async () => backend.redis?.stop())
   started.defer(() => host.close()) // processes end while their feed and their Redis are still there
   await source.start()
   started.defer(() => source.stop())
-  started.defer(() => runner.stop())
-  for (const part of [source, feed, host]) part.onChange(() => runner.trigger())
   await configs.reconcile()
+  started.defer(() => runner.stop())
+  for (const part of [source, feed, host]) part.onChange(runner.trigger)
+  runner.trigger()
   await host.apply(workloadOf(config, backend.type))
-  await firstReady(host)
-  options.print(
-    renderWelcome({
-      report: describe(options, [], host, []),
-      stateDir,
-      logFile: logPath(stateDir),
-      counters: backend.type.type === 'memory' ? 'memory' : 'Redis',
-      inForce: configs.inForce(),
-    }),
-  )
+  await firstReady(host, signal, adviceFor(config, logFile))
+  const counters = backend.type.type === 'memory' ? 'memory' : 'Redis'
+  const now = { ...report, replicas: host.observe('ratelimit') }
+  print(renderWelcome({ report: now, stateDir, logFile, counters, inForce: configs.inForce() }))
   const running = started.move()
   return { stop: () => running.disposeAsync() }
 }
-
-/** All lines go to the log file; people see those of warnings and errors. */
-function openLog({ stateDir, config, print }: StandaloneOptions): Log & { fromReplica(line: LogLine): void } {
-  const file = openLogFile(logPath(stateDir))
-  const write = (line: string) => {
-    file.write(line)
-    if (!/^\S+ \S+ level=(debug|info) /.test(line)) print(line)
-  }
-  const own = createLog({
-    level: config.logLevel,
-    format: 'text',
-    write: line => write(`operator    ${line}`),
-  })
-  return { ...own, fromReplica: ({ source, text }) => write(`${source.padEnd(11)} ${text}\n`) }
-}
-
-const logPath = (stateDir: string) => join(stateDir, 'tollway.log')
 
 const portOptions: Readonly<Record<string, string>> = {
   grpc: '--grpc-port',
@@ -119,41 +106,31 @@ const portOptions: Readonly<Record<string, string>> = {
 
 const portAdvice = (name: string) => `choose another one with ${portOptions[name]}`
 
-function openHost(
-  { stateDir, config }: StandaloneOptions,
-  log: ReturnType<typeof openLog>,
-): HostInfrastructure {
-  const { debugPort, metricsPort } = config
+function openHost({ stateDir, config }: StandaloneOptions, log: OperatorLog): HostInfrastructure {
   return createHostInfrastructure({
     stateDir,
     clock: systemClock,
     random: Math.random,
     newUid: randomUUID,
     bindHost: config.host,
-    log: log.fromReplica,
+    log: log.fromProcess,
     portAdvice,
     commandFor: service => ({
       command: process.execPath,
       args: [fileURLToPath(new URL(`../services/${service}/main.ts`, import.meta.url))],
     }),
-    ownPortsFor: index =>
-      index === 0
-        ? { debug: debugPort, metrics: metricsPort }
-        : { debug: debugPort + 30 + index, metrics: metricsPort + 10 + index },
+    ownPortsFor: index => ownPorts(config, index),
   })
 }
 
-function openFeed(log: Log): Feed {
-  return createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log })
-}
-
-/** The feed and the operator's own pages, on the loopback address; answers how to end them. */
+/** The feed and the operator's own pages, on the loopback address, until `started` is disposed of. */
 async function serve(
+  started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
   feed: Feed,
-  report: () => StatusReport | undefined,
+  report: () => StatusReport,
   log: Log,
-): Promise<() => Promise<void>> {
+): Promise<void> {
   const wish = (name: string, port: number) => ({
     host: loopback,
     port,
@@ -166,28 +143,18 @@ async function serve(
     onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
   })
   await grpc.listen({ host: loopback, port: feedPort })
+  started.defer(async () => {
+    feed.close()
+    await grpc.drain(0)
+  })
   const http = createOperatorServer(report)
   await new Promise<void>((resolve, reject) => {
     http.once('error', reject).listen(operatorPort, loopback, resolve)
   })
-  return async () => {
+  started.defer(() => {
     http.close()
     http.closeAllConnections()
-    feed.close()
-    await grpc.drain(0)
-  }
-}
-
-/** More than one process count in a Redis: the one that is named, or one of our own. */
-async function openBackend(
-  { stateDir, config }: StandaloneOptions,
-  log: ReturnType<typeof openLog>,
-): Promise<Backend> {
-  if (config.replicas === 1 && config.redisUrl === '') return { type: { type: 'memory' }, redis: undefined }
-  const redis = config.redisUrl === '' ? await startRedis(stateDir, config.replicas, log) : undefined
-  const urlFile = join(stateDir, 'redis-url')
-  writeAtomically(urlFile, redis?.url ?? config.redisUrl)
-  return { type: { type: 'redis', urlFile }, redis }
+  })
 }
 
 interface Backend {
@@ -195,18 +162,23 @@ interface Backend {
   readonly redis: RunningRedis | undefined
 }
 
-async function startRedis(
-  stateDir: string,
-  replicas: number,
-  log: ReturnType<typeof openLog>,
-): Promise<RunningRedis> {
+/** More than one process count in a Redis: the one that is named, or one of our own. */
+async function openBackend({ stateDir, config }: StandaloneOptions, log: OperatorLog): Promise<Backend> {
+  if (config.replicas === 1 && config.redisUrl === '') return { type: { type: 'memory' }, redis: undefined }
+  const redis = config.redisUrl === '' ? await startRedis(stateDir, config.replicas, log) : undefined
+  const urlFile = join(stateDir, 'redis-url')
+  writeAtomically(urlFile, redis?.url ?? config.redisUrl)
+  return { type: { type: 'redis', urlFile }, redis }
+}
+
+async function startRedis(stateDir: string, replicas: number, log: OperatorLog): Promise<RunningRedis> {
   try {
     return await startRedisFor({
       stateDir,
       clock: systemClock,
       random: Math.random,
       newUid: randomUUID,
-      log: log.fromReplica,
+      log: log.fromProcess,
     })
   } catch (error) {
     if (!(error instanceof InfrastructureError)) throw error
@@ -215,7 +187,12 @@ async function startRedis(
   }
 }
 
+/** After the drain a process closes its feed and its counters, and is gone. */
+const closeMs = 2_000
+
 function workloadOf(config: OperatorConfig, backend: RateLimitBackend) {
+  // Callers on the same machine notice at once.
+  const env = { DRAIN_DELAY: '200ms', ...config.rateLimitEnv }
   return rateLimitWorkload({
     replicas: config.replicas,
     backend,
@@ -223,31 +200,36 @@ function workloadOf(config: OperatorConfig, backend: RateLimitBackend) {
     httpPort: config.httpPort,
     feedAddress: `${loopback}:${config.feedPort}`,
     logLevel: config.logLevel,
-    // Callers on the same machine notice at once.
-    env: { DRAIN_DELAY: '200ms', ...config.rateLimitEnv },
+    stopGraceMs: drainMs(env) + closeMs,
+    env,
   })
 }
 
 const firstReadyMs = 30_000
 
+function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
+  const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
+  return `${redis}${logFile} has what they said`
+}
+
 /** Resolves when every process takes calls; what still keeps one from it after a while is the error. */
-function firstReady(host: HostInfrastructure): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const late = setTimeout(() => {
-      const reasons = host.observe('ratelimit').map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
-      reject(
-        new InfrastructureError(`no call can be taken after ${firstReadyMs / 1000} s: ${reasons.join(', ')}`),
-      )
-    }, firstReadyMs)
-    const look = () => {
-      const replicas = host.observe('ratelimit')
-      if (replicas.length === 0 || replicas.some(({ ready }) => !ready)) return
-      clearTimeout(late)
-      resolve()
-    }
-    host.onChange(look)
-    look()
-  })
+function firstReady(host: HostInfrastructure, signal: AbortSignal, advice: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const timer = setTimeout(() => {
+    const reasons = host.observe('ratelimit').map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
+    const late = `no call can be taken after ${firstReadyMs / 1000} s: ${reasons.join(', ')}`
+    reject(new InfrastructureError(`${late}; ${advice}`))
+  }, firstReadyMs)
+  const giveUp = () => reject(signal.reason)
+  const look = () => {
+    if (signal.aborted) giveUp()
+    const replicas = host.observe('ratelimit')
+    if (replicas.length > 0 && replicas.every(({ ready }) => ready)) resolve()
+  }
+  signal.addEventListener('abort', giveUp)
+  host.onChange(look)
+  look()
+  return promise.finally(() => clearTimeout(timer))
 }
 
 function describe(
@@ -256,15 +238,17 @@ function describe(
   host: HostInfrastructure,
   problems: StatusReport['problems'],
 ): StatusReport {
+  const { host: address, grpcPort, httpPort, feedPort, operatorPort } = config
+  const shown = address.includes(':') ? `[${address}]` : address
   return {
     pid: process.pid,
     updatedAt: new Date(systemClock.nowMs()).toISOString(),
     folder,
     addresses: {
-      grpc: `${config.host}:${config.grpcPort}`,
-      http: `http://${config.host}:${config.httpPort}`,
-      feed: `${loopback}:${config.feedPort}`,
-      operator: `http://${loopback}:${config.operatorPort}`,
+      grpc: `${shown}:${grpcPort}`,
+      http: `http://${shown}:${httpPort}`,
+      feed: `${loopback}:${feedPort}`,
+      operator: `http://${loopback}:${operatorPort}`,
     },
     resources,
     replicas: host.observe('ratelimit'),

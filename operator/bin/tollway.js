@@ -19,10 +19,15 @@ if (major > wanted.major || (major === wanted.major && minor >= wanted.minor)) {
     )
     process.exit(1)
   }
-  const child = spawn(own, [command, ...process.argv.slice(2)], { stdio: 'inherit' })
-  // A terminal's Ctrl-C reaches the child as well; this process waits for its end.
-  process.on('SIGINT', () => {})
-  process.on('SIGTERM', () => child.kill('SIGTERM'))
+  // The channel tells the child when this process is gone, be it by `kill -9`.
+  const child = spawn(own, [command, ...process.argv.slice(2)], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('error', error => {
+    process.stderr.write(`tollway: ${own} cannot be started: ${error.message}\n`)
+    process.exit(1)
+  })
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)))
 }
 

@@ -1,9 +1,19 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
-import { dump } from 'js-yaml'
+import { defaultStateDir } from '../standalone/state-dir.ts'
 import { UsageError } from './command.ts'
+import { type Format, formats } from './render.ts'
 
-export const formats = ['table', 'yaml', 'json'] as const
-export type Format = (typeof formats)[number]
+/** Of every command that reads manifests. */
+export const folderOptions = {
+  file: { type: 'string', short: 'f' },
+  'state-dir': { type: 'string', default: defaultStateDir },
+  output: { type: 'string', short: 'o' },
+} as const
+
+/** What `folderOptions` are, for `--help`. */
+export const folderOptionsHelp = `\
+  -f, --file FOLDER    the folder or file (default: that of the operator on this machine)
+  --state-dir DIR      where that operator keeps its state (default ${defaultStateDir})`
 
 /** Parses a command's arguments strictly; what is not understood is a `UsageError` that names it. */
 export function parseOptions<const Options extends ParseArgsOptionsConfig>(
@@ -25,19 +35,11 @@ export function parseFormat(text: string | undefined, fallback: Format): Format 
   return format
 }
 
-/** A value as JSON or YAML, for programs. */
-export function render(value: unknown, format: 'json' | 'yaml'): string {
-  return format === 'json' ? `${JSON.stringify(value, undefined, 2)}\n` : dump(value, { lineWidth: 110 })
-}
+const maxWaitSeconds = 86_400
 
-/** Rows under a heading, in columns. */
-export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [heading, ...rows]
-  const widths = heading.map((_, column) => Math.max(...all.map(row => row[column]?.length ?? 0)))
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd()
-  return `${all.map(line).join('\n')}\n`
+/** A duration in seconds as milliseconds. */
+export function parseSeconds(option: string, text: string): number {
+  const seconds = Number(text)
+  if (/^\d+(\.\d+)?$/.test(text) && seconds <= maxWaitSeconds) return seconds * 1000
+  throw new UsageError(`${option} ${text}: must be a number of seconds from 0 to ${maxWaitSeconds}`)
 }

@@ -1,23 +1,26 @@
 import { existsSync } from 'node:fs'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { unknownKinds } from '../reconcilers/known-kinds.ts'
 import { createFileSource } from '../sources/files.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { readStatusReport } from '../standalone/status-report.ts'
 import { UsageError } from './command.ts'
 
-/** The folder where an operator on this machine keeps its state, unless another is named. */
-export const defaultStateDir = '.tollway'
+export interface FolderContent {
+  readonly resources: readonly SourcedResource[]
+  /** What is no resource, or none of a kind that is known. */
+  readonly problems: readonly SourceProblem[]
+}
 
-/** Everything that a folder, or one file, of manifests holds. */
-export async function readFolder(
-  folder: string,
-): Promise<{ readonly resources: readonly SourcedResource[]; readonly problems: readonly SourceProblem[] }> {
+/** Everything that a folder, or one file, of manifests holds, as the operator reads it. */
+export async function readFolder(folder: string): Promise<FolderContent> {
   if (!existsSync(folder)) throw new UsageError(`${folder}: no such file or folder`)
   const source = createFileSource({ folder, clock: systemClock })
   await source.start()
-  const found = { resources: source.list(), problems: source.problems() }
+  const resources = source.list()
+  const problems = [...source.problems(), ...unknownKinds(resources)]
   await source.stop()
-  return found
+  return { resources, problems }
 }
 
 /** The folder that was named, or else the one that the operator on this machine runs with. */

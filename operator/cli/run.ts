@@ -4,14 +4,16 @@ import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import { InfrastructureError } from '../infrastructure/provider.ts'
 import { startStandalone } from '../main.ts'
 import {
-  defaultOperatorConfig,
+  defaultOperatorConfig as defaults,
   judgeOperatorConfig,
   type OperatorConfig,
   parseOperatorConfig,
+  type WrittenConfig,
 } from '../standalone/operator-config.ts'
-import { type Command, exitCodes, UsageError } from './command.ts'
+import { isSecretSetting } from '../standalone/rate-limit-env.ts'
+import { defaultStateDir } from '../standalone/state-dir.ts'
+import { type Command, exitCodes, type Output, UsageError } from './command.ts'
 import { parseOptions } from './options.ts'
-import { defaultStateDir } from './read-folder.ts'
 
 const flags = {
   replicas: 'replicas',
@@ -31,23 +33,24 @@ export const run: Command = {
   summary: 'enforce a folder of manifests on this machine',
   help: `Usage: tollway run -f FOLDER [OPTIONS]
 
-Watches the manifests below FOLDER and enforces them with rate limit processes that it starts, on this machine,
-without Kubernetes. Ends all of them on Ctrl-C.
+Watches the manifests below FOLDER and enforces them with rate limit processes that it starts, on this
+machine, without Kubernetes. Ends all of them on Ctrl-C.
 
-  -f, --file FOLDER       the manifests
-  --replicas N            rate limit processes (default ${defaultOperatorConfig.replicas}); more than one share their counters in Redis
-  --redis-url URL         host:port, a unix socket's path or redis://…; without it a redis-server on the PATH is started
-  --host ADDRESS          where calls are taken (default ${defaultOperatorConfig.host})
-  --grpc-port PORT        rate limit calls by gRPC (default ${defaultOperatorConfig.grpcPort})
-  --http-port PORT        rate limit calls by HTTP (default ${defaultOperatorConfig.httpPort})
-  --debug-port PORT       debug pages of the first process, on loopback (default ${defaultOperatorConfig.debugPort})
-  --metrics-port PORT     metrics of the first process, on loopback (default ${defaultOperatorConfig.metricsPort})
-  --feed-port PORT        the feed, on loopback (default ${defaultOperatorConfig.feedPort})
-  --operator-port PORT    the operator's own pages, on loopback (default ${defaultOperatorConfig.operatorPort})
-  --env NAME=VALUE        a setting of the rate limit service; again for another one
-  --log-level LEVEL       debug, info, warn or error (default ${defaultOperatorConfig.logLevel})
-  --state-dir DIR         what outlives a restart, and the logs (default ${defaultStateDir})
-  --config FILE           all of these as YAML: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE}
+  -f, --file FOLDER     the manifests
+  --replicas N          rate limit processes (default ${defaults.replicas}); several count in one Redis
+  --redis-url URL       host:port, a unix socket's path or redis://…; without it a redis-server on the
+                        PATH is started where there are several processes
+  --host ADDRESS        where calls are taken (default ${defaults.host})
+  --grpc-port PORT      rate limit calls by gRPC (default ${defaults.grpcPort})
+  --http-port PORT      rate limit calls by HTTP (default ${defaults.httpPort})
+  --debug-port PORT     debug pages of the first process, on loopback (default ${defaults.debugPort})
+  --metrics-port PORT   metrics of the first process, on loopback (default ${defaults.metricsPort})
+  --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
+  --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
+  --env NAME=VALUE      a setting of the rate limit service; again for another one
+  --log-level LEVEL     debug, info, warn or error (default ${defaults.logLevel})
+  --state-dir DIR       what outlives a restart, and the logs (default ${defaultStateDir})
+  --config FILE         all of these as YAML: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE}
 
 Exit code: 0 when it was told to end, 2 when it could not start.
 
@@ -57,23 +60,41 @@ Examples:
   tollway run -f limits --env SHADOW_MODE=true --env NEAR_LIMIT_RATIO=0.9
 `,
   async run(args, output) {
-    const { folder, stateDir, config } = readOptions(args)
+    const options = readOptions(args)
+    const giveUp = new AbortController()
+    const starting = startStandalone({ ...options, print: output.print, signal: giveUp.signal })
+    stopOnSignal(starting, giveUp, output)
     try {
-      const standalone = await startStandalone({ folder, stateDir, config, print: output.print })
-      runUntilStopped({
-        stop: async reason => {
-          output.printError(`\nending every process (${reason})\n`)
-          await standalone.stop()
-        },
-        onFatal: error => output.printError(`tollway run: ended by a defect: ${(error as Error).stack}\n`),
-      })
-      return await new Promise(() => {})
+      await starting
+      return await untilStopped
     } catch (error) {
+      if (giveUp.signal.aborted) return await untilStopped
       if (!(error instanceof InfrastructureError)) throw error
       output.printError(`tollway run: ${error.message}\n`)
       return exitCodes.failed
     }
   },
+}
+
+/** The process exits when everything has ended; until then the command has no answer. */
+const untilStopped = new Promise<never>(() => {})
+
+function stopOnSignal(
+  starting: ReturnType<typeof startStandalone>,
+  giveUp: AbortController,
+  output: Output,
+): void {
+  runUntilStopped({
+    stop: async reason => {
+      output.printError(`\nending every process (${reason})\n`)
+      giveUp.abort()
+      const standalone = await starting.catch(() => undefined)
+      await standalone?.stop()
+    },
+    onFatal: error => output.printError(`tollway run: ended by a defect: ${(error as Error).stack}\n`),
+  })
+  // A start that fails ends the process, although somebody may hold the other end of its channel.
+  process.channel?.unref()
 }
 
 function readOptions(args: readonly string[]) {
@@ -101,24 +122,40 @@ function readOptions(args: readonly string[]) {
       '--redis-url: every user of the machine could read the password; put redisUrl into --config FILE',
     )
   }
-  const fromFile = values.config === undefined ? defaultOperatorConfig : readConfigFile(values.config)
-  const given: Record<string, unknown> = { ...fromFile }
+  const { config: file } = values
+  const fromFile = file === undefined ? {} : readConfigFile(file)
+  const written: Record<string, unknown> = { ...fromFile }
+  const spellings = new Map(Object.keys(fromFile).map(field => [field, `${file}: ${field}`]))
   for (const [flag, field] of Object.entries(flags)) {
     const value = values[flag as keyof typeof flags]
-    if (value !== undefined) given[field] = value
+    if (value === undefined) continue
+    written[field] = value
+    spellings.set(field, `--${flag}`)
   }
-  given['rateLimitEnv'] = { ...fromFile.rateLimitEnv, ...parseEnv(values.env ?? []) }
-  const judged = judgeOperatorConfig(given)
-  if ('problems' in judged) throw new UsageError(judged.problems.join('; '))
+  if (values.env !== undefined) {
+    written['rateLimitEnv'] = withEnv(fromFile['rateLimitEnv'], parseEnv(values.env))
+    spellings.set('rateLimitEnv', '--env')
+  }
+  const judged = judgeOperatorConfig(written, field => spellings.get(field) ?? field)
+  if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))
   return { folder: resolve(values.file), stateDir: resolve(values['state-dir']), config: judged.value }
 }
 
-function readConfigFile(path: string): OperatorConfig {
-  if (!existsSync(path)) throw new UsageError(`--config ${path}: no such file`)
-  const parsed = parseOperatorConfig(readFileSync(path, 'utf8'))
-  if ('problems' in parsed)
-    throw new UsageError(parsed.problems.map(problem => `${path}: ${problem}`).join('; '))
+function readConfigFile(path: string): WrittenConfig {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new UsageError(`--config ${path}: cannot be read: ${(error as Error).message}`)
+  }
+  const parsed = parseOperatorConfig(text)
+  if ('problem' in parsed) throw new UsageError(`--config ${path}: ${parsed.problem}`)
   return parsed.value
+}
+
+/** What stands in the file under a wrong form is left for its judge. */
+function withEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
+  return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }
 
 function parseEnv(pairs: readonly string[]): Record<string, string> {
@@ -126,7 +163,12 @@ function parseEnv(pairs: readonly string[]): Record<string, string> {
     pairs.map(pair => {
       const sign = pair.indexOf('=')
       if (sign < 1) throw new UsageError(`--env ${pair}: is not NAME=VALUE`)
-      return [pair.slice(0, sign), pair.slice(sign + 1)]
+      const name = pair.slice(0, sign)
+      if (isSecretSetting(name)) {
+        const rule = 'every user of the machine could read it; put it under rateLimitEnv into --config FILE'
+        throw new UsageError(`--env ${name}: ${rule}`)
+      }
+      return [name, pair.slice(sign + 1)]
     }),
   )
 }

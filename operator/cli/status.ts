@@ -1,9 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ResourceStatus } from '../reconcilers/resource-status.ts'
-import { isRunning, readStatusReport, type StatusReport } from '../standalone/status-report.ts'
+import { complaintsOf } from '../standalone/complaints.ts'
+import { defaultStateDir } from '../standalone/state-dir.ts'
+import {
+  conditionOf,
+  isReady,
+  isRunning,
+  readStatusReport,
+  type StatusReport,
+} from '../standalone/status-report.ts'
 import { type Command, exitCodes } from './command.ts'
-import { parseFormat, parseOptions, render, renderTable } from './options.ts'
-import { defaultStateDir } from './read-folder.ts'
+import { parseFormat, parseOptions, parseSeconds } from './options.ts'
+import { printable, render, renderTable } from './render.ts'
 
 const pollMs = 50
 
@@ -35,8 +42,9 @@ Examples:
       output: { type: 'string', short: 'o' },
     })
     const format = parseFormat(values.output, 'table')
+    const waitMs = parseSeconds('--wait', values.wait)
     const stateDir = values['state-dir']
-    const report = await waitUntilReady(stateDir, Number(values.wait) * 1000)
+    const report = await waitUntilReady(stateDir, waitMs)
     if (report === undefined || !isRunning(report)) {
       output.printError(
         `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER\n`,
@@ -49,22 +57,12 @@ Examples:
 }
 
 async function waitUntilReady(stateDir: string, waitMs: number): Promise<StatusReport | undefined> {
-  const endMs = Date.now() + waitMs
+  const endMs = performance.now() + waitMs
   for (;;) {
     const report = readStatusReport(stateDir)
-    if ((report && isRunning(report) && isReady(report)) || Date.now() >= endMs) return report
+    if ((report && isRunning(report) && isReady(report)) || performance.now() >= endMs) return report
     await pause(pollMs)
   }
-}
-
-function isReady(report: StatusReport): boolean {
-  const resourcesReady = report.resources.every(resource => conditionOf(resource, 'Ready').status === 'True')
-  return resourcesReady && report.problems.length === 0 && report.replicas.every(({ ready }) => ready)
-}
-
-function conditionOf(resource: ResourceStatus, type: string) {
-  const missing = { status: 'Unknown', reason: '', message: '' }
-  return resource.conditions.find(condition => condition.type === type) ?? missing
 }
 
 function describe(report: StatusReport): string {
@@ -89,26 +87,7 @@ function describe(report: StatusReport): string {
     renderTable(heading, resources),
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
-  const wrong = [
-    ...report.problems.map(({ origin, message }) => `${origin}: ${message}\n`),
-    ...complaints(report),
-  ]
-  if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.map(line => `  ${line}`).join('')}`)
+  const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
+  if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.join('')}`)
   return parts.join('\n')
-}
-
-/** Each resource's problems field by field, or else the condition that keeps it from being ready. */
-function complaints(report: StatusReport): string[] {
-  return report.resources.flatMap(resource => {
-    const { kind, namespace, name, origin, problems } = resource
-    const place = `${origin}: ${kind} ${namespace}/${name}`
-    const lines = problems.map(({ path, message }) => `${place}: ${path}: ${message}\n`)
-    const ready = conditionOf(resource, 'Ready')
-    if (lines.length === 0 && ready.status !== 'True')
-      lines.push(`${place}: ${ready.reason}: ${ready.message}\n`)
-    if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
-      lines.push(`${place}: the last good version stays in force\n`)
-    }
-    return lines
-  })
 }

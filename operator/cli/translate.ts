@@ -2,20 +2,21 @@ import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { encodeRateLimitDomain, rateLimitTypeUrl } from '../xds/encode-rate-limit-domain.ts'
 import { createSnapshot } from '../xds/snapshot.ts'
-import { acceptedDomains } from './accepted-domains.ts'
 import { type Command, exitCodes } from './command.ts'
-import { parseFormat, parseOptions, render, renderTable } from './options.ts'
-import { folderOrRunning } from './read-folder.ts'
+import { formatFinding, judgeFolder } from './judge-folder.ts'
+import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
+import { folderOrRunning, readFolder } from './read-folder.ts'
+import { render, renderTable } from './render.ts'
 
 export const translate: Command = {
   name: 'translate',
   summary: 'show what the feed would carry',
-  help: `Usage: tollway translate -f FOLDER [-o yaml|json|table]
+  help: `Usage: tollway translate [-f FOLDER] [-o yaml|json|table]
 
-Prints what the rate limit processes would get from the manifests below FOLDER: the version of the feed, and each
-resource as its message says it. What is wrong is told and left out.
+Prints what the rate limit processes would get from the manifests below FOLDER: the version of the feed, and
+each resource as its message says it. What is wrong is told and left out.
 
-  -f, --file FOLDER    the folder or file
+${folderOptionsHelp}
   -o, --output FORMAT  yaml (default), json, or table for an overview
 
 Exit code: 0 when something is carried, 1 when nothing is, 2 when FOLDER cannot be read.
@@ -25,12 +26,11 @@ Examples:
   tollway translate -f limits.yaml -o table
 `,
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      file: { type: 'string', short: 'f' },
-      output: { type: 'string', short: 'o' },
-    })
+    const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'yaml')
-    const domains = await acceptedDomains(folderOrRunning(values.file, ''), output)
+    const folder = folderOrRunning(values.file, values['state-dir'])
+    const { findings, domains } = judgeFolder(folder, await readFolder(folder))
+    output.printError(findings.map(formatFinding).join(''))
     const snapshot = createSnapshot(rateLimitTypeUrl, domains.map(encodeRateLimitDomain))
     const resources = [...snapshot.resources.values()]
     if (format === 'table') {

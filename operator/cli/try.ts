@@ -2,24 +2,25 @@ import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
 import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
-import { acceptedDomains } from './accepted-domains.ts'
 import { type Command, exitCodes, UsageError } from './command.ts'
-import { parseFormat, parseOptions, render } from './options.ts'
-import { defaultStateDir, folderOrRunning } from './read-folder.ts'
+import { formatFinding, judgeFolder } from './judge-folder.ts'
+import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
+import { folderOrRunning, readFolder } from './read-folder.ts'
+import { printable, render } from './render.ts'
 
 export const tryCommand: Command = {
   name: 'try',
   summary: 'say which rule a request matches, and why',
   help: `Usage: tollway try --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [-f FOLDER]
 
-Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads the
-manifests and counts nothing.
+Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads
+the manifests and counts nothing.
 
-  -d, --domain DOMAIN    the domain
-  -e, --entries ENTRIES  one descriptor: its keys and values; again for another one. A comma in a value is written \\,
-  -f, --file FOLDER      the manifests (default: those of the operator on this machine)
-  --state-dir DIR        where that operator keeps its state (default ${defaultStateDir})
-  -o, --output FORMAT    table (default), yaml or json
+  -d, --domain DOMAIN  the domain
+  -e, --entries LIST   one descriptor: its keys and values; again for another one. A comma in a value is
+                       written \\,
+${folderOptionsHelp}
+  -o, --output FORMAT  table (default), yaml or json
 
 Exit code: 0 when every descriptor has a limit, 1 when one has none, 2 when the manifests cannot be read.
 
@@ -31,17 +32,17 @@ Examples:
     const { values } = parseOptions(args, {
       domain: { type: 'string', short: 'd' },
       entries: { type: 'string', short: 'e', multiple: true },
-      file: { type: 'string', short: 'f' },
-      'state-dir': { type: 'string', default: defaultStateDir },
-      output: { type: 'string', short: 'o' },
+      ...folderOptions,
     })
     const format = parseFormat(values.output, 'table')
     const { domain } = values
     if (domain === undefined) throw new UsageError('name the domain with --domain')
     if (values.entries === undefined) throw new UsageError('name the entries with --entries KEY=VALUE')
     const descriptors = values.entries.map(parseEntries)
-    const domains = await acceptedDomains(folderOrRunning(values.file, values['state-dir']), output)
-    const rules = compile(domains, { mergeDomainConfigs: true, attach: () => undefined })
+    const folder = folderOrRunning(values.file, values['state-dir'])
+    const { findings, domains } = judgeFolder(folder, await readFolder(folder))
+    output.printError(findings.map(formatFinding).join(''))
+    const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
     const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))
     const explanations = descriptors.map(entries =>
       withReplacement(explain(rules, domain, entries), replaced),
@@ -79,5 +80,5 @@ function describe({ entries, result, limit, stem }: Explanation): string {
   if (limit?.shadowMode) lines.push('     shadow mode: counted, but never refused')
   if (limit?.quotaMode) lines.push('     quota: refuses only when all quotas of the request are used up')
   if (stem !== undefined && !limit?.unlimited) lines.push(`     counted under ${stem}<window's start>`)
-  return `${lines.join('\n')}\n`
+  return `${lines.map(printable).join('\n')}\n`
 }

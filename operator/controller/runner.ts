@@ -16,23 +16,22 @@ export interface RunnerOptions {
   readonly random: () => number
 }
 
+/** The waits between runs that fail one after the other. */
+const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const
+
 /**
  * Never two runs at a time; a failed one is repeated with growing waits, or at once when something changes.
  */
 export function createRunner(options: RunnerOptions): Runner {
-  const backoff = createBackoff({
-    initialMs: 100,
-    maxMs: 30_000,
-    factor: 2,
-    jitter: 0.5,
-    random: options.random,
-  })
+  const backoff = createBackoff({ ...retries, random: options.random })
   let wanted = false
   let stopped = false
   let retry: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
+    // What else is triggered in this turn is part of the same run.
+    await Promise.resolve()
     while (wanted && !stopped) {
       wanted = false
       clearTimeout(retry)
@@ -41,28 +40,26 @@ export function createRunner(options: RunnerOptions): Runner {
         backoff.reset()
       } catch (error) {
         const retryMs = backoff.nextMs()
-        options.onError(error, retryMs)
         retry = setTimeout(trigger, retryMs)
+        options.onError(error, retryMs)
       }
     }
+    // In the same breath as the last look at `wanted`, so that no trigger falls in between.
+    running = undefined
   }
 
   function trigger(): void {
     if (stopped) return
     wanted = true
-    running ??= Promise.resolve()
-      .then(run)
-      .finally(() => {
-        running = undefined
-      })
+    running ??= run()
   }
 
   return {
     trigger,
     async stop() {
       stopped = true
-      clearTimeout(retry)
       await running
+      clearTimeout(retry)
     },
   }
 }

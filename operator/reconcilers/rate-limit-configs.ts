@@ -1,21 +1,21 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { withTransitionTimes } from '../controller/conditions.ts'
-import type { Infrastructure } from '../infrastructure/provider.ts'
+import type { Infrastructure, Replica } from '../infrastructure/provider.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
-import {
-  countLimits,
-  type FieldProblem,
-  type Translation,
-  translateRateLimitConfig,
-} from '../translate/translate-rate-limit-config.ts'
-import { claimDomains, type Grant } from './claim-domains.ts'
+import { countLimits, type Translation } from '../translate/translate-rate-limit-config.ts'
+import { type Chosen, chooseContents, type Gathered, nameOf, translateResource } from './choose-contents.ts'
+import { isRateLimitConfig } from './known-kinds.ts'
 import type { Memory, Remembered } from './remembered.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
+import { unreadableResources } from './unreadable-resources.ts'
 
 /** The feed, as this reconciler sees it. */
 export interface RateLimitFeed {
-  /** Every domain that shall be in force; those that are not among them end. */
+  /**
+   * Every domain that shall be in force; those that are not among them end. Throws when it cannot carry
+   * them.
+   */
   publish(domains: readonly RateLimitDomain[]): void
   /** Which of these clients enforce the domain as published, and which refused it. */
   enforcement(
@@ -38,33 +38,31 @@ export interface RateLimitConfigsOptions {
 }
 
 export interface RateLimitConfigs {
+  /**
+   * Rejects when the feed cannot carry what there is; the statuses then say so, and the last feed goes on.
+   */
   reconcile(): Promise<void>
   /** What the feed carries, in the order of the names. */
   inForce(): readonly RateLimitDomain[]
 }
 
-/** A resource on its way: each step adds what it found. */
-interface Gathered {
-  readonly resource: SourcedResource
-  readonly memory: Memory
-  readonly translation: Translation
-}
-
-interface InForce extends Gathered {
-  readonly grant: Grant
-  /** What the feed carries of it. */
-  readonly content: RateLimitDomain | undefined
+/** What is the same for all resources in one run. */
+interface Surroundings {
+  readonly replicas: readonly Replica[]
+  readonly uids: readonly string[]
+  /** Why the feed did not take what should be in force. */
+  readonly unpublished: string | undefined
 }
 
 const workload = 'ratelimit'
 
 /**
  * Makes the feed carry every RateLimitConfig that there is, and tells how far each one got. Gather,
- * translate, claim domains, publish, remember, write status: each step looks at all resources, for they share
- * the domains and the feed.
+ * translate, choose, publish, remember, write status: each step looks at all resources, for they share the
+ * domains and the feed.
  */
 export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLimitConfigs {
-  const { source, remembered, feed, clock } = options
+  const { source, remembered, feed, infrastructure, clock } = options
   const translations = new Map<string, { readonly resource: SourcedResource; readonly made: Translation }>()
   let statuses: ReadonlyMap<string, ResourceStatus> = new Map()
   let inForce: readonly RateLimitDomain[] = []
@@ -73,41 +71,50 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
   function translate(resource: SourcedResource): Translation {
     const known = translations.get(resource.uid)
     if (known?.resource === resource) return known.made
-    const { apiVersion, kind, namespace, name, spec } = resource
-    const made = translateRateLimitConfig(`${namespace}/${name}`, {
-      apiVersion,
-      kind,
-      metadata: { name, namespace },
-      spec,
-    })
+    const made = translateResource(resource)
     translations.set(resource.uid, { resource, made })
     return made
   }
 
   function gather(): Gathered[] {
-    const resources = source.list().filter(({ kind }) => kind === 'RateLimitConfig')
+    const resources = source.list().filter(isRateLimitConfig)
+    const memories = remembered.all()
+    const nowMs = clock.nowMs()
     const uids = new Set(resources.map(({ uid }) => uid))
     for (const uid of translations.keys()) if (!uids.has(uid)) translations.delete(uid)
-    return resources
-      .toSorted((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1))
-      .map(resource => ({
-        resource,
-        memory: remembered.get(resource.uid) ?? { firstSeenMs: clock.nowMs() },
-        translation: translate(resource),
-      }))
+    const read = resources.map(resource => ({
+      resource,
+      memory: memories.get(resource.uid) ?? { firstSeenMs: nowMs, origin: resource.origin },
+      translation: translate(resource),
+    }))
+    const unreadable = unreadableResources(memories, uids, source.problems())
+    return [...read, ...unreadable].sort((a, b) => (nameOf(a.resource) < nameOf(b.resource) ? -1 : 1))
   }
 
-  function remember(all: readonly InForce[]): void {
+  /** Answers why the feed did not take it. */
+  function publish(domains: readonly RateLimitDomain[]): Error | undefined {
+    try {
+      feed.publish(domains)
+      inForce = domains
+      return undefined
+    } catch (error) {
+      return error as Error
+    }
+  }
+
+  /** What was not published was never good. */
+  function remember(all: readonly Chosen[], published: boolean): void {
     const memories = all.map(({ resource, memory, content }): [string, Memory] => {
-      const lastGood = content ?? memory.lastGood
-      return [resource.uid, { firstSeenMs: memory.firstSeenMs, ...(lastGood && { lastGood }) }]
+      const lastGood = (published ? content : undefined) ?? memory.lastGood
+      const { firstSeenMs } = memory
+      return [resource.uid, { firstSeenMs, origin: resource.origin, ...(lastGood && { lastGood }) }]
     })
     remembered.replace(new Map(memories))
   }
 
-  function statusOf(item: InForce): ResourceStatus {
+  function statusOf(item: Chosen, surroundings: Surroundings): ResourceStatus {
     const { resource, content } = item
-    const facts = factsOf(item, options)
+    const facts = factsOf(item, feed, surroundings)
     const old = statuses.get(resource.uid)?.conditions ?? []
     return {
       kind: resource.kind,
@@ -127,51 +134,31 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
   return {
     inForce: () => inForce,
     async reconcile() {
-      const all = claim(gather())
-      inForce = all.flatMap(({ content }) => content ?? [])
-      feed.publish(inForce)
-      remember(all)
-      statuses = new Map(all.map(item => [item.resource.uid, statusOf(item)]))
+      const all = chooseContents(gather())
+      const failure = publish(all.flatMap(({ content }) => content ?? []))
+      remember(all, failure === undefined)
+      const replicas = infrastructure.observe(workload)
+      const uids = replicas.map(({ uid }) => uid)
+      const surroundings = { replicas, uids, unpublished: failure?.message }
+      statuses = new Map(all.map(item => [item.resource.uid, statusOf(item, surroundings)]))
       options.writeStatus([...statuses.values()])
+      if (failure !== undefined) throw failure
     },
   }
 }
 
-function claim(gathered: readonly Gathered[]): InForce[] {
-  const grants = claimDomains(
-    gathered.map(({ resource, memory, translation }) => ({
-      uid: resource.uid,
-      name: `${resource.namespace}/${resource.name}`,
-      firstSeenMs: memory.firstSeenMs,
-      domains: candidates(translation, memory).map(({ domain }) => domain),
-    })),
-  )
-  return gathered.map(item => {
-    const grant = grants.get(item.resource.uid) ?? { domain: undefined, owner: undefined }
-    const content = candidates(item.translation, item.memory).find(({ domain }) => domain === grant.domain)
-    return { ...item, grant, content }
-  })
-}
+const nobody = { acknowledged: new Set<string>(), refusals: [] }
 
-/** What of a resource could be in force: its present content if it is right, then the last that was. */
-function candidates(translation: Translation, memory: Memory): readonly RateLimitDomain[] {
-  const present = 'value' in translation ? [translation.value] : []
-  return memory.lastGood === undefined ? present : [...present, memory.lastGood]
-}
-
-function factsOf(item: InForce, { infrastructure, feed }: RateLimitConfigsOptions): Facts {
+function factsOf(item: Chosen, feed: RateLimitFeed, { replicas, uids, unpublished }: Surroundings): Facts {
   const { translation, grant, content } = item
   const present = 'value' in translation ? translation.value : undefined
-  const replicas = infrastructure.observe(workload)
-  const uids = replicas.map(({ uid }) => uid)
-  const { acknowledged, refusals } = content
-    ? feed.enforcement(content, uids)
-    : { acknowledged: new Set<string>(), refusals: [] }
-  const problems: readonly FieldProblem[] = 'problems' in translation ? translation.problems : []
+  const { acknowledged, refusals } =
+    content === undefined || unpublished !== undefined ? nobody : feed.enforcement(content, uids)
   return {
-    problems,
+    problems: 'problems' in translation ? translation.problems : [],
     domainOwner: present ? grant.owner : undefined,
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
+    unpublished,
     domain: present?.domain ?? content?.domain ?? domainOf(item.resource.spec),
     running: replicas.length,
     enforcing: replicas.filter(({ uid, ready }) => ready && acknowledged.has(uid)).length,

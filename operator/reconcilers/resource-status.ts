@@ -1,8 +1,9 @@
 import type { Condition, NewCondition } from '../controller/conditions.ts'
-import type { FieldProblem } from '../translate/translate-rate-limit-config.ts'
+import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
 
 /**
- * What is known of a RateLimitConfig: its status, as `tollway status` shows it and the API server stores it.
+ * What is known of a RateLimitConfig: its status, as `tollway status` shows it and the API server stores
+ * it.
  */
 export interface ResourceStatus {
   readonly kind: string
@@ -26,8 +27,10 @@ export interface Facts {
   readonly problems: readonly FieldProblem[]
   /** Another resource has the domain. */
   readonly domainOwner: string | undefined
-  /** `present` or `last-good` content is in the feed, or nothing of the resource. */
+  /** `present` or `last-good` content shall be in the feed, or nothing of the resource. */
   readonly inForce: 'present' | 'last-good' | 'nothing'
+  /** Why the feed did not take what should be in force. */
+  readonly unpublished: string | undefined
   readonly domain: string
   /** Processes that should enforce it. */
   readonly running: number
@@ -40,8 +43,8 @@ export interface Facts {
 const maxShownProblems = 5
 
 /**
- * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process does. Ready: all
- * three.
+ * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process does. Ready:
+ * all three.
  */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
@@ -59,7 +62,7 @@ function acceptedCondition({ problems, domainOwner, domain, inForce }: Facts): N
   const type = 'Accepted'
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
-    const shown = problems.slice(0, maxShownProblems).map(({ path, message }) => `${path}: ${message}`)
+    const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
     if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
@@ -70,8 +73,12 @@ function acceptedCondition({ problems, domainOwner, domain, inForce }: Facts): N
   return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
 }
 
-function programmedCondition({ inForce, refusals }: Facts): NewCondition {
+function programmedCondition({ inForce, refusals, unpublished }: Facts): NewCondition {
   const type = 'Programmed'
+  if (unpublished !== undefined) {
+    const message = `The feed goes on as it was, for it cannot carry all resources: ${unpublished}`
+    return { type, status: 'False', reason: 'NotPublished', message }
+  }
   if (inForce === 'nothing') {
     return { type, status: 'False', reason: 'NotAccepted', message: 'Nothing of it is in the feed' }
   }

@@ -4,19 +4,42 @@ import { dirname } from 'node:path'
 /** The present file and the one before it together take twice this. */
 export const maxLogFileBytes = 16 * 1024 * 1024
 
-/** Appends lines to a file. A full one is renamed to `<path>.1`, in the place of the one before. */
-export function openLogFile(path: string, maxBytes = maxLogFileBytes): { write(line: string): void } {
+export interface LogFile {
+  /**
+   * Appends a line, which brings its line break along. Never throws: a full disk must not end what runs.
+   */
+  write(line: string): void
+}
+
+/**
+ * Appends lines to a file. A full one is renamed to `<path>.1`, in the place of the one before. How many
+ * lines could not be written, and why, is the next line that can be. Throws when the folder cannot be made.
+ */
+export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   let bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  let lost = 0
+  let why = ''
+
+  function append(text: string): void {
+    const length = Buffer.byteLength(text)
+    if (bytes > 0 && bytes + length > maxBytes) {
+      renameSync(path, `${path}.1`)
+      bytes = 0
+    }
+    appendFileSync(path, text, { mode: 0o600 })
+    bytes += length
+  }
+
   return {
     write(line) {
-      const length = Buffer.byteLength(line)
-      if (bytes > 0 && bytes + length > maxBytes) {
-        renameSync(path, `${path}.1`)
-        bytes = 0
+      try {
+        append(lost === 0 ? line : `${lost} lines could not be written: ${why}\n${line}`)
+        lost = 0
+      } catch (error) {
+        lost += 1
+        why = (error as Error).message
       }
-      appendFileSync(path, line, { mode: 0o600 })
-      bytes += length
     },
   }
 }

@@ -1,5 +1,6 @@
 import { type LogLevel, logLevels } from '@tollway/chassis/log.ts'
-import { CORE_SCHEMA, load } from 'js-yaml'
+import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
+import { judgeRateLimitEnv } from './rate-limit-env.ts'
 
 /**
  * How the operator runs on this machine; each field is an option of `tollway run` and a field of its file.
@@ -12,9 +13,9 @@ export interface OperatorConfig {
   readonly host: string
   readonly grpcPort: number
   readonly httpPort: number
-  /** Of the first process; the i-th of the others has this and 30 + i more, on the loopback address. */
+  /** Of the first process, on the loopback address. `ownPorts` tells those of the others. */
   readonly debugPort: number
-  /** Of the first process; the i-th of the others has this and 10 + i more, on the loopback address. */
+  /** Of the first process, on the loopback address. `ownPorts` tells those of the others. */
   readonly metricsPort: number
   readonly feedPort: number
   readonly operatorPort: number
@@ -38,62 +39,133 @@ export const defaultOperatorConfig: OperatorConfig = {
 }
 
 export const maxReplicas = 64
-const ports = ['grpcPort', 'httpPort', 'debugPort', 'metricsPort', 'feedPort', 'operatorPort'] as const
-const words = ['redisUrl', 'host'] as const
+const maxPort = 65_535
 
-/** What the file says, over the defaults. Every problem is told with its field. */
-export function parseOperatorConfig(text: string): Judged {
+/** The ports of the process of this index, which no other process shares. */
+export function ownPorts(
+  { debugPort, metricsPort }: Pick<OperatorConfig, 'debugPort' | 'metricsPort'>,
+  index: number,
+): { readonly debug: number; readonly metrics: number } {
+  if (index === 0) return { debug: debugPort, metrics: metricsPort }
+  return { debug: debugPort + 30 + index, metrics: metricsPort + 10 + index }
+}
+
+type Field = keyof OperatorConfig
+const fields = Object.keys(defaultOperatorConfig) as readonly Field[]
+const sharedPorts = ['grpcPort', 'httpPort', 'feedPort', 'operatorPort'] as const
+
+/** Fields as someone wrote them. */
+export type WrittenConfig = Readonly<Record<string, unknown>>
+
+/**
+ * What a configuration file says, not judged yet. The reason of an error quotes nothing of the file, for it
+ * may hold a password.
+ */
+export function parseOperatorConfig(
+  text: string,
+): { readonly value: WrittenConfig } | { readonly problem: string } {
   let found: unknown
   try {
-    found = load(text, { schema: CORE_SCHEMA }) ?? {}
+    const [first, ...others] = loadAll(text, { schema: CORE_SCHEMA })
+    if (others.length > 0) return { problem: `it must be one document, not ${others.length + 1}` }
+    found = first ?? {}
   } catch (error) {
-    return { problems: [(error as Error).message] }
+    if (!(error instanceof YAMLException)) throw error
+    const line = error.mark === undefined ? '' : `line ${error.mark.line + 1}: `
+    return { problem: `${line}${error.reason}` }
   }
-  if (typeof found !== 'object' || found === null || Array.isArray(found)) {
-    return { problems: [`must be a mapping of ${fields.join(', ')}`] }
-  }
-  return judgeOperatorConfig({ ...found })
+  if (isMapping(found)) return { value: found }
+  return { problem: `it must be a mapping of ${fields.join(', ')}` }
 }
 
 export type Judged = { readonly value: OperatorConfig } | { readonly problems: readonly string[] }
 
-const fields = Object.keys(defaultOperatorConfig)
-
-/** Fields that are there, over the defaults; numbers may be written as text, as on a command line. */
-export function judgeOperatorConfig(found: Readonly<Record<string, unknown>>): Judged {
+/**
+ * Fields that are there, over the defaults; null counts as left out, and numbers may be written as text, as
+ * on a command line. Every problem is told, and begins with the field as `spell` spells it for its writer.
+ */
+export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string) => field): Judged {
   const problems = Object.keys(found)
-    .filter(name => !fields.includes(name))
-    .map(name => `${name}: is not a field; there are ${fields.join(', ')}`)
-  const given: Record<string, unknown> = { ...defaultOperatorConfig, ...found }
-  const wrong = (name: string, allowed: string) => {
-    problems.push(`${name}: ${JSON.stringify(given[name])} is not ${allowed}`)
+    .filter(name => !fields.some(field => field === name))
+    .map(name => `${spell(name)}: there is no such field; there are ${fields.join(', ')}`)
+  const refuse = (field: Field, allowed: string) => {
+    problems.push(`${spell(field)}: ${JSON.stringify(found[field])} is not ${allowed}`)
   }
-  const whole = (name: string, max: number) => {
-    const number = Number(given[name])
-    if (!/^\d+$/.test(`${given[name]}`) || number < 1 || number > max)
-      wrong(name, `a whole number from 1 to ${max}`)
-    given[name] = number
+  const whole = (field: Field & Numeric, max: number): number => {
+    const given = found[field] ?? defaultOperatorConfig[field]
+    const isWhole = typeof given !== 'object' && /^\d{1,9}$/.test(String(given))
+    const number = isWhole ? Number(given) : 0
+    if (number < 1 || number > max) refuse(field, `a whole number from 1 to ${max}`)
+    return number
   }
-  whole('replicas', maxReplicas)
-  const owners = new Map<unknown, string>()
-  for (const name of ports) {
-    whole(name, 65_535)
-    const owner = owners.get(given[name])
-    if (owner !== undefined) wrong(name, `free: it is also ${owner}`)
-    owners.set(given[name], name)
+  const text = (field: 'redisUrl' | 'host'): string => {
+    const given = found[field] ?? defaultOperatorConfig[field]
+    if (typeof given === 'string') return given
+    problems.push(`${spell(field)}: is not a text`)
+    return ''
   }
-  for (const name of words) if (typeof given[name] !== 'string') wrong(name, 'a text')
-  if (!logLevels.some(level => level === given['logLevel']))
-    wrong('logLevel', `one of ${logLevels.join(', ')}`)
-  given['rateLimitEnv'] = texts(found['rateLimitEnv'], problems)
-  return problems.length > 0 ? { problems } : { value: given as unknown as OperatorConfig }
+  const level = (): LogLevel => {
+    const given = found['logLevel'] ?? defaultOperatorConfig.logLevel
+    const known = logLevels.find(name => name === given)
+    if (known === undefined) refuse('logLevel', `one of ${logLevels.join(', ')}`)
+    return known ?? defaultOperatorConfig.logLevel
+  }
+  const value: OperatorConfig = {
+    replicas: whole('replicas', maxReplicas),
+    redisUrl: text('redisUrl'),
+    host: text('host') || defaultOperatorConfig.host,
+    grpcPort: whole('grpcPort', maxPort),
+    httpPort: whole('httpPort', maxPort),
+    debugPort: whole('debugPort', maxPort),
+    metricsPort: whole('metricsPort', maxPort),
+    feedPort: whole('feedPort', maxPort),
+    operatorPort: whole('operatorPort', maxPort),
+    logLevel: level(),
+    rateLimitEnv: textsOf(found['rateLimitEnv'] ?? {}, spell, problems),
+  }
+  if (problems.length === 0) problems.push(...sharedTwice(value, spell))
+  return problems.length > 0 ? { problems } : { value }
 }
 
-function texts(found: unknown, problems: string[]): Record<string, string> {
-  if (found === undefined) return {}
-  if (typeof found !== 'object' || found === null || Array.isArray(found)) {
-    problems.push('rateLimitEnv: must be a mapping of settings and their values')
+type Numeric = { [K in Field]: OperatorConfig[K] extends number ? K : never }[Field]
+
+function textsOf(
+  found: unknown,
+  spell: (field: string) => string,
+  problems: string[],
+): Record<string, string> {
+  const field = spell('rateLimitEnv')
+  if (!isMapping(found)) {
+    problems.push(`${field}: must be a mapping of settings and their values`)
     return {}
   }
-  return Object.fromEntries(Object.entries(found).map(([name, value]) => [name, String(value)]))
+  const nested = Object.entries(found).filter(([, value]) => typeof value === 'object')
+  problems.push(...nested.map(([name]) => `${field}: ${name}: is not a text, a number, true or false`))
+  const texts = Object.fromEntries(Object.entries(found).map(([name, value]) => [name, String(value)]))
+  if (nested.length === 0) problems.push(...judgeRateLimitEnv(texts).map(problem => `${field}: ${problem}`))
+  return texts
+}
+
+/** Ports that two would listen on, those of further processes included. */
+function sharedTwice(config: OperatorConfig, spell: (field: string) => string): readonly string[] {
+  const owners = new Map<number, string>()
+  const problems: string[] = []
+  const claim = (field: Field, port: number, owner: string) => {
+    const before = owners.get(port)
+    owners.set(port, owner)
+    if (port > maxPort)
+      problems.push(`${spell(field)}: ${owner} would have the port ${port}, beyond ${maxPort}`)
+    else if (before !== undefined) problems.push(`${spell(field)}: ${port} is the port of ${before} already`)
+  }
+  for (const field of sharedPorts) claim(field, config[field], spell(field))
+  for (let index = 0; index < config.replicas; index++) {
+    const { debug, metrics } = ownPorts(config, index)
+    claim('debugPort', debug, `debug of ratelimit-${index}`)
+    claim('metricsPort', metrics, `metrics of ratelimit-${index}`)
+  }
+  return problems
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

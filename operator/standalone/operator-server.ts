@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http'
 import type { StatusReport } from './status-report.ts'
 
 /** The operator's own port: `/healthz` for supervisors, `/status` for programs. */
-export function createOperatorServer(report: () => StatusReport | undefined): Server {
+export function createOperatorServer(report: () => StatusReport): Server {
   return createServer((request, response) => {
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
@@ -10,8 +10,6 @@ export function createOperatorServer(report: () => StatusReport | undefined): Se
     const path = (request.url ?? '').split('?')[0]
     if (path === '/healthz') return send(200, 'OK')
     if (path !== '/status') return send(404, 'no such page; there are /healthz and /status\n')
-    const now = report()
-    if (now === undefined) return send(503, 'starting\n')
-    send(200, `${JSON.stringify(now, undefined, 2)}\n`, 'application/json')
+    send(200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
   })
 }

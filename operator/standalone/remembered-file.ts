@@ -1,34 +1,90 @@
 import { readFileSync } from 'node:fs'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../ir.ts'
 import type { Memory, Remembered } from '../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-/** A file that cannot be read counts as empty, and is told: nothing in it is worth a refusal to start. */
+/**
+ * What is remembered, in a file of JSON. A file that cannot be read counts as empty, and so does an entry
+ * that is not of our making; both are told, for nothing in it is worth a refusal to start.
+ */
 export function openRememberedFile(path: string, onWarning: (text: string) => void): Remembered {
   let memories = read(path, onWarning)
-  let written = ''
   return {
-    get: uid => memories.get(uid),
+    all: () => memories,
     replace(fresh) {
+      if (isSame(fresh, memories)) return
+      writeAtomically(path, `${JSON.stringify(Object.fromEntries(fresh))}\n`)
       memories = fresh
-      const text = JSON.stringify(Object.fromEntries(fresh))
-      if (text === written) return
-      writeAtomically(path, text)
-      written = text
     },
   }
 }
 
+/** Contents are the same objects until they change, so that nothing large is compared. */
+function isSame(a: ReadonlyMap<string, Memory>, b: ReadonlyMap<string, Memory>): boolean {
+  if (a.size !== b.size) return false
+  for (const [uid, { firstSeenMs, origin, lastGood }] of a) {
+    const other = b.get(uid)
+    if (other?.firstSeenMs !== firstSeenMs || other.origin !== origin) return false
+    if (other.lastGood !== lastGood) return false
+  }
+  return true
+}
+
 function read(path: string, onWarning: (text: string) => void): ReadonlyMap<string, Memory> {
-  let text: string
+  const memories = new Map<string, Memory>()
+  let entries: [string, unknown][]
   try {
-    text = readFileSync(path, 'utf8')
-  } catch {
-    return new Map()
-  }
-  try {
-    return new Map(Object.entries(JSON.parse(text) as Record<string, Memory>))
+    entries = Object.entries(JSON.parse(readFileSync(path, 'utf8')) as object)
   } catch (error) {
-    onWarning(`${path} cannot be read and counts as empty: ${(error as Error).message}`)
-    return new Map()
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ENOENT') onWarning(`${path} cannot be read and counts as empty: ${message}`)
+    return memories
   }
+  for (const [uid, entry] of entries) {
+    if (isMemory(entry)) memories.set(uid, entry)
+    else onWarning(`${path}: what it says of ${uid} is not of this version's form and is passed over`)
+  }
+  return memories
+}
+
+type Fields<T> = { readonly [K in keyof T]?: unknown }
+
+function isMemory(value: unknown): value is Memory {
+  if (!isObject<Memory>(value)) return false
+  const { firstSeenMs, origin, lastGood } = value
+  if (!Number.isFinite(firstSeenMs) || typeof origin !== 'string') return false
+  return lastGood === undefined || isDomain(lastGood)
+}
+
+function isDomain(value: unknown): value is RateLimitDomain {
+  if (!isObject<RateLimitDomain>(value)) return false
+  const { name, domain, descriptors } = value
+  return typeof name === 'string' && typeof domain === 'string' && isList(descriptors, isRule)
+}
+
+const flags = ['shadowMode', 'detailedMetric', 'quotaMode', 'valueToMetric', 'shareThreshold'] as const
+
+function isRule(value: unknown): value is RateLimitRule {
+  if (!isObject<RateLimitRule>(value)) return false
+  const { key, value: wanted, rateLimit, metadata, descriptors } = value
+  if (typeof key !== 'string' || typeof wanted !== 'string') return false
+  if (flags.some(flag => typeof value[flag] !== 'boolean')) return false
+  if (metadata !== undefined && !isObject(metadata)) return false
+  return (rateLimit === undefined || isPolicy(rateLimit)) && isList(descriptors, isRule)
+}
+
+function isPolicy(value: unknown): value is RateLimitPolicy {
+  if (!isObject<RateLimitPolicy>(value)) return false
+  const { unit, requestsPerUnit, unlimited, name, replaces } = value
+  if (typeof unit !== 'string' || typeof unlimited !== 'boolean' || typeof name !== 'string') return false
+  const isCount = Number.isInteger(requestsPerUnit) || (requestsPerUnit === undefined && unlimited)
+  return isCount && isList(replaces, replaced => typeof replaced === 'string')
+}
+
+function isObject<T>(value: unknown): value is Fields<T> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isList(value: unknown, isItem: (item: unknown) => boolean): boolean {
+  return Array.isArray(value) && value.every(isItem)
 }

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Condition } from '../controller/conditions.ts'
 import type { Replica } from '../infrastructure/provider.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import type { SourceProblem } from '../sources/source.ts'
@@ -15,26 +16,38 @@ export interface StatusReport {
   readonly updatedAt: string
   /** The folder of manifests. */
   readonly folder: string
-  /** `rate limit gRPC` -> `127.0.0.1:8081`. */
+  /** `grpc` -> `127.0.0.1:8081`. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly ResourceStatus[]
   readonly replicas: readonly Replica[]
-  /** Files that could not be read. */
+  /** What could not be read, or is no resource that the operator knows. */
   readonly problems: readonly SourceProblem[]
 }
 
-const fileName = 'status.json'
+const pathOf = (stateDir: string) => join(stateDir, 'status.json')
 
 export function writeStatusReport(stateDir: string, report: StatusReport): void {
-  writeAtomically(join(stateDir, fileName), `${JSON.stringify(report, undefined, 2)}\n`)
+  writeAtomically(pathOf(stateDir), `${JSON.stringify(report)}\n`)
 }
 
-/** undefined when no operator ever ran on this state folder. */
+/**
+ * For an operator that starts: what the one before it wrote is no longer so, and in a container both may
+ * have the same process number.
+ */
+export function removeStatusReport(stateDir: string): void {
+  rmSync(pathOf(stateDir), { force: true })
+}
+
+/**
+ * undefined when no operator ever ran on this state folder. Throws when there is a report, but not for us.
+ */
 export function readStatusReport(stateDir: string): StatusReport | undefined {
   try {
-    return JSON.parse(readFileSync(join(stateDir, fileName), 'utf8')) as StatusReport
-  } catch {
-    return undefined
+    return JSON.parse(readFileSync(pathOf(stateDir), 'utf8')) as StatusReport
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
   }
 }
 
@@ -46,4 +59,17 @@ export function isRunning(report: StatusReport): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
+}
+
+/** Whether everything that was asked for is so: each resource, each process, each file. */
+export function isReady({ resources, replicas, problems }: StatusReport): boolean {
+  const ready = resources.every(resource => conditionOf(resource, 'Ready').status === 'True')
+  return ready && problems.length === 0 && replicas.length > 0 && replicas.every(replica => replica.ready)
+}
+
+export function conditionOf(
+  { conditions }: Pick<ResourceStatus, 'conditions'>,
+  type: string,
+): Pick<Condition, 'status' | 'reason' | 'message'> {
+  return conditions.find(one => one.type === type) ?? { status: 'Unknown', reason: '', message: '' }
 }

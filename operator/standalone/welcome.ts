@@ -1,4 +1,7 @@
+import { resolve } from 'node:path'
 import type { RateLimitDomain, RateLimitRule } from '../ir.ts'
+import { complaintsOf } from './complaints.ts'
+import { defaultStateDir } from './state-dir.ts'
 import type { StatusReport } from './status-report.ts'
 
 export interface WelcomeFacts {
@@ -16,10 +19,15 @@ export function renderWelcome({ report, stateDir, logFile, counters, inForce }: 
   const processes = `${replicas.length} rate limit ${replicas.length === 1 ? 'process' : 'processes'}`
   const domains = `${inForce.length} ${inForce.length === 1 ? 'domain' : 'domains'}`
   const debug = replicas.map(replica => replica.addresses['debug'] ?? '')
+  const options = stateDir === resolve(defaultStateDir) ? '' : ` --state-dir ${quoted(stateDir)}`
   const request = firstRequest(inForce)
+  const wrong = complaintsOf(report).filter(({ passing }) => !passing).length
   const lines = [
     '',
     `Tollway enforces ${domains} of ${report.folder} with ${processes}, counters in ${counters}.`,
+    ...(wrong === 0
+      ? []
+      : [`${wrong} ${wrong === 1 ? 'thing is' : 'things are'} wrong: tollway status${options}`]),
     '',
     `  rate limit gRPC   ${addresses['grpc']}   for Envoy: examples/envoy/envoy.yaml`,
     `  rate limit HTTP   ${addresses['http']}/json, /healthcheck`,
@@ -30,7 +38,7 @@ export function renderWelcome({ report, stateDir, logFile, counters, inForce }: 
     `  state             ${stateDir}`,
     `  logs              ${logFile}`,
     '',
-    ...(request === undefined ? [] : commandsToTry(addresses['http'] ?? '', request)),
+    ...(request === undefined ? [] : commandsToTry(addresses['http'] ?? '', request, options)),
     'Edit a manifest, and the next call is decided by it. Ctrl-C ends every process.',
   ]
   return `${lines.join('\n')}\n`
@@ -44,7 +52,8 @@ interface ExampleRequest {
 
 /** A request that a rule of the first level limits. */
 function firstRequest(inForce: readonly RateLimitDomain[]): ExampleRequest | undefined {
-  const isPlain = ({ rateLimit, key }: RateLimitRule) => rateLimit?.unlimited === false && !key.includes('*')
+  const isPlain = ({ rateLimit, key, shadowMode }: RateLimitRule) =>
+    rateLimit?.unlimited === false && !shadowMode && !key.includes('*')
   for (const { domain, descriptors } of inForce) {
     const rule = descriptors.find(isPlain)
     if (rule !== undefined) return { domain, key: rule.key, value: rule.value.replaceAll('*', '') || 'alice' }
@@ -52,19 +61,29 @@ function firstRequest(inForce: readonly RateLimitDomain[]): ExampleRequest | und
   return undefined
 }
 
-function commandsToTry(http: string, { domain, key, value }: ExampleRequest): string[] {
+function commandsToTry(
+  http: string,
+  { domain, key, value }: ExampleRequest,
+  options: string,
+): readonly string[] {
   const body = JSON.stringify({ domain, descriptors: [{ entries: [{ key, value }] }] })
+  const entries = `${key}=${value.replaceAll(',', '\\,')}`
   return [
     'Try, in another terminal:',
     '',
     '  # OK at first, and 429 once the limit is used up',
-    `  curl -i ${http}/json -d '${body}'`,
+    `  curl -i ${http}/json -d ${quoted(body)}`,
     '',
     '  # which rule matches, and why',
-    `  npx tollway try --domain ${domain} --entries ${key}=${value}`,
+    `  npx tollway try --domain ${quoted(domain)} --entries ${quoted(entries)}${options}`,
     '',
     '  # how far each resource got, and what runs',
-    '  npx tollway status',
+    `  npx tollway status${options}`,
     '',
   ]
+}
+
+/** A word of a shell's command line, in quotes where it needs them. */
+function quoted(word: string): string {
+  return /^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

@@ -1,7 +1,10 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** A reader, or a crash at any moment, sees the old content or the new one. For its owner's eyes only. */
+/**
+ * A reader sees the old content or the new one, also when this process is killed at any moment. For its
+ * owner's eyes only.
+ */
 export function writeAtomically(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   writeFileSync(`${path}.new`, text, { mode: 0o600 })

@@ -14,26 +14,46 @@ export interface Manifest {
 }
 
 /**
- * A configuration of the specification's YAML form as a resource that decides the same. Only what is set is
- * written.
+ * Configurations of the specification's YAML form, each as a resource that decides the same, in their
+ * order. Only what is set is written. No two resources get the same name, which would make one of them
+ * replace the other.
  */
-export function convertConfiguration(config: DomainConfig, namespace: string): Manifest {
-  return {
-    apiVersion: 'tollway.dev/v1alpha1',
-    kind: 'RateLimitConfig',
-    metadata: { name: resourceName(config.domain), namespace },
-    spec: { domain: config.domain, descriptors: config.descriptors.map(convertDescriptor) },
-  }
+export function convertConfigurations(
+  configs: readonly DomainConfig[],
+  namespace: string,
+): readonly Manifest[] {
+  const taken = new Set<string>()
+  return configs.map(({ domain, descriptors }) => {
+    const name = uniqueName(resourceName(domain), taken)
+    taken.add(name)
+    return {
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+      metadata: { name, namespace },
+      spec: { domain, descriptors: descriptors.map(convertDescriptor) },
+    }
+  })
 }
+
+const maxNameLength = 63
 
 /** A domain's name as Kubernetes allows names: lower case letters, digits and dashes, at most 63. */
 export function resourceName(domain: string): string {
   const name = domain
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
-    .slice(0, 63)
-    .replace(/^-+|-+$/g, '')
+    .replace(/^-/, '')
+    .slice(0, maxNameLength)
+    .replace(/-$/, '')
   return name === '' ? 'domain' : name
+}
+
+function uniqueName(name: string, taken: ReadonlySet<string>): string {
+  for (let count = 1; ; count++) {
+    const suffix = count === 1 ? '' : `-${count}`
+    const candidate = `${name.slice(0, maxNameLength - suffix.length)}${suffix}`
+    if (!taken.has(candidate)) return candidate
+  }
 }
 
 function convertDescriptor(descriptor: DescriptorConfig): JsonObject {

@@ -17,6 +17,8 @@ export interface RateLimitWorkloadOptions {
   /** `host:port` of the feed. */
   readonly feedAddress: string
   readonly logLevel: string
+  /** How long a process may take from SIGTERM to its end. */
+  readonly stopGraceMs: number
   /** Settings of the service that hold over all of the above. */
   readonly env: Readonly<Record<string, string>>
 }
@@ -31,7 +33,7 @@ export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
       { name: 'grpc', port: options.grpcPort },
       { name: 'http', port: options.httpPort },
     ],
-    stopGraceMs: 10_000,
+    stopGraceMs: options.stopGraceMs,
     env: {
       CONFIG_TYPE: 'GRPC_XDS_SOTW',
       CONFIG_GRPC_XDS_SERVER_URL: options.feedAddress,

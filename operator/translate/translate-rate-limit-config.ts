@@ -2,21 +2,15 @@ import type { Descriptor, RateLimitConfigSpec } from '@tollway/crds/rate-limit-c
 import { validateRateLimitConfig } from '@tollway/crds/validate-rate-limit-config.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../ir.ts'
-
-/** What is wrong (or doubtful) in a resource: the field, and what was found and is allowed. */
-export interface FieldProblem {
-  /** `spec.descriptors[2].rateLimit.unit`. */
-  readonly path: string
-  readonly message: string
-}
+import type { FieldProblem } from './field-problem.ts'
 
 export type Translation =
   | { readonly value: RateLimitDomain; readonly warnings: readonly FieldProblem[] }
   | { readonly problems: readonly FieldProblem[] }
 
 /**
- * A RateLimitConfig as the feed carries it. First its shape is judged as an API server would, then its rules
- * by the rate limit language itself, so that what is accepted here no pod refuses.
+ * A RateLimitConfig as the feed carries it. First its shape is judged as an API server would, then its
+ * rules by the rate limit language itself, so that what is accepted here no pod refuses.
  */
 export function translateRateLimitConfig(name: string, resource: unknown): Translation {
   const checked = validateRateLimitConfig(resource)
@@ -31,7 +25,7 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
   return { value, warnings: warnings.map(({ path, message }) => ({ path: `spec.${path}`, message })) }
 }
 
-/** How many rules of the domain carry a limit. */
+/** How many of these rules, and of those below them, carry a limit. */
 export function countLimits(rules: readonly RateLimitRule[]): number {
   let count = 0
   for (const rule of rules) count += (rule.rateLimit ? 1 : 0) + countLimits(rule.descriptors)

@@ -8,8 +8,8 @@ import {
 import { Redis } from 'ioredis'
 
 /**
- * What one would build: the stock gRPC server and one command object of Redis a hit, with auto-pipelining, no rules and
- * no statistics. Everything else is measured against it. `yardstick.ts GRPC_PORT REDIS_PORT`.
+ * What one would build: the stock gRPC server and one command object of Redis a hit, with auto-pipelining, no
+ * rules and no statistics. Everything else is measured against it. `yardstick.ts GRPC_PORT REDIS_PORT`.
  */
 const [grpcPort = '', redisPort = ''] = process.argv.slice(2)
 const redis = new Redis({ port: Number(redisPort), enableAutoPipelining: true })

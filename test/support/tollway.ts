@@ -33,11 +33,12 @@ export interface Cleanup {
   after(end: () => Promise<void>): void
 }
 
-/** Starts `tollway run` on these manifests, and ends it with the test. */
+/** Starts `tollway run` on these manifests, and ends it with the test. `tollway` is how it is called. */
 export async function startTollway(
   t: Cleanup,
   manifests: Readonly<Record<string, string>>,
   args: readonly string[] = [],
+  tollway: readonly [string, string] = [process.execPath, command],
 ): Promise<Tollway> {
   const place = mkdtempSync(join(tmpdir(), 'tollway-'))
   const folder = join(place, 'manifests')
@@ -56,9 +57,10 @@ export async function startTollway(
     'metrics-port': metricsPort,
   }
   const options = Object.entries(ports).flatMap(([name, port]) => [`--${name}`, `${port}`])
+  const [node, script] = tollway
   const program = startProgram(
-    process.execPath,
-    [command, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args],
+    node,
+    [script, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args],
     { cwd: place },
   )
   t.after(async () => {

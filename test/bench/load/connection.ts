@@ -12,7 +12,9 @@ import {
 
 /** A connection that sends one request after another, on streams of its own, and is told of each answer. */
 export interface LoadConnection {
-  /** Sends the request; `done` comes with whether it ended with trailers. Collected until the end of the turn. */
+  /**
+   * Sends the request; `done` comes with whether it ended with trailers. Collected until the end of the turn.
+   */
   send(body: Uint8Array, done: (ok: boolean) => void): void
   close(): void
 }

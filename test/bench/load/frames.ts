@@ -38,8 +38,8 @@ export function windowUpdate(bytes: number): Buffer {
 }
 
 /**
- * The request's headers. The first block of a connection puts each field into the table of HPACK (RFC 7541), so that
- * every later one is a byte a field, as with Envoy and every other client that keeps its connection.
+ * The request's headers. The first block of a connection puts each field into the table of HPACK (RFC 7541),
+ * so that every later one is a byte a field, as with Envoy and every other client that keeps its connection.
  */
 export function headerBlocks(
   path: string,

@@ -10,7 +10,9 @@ export function grpcMessage(bytes: Uint8Array): Buffer {
   return message
 }
 
-/** One request body a key: `user=k17` in this domain. Made once, so that making them is not what is measured. */
+/**
+ * One request body a key: `user=k17` in this domain. Made once, so that making them is not what is measured.
+ */
 export function rateLimitRequests(domain: string, keys: number): readonly Buffer[] {
   return Array.from({ length: keys }, (_, index) => {
     const descriptors = [{ entries: [{ key: 'user', value: `k${index}` }] }]

@@ -1,0 +1,92 @@
+import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
+import type { Schema } from '@tollway/crds/schema.ts'
+
+/** One field of a resource, as the documentation shows it. */
+interface FieldRow {
+  /** `spec.descriptors[].key`. */
+  readonly path: string
+  readonly schema: Schema
+  readonly required: boolean
+}
+
+/** The fields of a resource as Markdown: what users write, the rules between the fields, and the status. */
+export function describeResource(kind: ResourceKind): string {
+  const spec = fieldsOf(kind.spec, 'spec')
+  const status = fieldsOf(kind.status, 'status')
+  return [
+    '## Fields',
+    '',
+    fieldTable(spec),
+    '## Rules between fields',
+    '',
+    ...[{ path: 'spec', schema: kind.spec }, ...spec].flatMap(rulesOf),
+    '',
+    '## Status',
+    '',
+    fieldTable(status),
+  ].join('\n')
+}
+
+/** In the order of the schema, what lies below a field after it. What is within its like is told once. */
+function fieldsOf(schema: Schema, parent: string): readonly FieldRow[] {
+  const { properties = {}, required = [] } = schema
+  return Object.entries(properties).flatMap(([name, field]) => {
+    const path = `${parent}.${name}${field.type === 'array' ? '[]' : ''}`
+    const row = { path, schema: field, required: required.includes(name) }
+    const isRecursive = parent.endsWith(`.${name}[]`)
+    return isRecursive ? [row] : [row, ...fieldsOf(field.items ?? field, path)]
+  })
+}
+
+function fieldTable(rows: readonly FieldRow[]): string {
+  const lines = rows.map(({ path, schema, required }) =>
+    [
+      `\`${path}\``,
+      typeOf(schema),
+      required ? 'yes' : '',
+      defaultOf(schema),
+      boundsOf(schema),
+      textOf(schema),
+    ]
+      .map(cell => cell.replaceAll('|', '\\|'))
+      .join(' | '),
+  )
+  return [
+    '| Field | Type | Required | Default | Allowed | Meaning |',
+    '|---|---|---|---|---|---|',
+    ...lines.map(line => `| ${line} |`),
+    '',
+  ].join('\n')
+}
+
+function typeOf({ type, items, 'x-kubernetes-preserve-unknown-fields': isFree }: Schema): string {
+  if (type === 'array') return items?.type === 'object' ? 'list of maps' : 'list'
+  if (type === 'object') return isFree ? 'map of anything' : 'map'
+  return type ?? 'anything'
+}
+
+function defaultOf(schema: Schema): string {
+  return schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
+}
+
+function boundsOf(schema: Schema): string {
+  const { minLength = 0, maxLength, minimum, maximum, maxItems, maxProperties, pattern } = schema
+  const bounds: string[] = []
+  if (schema.enum !== undefined) bounds.push(schema.enum.map(word => `\`${word}\``).join(', '))
+  if (maxLength !== undefined) bounds.push(`${minLength} to ${maxLength} characters`)
+  if (minimum !== undefined)
+    bounds.push(maximum === undefined ? `from ${minimum}` : `${minimum} to ${maximum}`)
+  if (maxItems !== undefined) bounds.push(`at most ${maxItems} items`)
+  if (maxProperties !== undefined) bounds.push(`at most ${maxProperties} fields`)
+  if (pattern !== undefined) bounds.push(`\`${pattern}\``)
+  return bounds.join('; ')
+}
+
+function textOf({ description = '', items }: Schema): string {
+  return [description, items?.description ?? ''].filter(text => text !== '').join(' ')
+}
+
+function rulesOf({ path, schema }: Pick<FieldRow, 'path' | 'schema'>): readonly string[] {
+  const rules = [schema, schema.items].flatMap(one => one?.['x-kubernetes-validations'] ?? [])
+  return rules.map(({ message }) => `- \`${path}\`: ${message}`)
+}

@@ -1,0 +1,68 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describeSettings } from '@tollway/chassis/settings.ts'
+import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
+import { settings } from '@tollway/ratelimit/settings.ts'
+import { describeResource } from './describe-resource.ts'
+
+/** A page that is made from the code, so that the two cannot part. */
+export interface Page {
+  /** `rate-limit-settings.md`. */
+  readonly name: string
+  readonly text: string
+}
+
+const notice = (source: string) => `<!-- Made by docs/generate.ts from ${source}; change it there. -->`
+
+/** The example that the page of RateLimitConfig shows, as a path below the repository. */
+export const exampleOfEveryField = 'examples/every-field/checkout.yaml'
+
+/** The same on every run. */
+export function pages(): readonly Page[] {
+  return [
+    { name: 'rate-limit-settings.md', text: settingsPage() },
+    { name: 'rate-limit-config.md', text: resourcePage() },
+  ]
+}
+
+function settingsPage(): string {
+  return `${notice('services/ratelimit/settings.ts')}
+
+# Settings of the rate limit service
+
+The service is set up by environment variables. An empty variable counts as not set. Names in one row are
+the same setting; two of them with unlike values are refused. A setting that may be secret can also stand in
+the file that \`NAME_FILE\` names. A value that is not allowed keeps the service from starting, and every such
+value is named.
+
+With \`tollway run\` the operator sets what each process needs; \`--env NAME=VALUE\`, or \`rateLimitEnv\` in
+its [configuration file](operator.md#configuration-file), adds to that.
+
+${describeSettings(settings)}`
+}
+
+function resourcePage(): string {
+  const example = readFileSync(join(import.meta.dirname, '..', exampleOfEveryField), 'utf8')
+  const { maxDescriptorLevels } = rateLimitConfigLimits
+  return `${notice('crds/rate-limit-config.ts')}
+
+# RateLimitConfig
+
+${rateLimitConfigKind.description}
+
+A request brings descriptors, each a list of entries (key and value). Each descriptor is matched for itself,
+and the request is refused when one of their limits is used up. \`tollway try\` says which rule a descriptor
+matches, and why; \`tollway validate\` finds every mistake before anything is applied.
+
+## Example
+
+[${exampleOfEveryField}](../${exampleOfEveryField}) has every field:
+
+\`\`\`yaml
+${example}\`\`\`
+
+${describeResource(rateLimitConfigKind)}
+Below \`spec.descriptors[].descriptors[]\` stand the same fields as in \`spec.descriptors[]\`, down to
+${maxDescriptorLevels} levels. The reasons of the conditions stand in [operator.md](operator.md#status).
+`
+}

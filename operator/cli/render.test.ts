@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { printable, render, renderTable } from './render.ts'
+
+test('a table has columns as wide as their widest cell, and no space at the ends of lines', () => {
+  const table = renderTable(
+    ['NAME', 'STATE'],
+    [
+      ['shop/checkout', 'ready'],
+      ['a', ''],
+    ],
+  )
+  assert.equal(table, 'NAME           STATE\nshop/checkout  ready\na\n')
+  assert.equal(renderTable(['NAME'], []), 'NAME\n')
+})
+
+test('what a manifest says cannot write over a terminal', () => {
+  assert.equal(printable('a\u001b[2Jb\nc\u202ed'), 'a\\u{1b}[2Jb\\u{a}c\\u{202e}d')
+  assert.equal(renderTable(['A', 'B'], [['\u001b', 'b']]), 'A       B\n\\u{1b}  b\n')
+})
+
+test('values for programs', () => {
+  assert.equal(render([{ a: 1 }], 'json'), '[\n  {\n    "a": 1\n  }\n]\n')
+  assert.equal(render([{ a: 1 }], 'yaml'), '- a: 1\n')
+})

@@ -1,0 +1,31 @@
+import { dump } from 'js-yaml'
+
+export const formats = ['table', 'yaml', 'json'] as const
+export type Format = (typeof formats)[number]
+
+/** A value as JSON or YAML, for programs. */
+export function render(value: unknown, format: 'json' | 'yaml'): string {
+  return format === 'json' ? `${JSON.stringify(value, undefined, 2)}\n` : dump(value, { lineWidth: 110 })
+}
+
+/** Rows under a heading, in columns. */
+export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
+  const all = [heading, ...rows].map(row => row.map(printable))
+  const widths = heading.map((_, column) =>
+    all.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0),
+  )
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd()
+  return `${all.map(line).join('\n')}\n`
+}
+
+/** What would break the line, or write over it in a terminal, and halves of characters. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+
+/** Text of a manifest in one line of a terminal: control characters are escaped, as `\u{1b}`. */
+export function printable(text: string): string {
+  return text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
+}

@@ -1,0 +1,51 @@
+import { type Command, exitCodes, type Output, UsageError } from './command.ts'
+
+/** A command loads only what it needs: to start is most of what a short one does. */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  run: async () => (await import('./run.ts')).run,
+  validate: async () => (await import('./validate.ts')).validate,
+  translate: async () => (await import('./translate.ts')).translate,
+  status: async () => (await import('./status.ts')).status,
+  try: async () => (await import('./try.ts')).tryCommand,
+  convert: async () => (await import('./convert.ts')).convert,
+}
+
+/** Runs `tollway` with these arguments; resolves with the exit code, and never rejects. */
+export async function runCommand([name, ...args]: readonly string[], output: Output): Promise<number> {
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    output.print(await describeCommands())
+    return name === undefined ? exitCodes.failed : exitCodes.ok
+  }
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (load === undefined) {
+    const names = Object.keys(commands).join(', ')
+    output.printError(`tollway: there is no command "${name}"; there are ${names}\n`)
+    return exitCodes.failed
+  }
+  const command = await load()
+  if (args.includes('--help') || args.includes('-h')) {
+    output.print(command.help)
+    return exitCodes.ok
+  }
+  try {
+    return await command.run(args, output)
+  } catch (error) {
+    output.printError(`tollway ${name}: ${(error as Error).message}\n`)
+    if (error instanceof UsageError) output.printError(`tollway ${name} --help shows how it is called\n`)
+    return exitCodes.failed
+  }
+}
+
+async function describeCommands(): Promise<string> {
+  const all = await Promise.all(Object.values(commands).map(load => load()))
+  return `Usage: tollway COMMAND [OPTIONS]
+
+Rate limits as custom resources: enforced on this machine, or in a cluster.
+
+Commands:
+${all.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`).join('\n')}
+
+tollway COMMAND --help shows a command's options with examples.
+Exit codes: 0 done, 1 something that was looked at is wrong, 2 the command could not do its work.
+`
+}

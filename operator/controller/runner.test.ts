@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createRunner, type Runner } from './runner.ts'
+
+/** A runner whose runs end when the test says so. */
+function startRunner() {
+  const runs: { succeed(): void; fail(): void }[] = []
+  const errors: { readonly error: unknown; readonly retryMs: number }[] = []
+  let atOnce = 0
+  let mostAtOnce = 0
+  const runner = createRunner({
+    reconcile: async () => {
+      atOnce += 1
+      mostAtOnce = Math.max(mostAtOnce, atOnce)
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      runs.push({ succeed: resolve, fail: () => reject(new Error('not now')) })
+      await promise.finally(() => {
+        atOnce -= 1
+      })
+    },
+    onError: (error, retryMs) => errors.push({ error, retryMs }),
+    random: () => 0,
+  })
+  return { runner, runs, errors, mostAtOnce: () => mostAtOnce }
+}
+
+/** Lets everything that can happen now happen. */
+const settle = () => new Promise<void>(resolve => setImmediate(resolve))
+
+function triggerTimes(runner: Runner, count: number): void {
+  for (let time = 0; time < count; time++) runner.trigger()
+}
+
+test('many triggers before a run are one run, and many during it are one more', async () => {
+  const { runner, runs } = startRunner()
+  triggerTimes(runner, 5)
+  await settle()
+  assert.equal(runs.length, 1)
+  triggerTimes(runner, 5)
+  await settle()
+  assert.equal(runs.length, 1, 'the first one still runs')
+  runs[0]?.succeed()
+  await settle()
+  assert.equal(runs.length, 2)
+  runs[1]?.succeed()
+  await settle()
+  assert.equal(runs.length, 2)
+})
+
+test('a trigger at any moment around the end of a run is not lost, nor a second run', async () => {
+  for (let turns = 0; turns < 12; turns++) {
+    const { runner, runs, mostAtOnce } = startRunner()
+    runner.trigger()
+    await settle()
+    runs[0]?.succeed()
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve()
+    runner.trigger()
+    await settle()
+    assert.equal(runs.length, 2, `a trigger ${turns} turns after the end`)
+    assert.equal(mostAtOnce(), 1)
+  }
+})
+
+test('a failed run is repeated with growing waits, and a success begins them anew', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { runner, runs, errors } = startRunner()
+  runner.trigger()
+  await settle()
+  for (const waitMs of [100, 200, 400]) {
+    runs.at(-1)?.fail()
+    await settle()
+    const before = runs.length
+    t.mock.timers.tick(waitMs - 1)
+    await settle()
+    assert.equal(runs.length, before)
+    t.mock.timers.tick(1)
+    await settle()
+    assert.equal(runs.length, before + 1)
+  }
+  assert.deepEqual(
+    errors.map(({ retryMs }) => retryMs),
+    [100, 200, 400],
+  )
+  runs.at(-1)?.succeed()
+  await settle()
+  runner.trigger()
+  await settle()
+  runs.at(-1)?.fail()
+  await settle()
+  assert.equal(errors.at(-1)?.retryMs, 100)
+  assert.match(`${errors.at(-1)?.error}`, /not now/)
+})
+
+test('a change does not wait for the repetition, which then does not come', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { runner, runs } = startRunner()
+  runner.trigger()
+  await settle()
+  runs[0]?.fail()
+  await settle()
+  runner.trigger()
+  await settle()
+  assert.equal(runs.length, 2)
+  runs[1]?.succeed()
+  await settle()
+  t.mock.timers.tick(60_000)
+  await settle()
+  assert.equal(runs.length, 2)
+})
+
+test('the stop waits for the run, and none begins after it', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { runner, runs } = startRunner()
+  triggerTimes(runner, 2)
+  await settle()
+  runner.trigger()
+  let stopped = false
+  const stop = runner.stop().then(() => {
+    stopped = true
+  })
+  await settle()
+  assert.equal(stopped, false)
+  runs[0]?.fail()
+  await stop
+  runner.trigger()
+  t.mock.timers.tick(60_000)
+  await settle()
+  assert.equal(runs.length, 1)
+})

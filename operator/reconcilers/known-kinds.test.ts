@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { unknownKinds } from './known-kinds.ts'
+
+test('a kind that nobody reconciles is a problem', () => {
+  const resource = {
+    apiVersion: 'tollway.dev/v1alpha1',
+    namespace: 'shop',
+    name: 'a',
+    uid: 'a',
+    generation: 1,
+    spec: {},
+    origin: 'a.yaml',
+  }
+  const found = unknownKinds([
+    { ...resource, kind: 'RateLimitConfig' },
+    { ...resource, kind: 'RateLimitConfg' },
+  ])
+  assert.deepEqual(found, [
+    {
+      origin: 'a.yaml',
+      message: 'RateLimitConfg shop/a: there is no kind RateLimitConfg; there is RateLimitConfig',
+    },
+  ])
+})

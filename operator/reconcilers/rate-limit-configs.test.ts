@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { RateLimitDomain } from '../ir.ts'
+import type { SourcedResource, SourceProblem } from '../sources/source.ts'
+import { openRememberedFile } from '../standalone/remembered-file.ts'
+import { createRateLimitConfigs } from './rate-limit-configs.ts'
+import type { ResourceStatus } from './resource-status.ts'
+
+/**
+ * An operator's surroundings in memory: manifests that a test writes, and a feed whose clients enforce at
+ * once what is published. What is remembered lies in a file, so that a restart is one.
+ */
+function openWorld(t: TestContext) {
+  const place = mkdtempSync(join(tmpdir(), 'remembered-'))
+  t.after(() => rmSync(place, { recursive: true }))
+  const resources = new Map<string, SourcedResource>()
+  let problems: SourceProblem[] = []
+  let generation = 0
+  let nowMs = 0
+  const replicas = [
+    { name: 'ratelimit-0', uid: 'first', ready: true, reason: '', restarts: 0, addresses: {} },
+    { name: 'ratelimit-1', uid: 'second', ready: true, reason: '', restarts: 0, addresses: {} },
+  ]
+  let published: readonly RateLimitDomain[] | undefined
+  let statuses: readonly ResourceStatus[] = []
+  const refused = new Set<string>()
+
+  const start = () =>
+    createRateLimitConfigs({
+      source: {
+        start: async () => {},
+        list: () => [...resources.values()],
+        problems: () => problems,
+        onChange: () => {},
+        stop: async () => {},
+      },
+      remembered: openRememberedFile(join(place, 'remembered.json'), text => assert.fail(text)),
+      feed: {
+        publish(domains) {
+          if (domains.length > 5) throw new Error('at most 5 domains')
+          published = domains
+        },
+        enforcement(domain, uids) {
+          const pods = uids.filter(() => refused.has(domain.domain))
+          return {
+            acknowledged: new Set(published?.includes(domain) && pods.length === 0 ? uids : []),
+            refusals: pods.map(pod => ({ pod, message: 'no' })),
+          }
+        },
+      },
+      infrastructure: { observe: () => replicas },
+      clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+      writeStatus: now => {
+        statuses = now
+      },
+    })
+  let configs = start()
+
+  return {
+    refused,
+    /** `user: 3` of a domain, a minute; a number that is none makes it wrong. */
+    write(name: string, domain: string, requestsPerUnit: number) {
+      generation += 1
+      resources.set(name, {
+        apiVersion: 'tollway.dev/v1alpha1',
+        kind: 'RateLimitConfig',
+        namespace: 'shop',
+        name,
+        uid: `uid-${name}`,
+        generation,
+        spec: { domain, descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit } }] },
+        origin: `${name}.yaml`,
+      })
+    },
+    remove: (name: string) => resources.delete(name),
+    /** The file can no longer be read, and after a restart nothing is known of what it holds. */
+    breakFile(origin: string) {
+      problems = [{ origin, message: 'line 1: not YAML' }]
+    },
+    repairFiles() {
+      problems = []
+    },
+    restart() {
+      configs = start()
+      published = undefined
+    },
+    /** A second passes, and the operator looks. Answers `domain: limit of user`, each. */
+    async reconcile(): Promise<string> {
+      nowMs += 1_000
+      await configs.reconcile()
+      return inForce()
+    },
+    inForce,
+    status(name: string): ResourceStatus {
+      const found = statuses.find(status => status.name === name)
+      assert.ok(found, `there is no status of ${name}`)
+      return found
+    },
+    statuses: () => statuses,
+  }
+
+  function inForce(): string {
+    const limits = published?.map(
+      ({ name, domain, descriptors }) =>
+        `${name} ${domain}: ${descriptors.map(({ rateLimit }) => rateLimit?.requestsPerUnit)}`,
+    )
+    return limits?.join(', ') ?? 'nothing was published'
+  }
+}
+
+const reasonsOf = ({ conditions }: ResourceStatus) => conditions.map(({ reason }) => reason).join(' ')
+
+test('a right resource is published, and its status tells that every process enforces it', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 3)
+  assert.equal(await world.reconcile(), 'shop/a checkout: 3')
+  const { domain, rules, enforced, observedGeneration, problems, conditions } = world.status('a')
+  assert.deepEqual(
+    { domain, rules, enforced, observedGeneration, problems },
+    {
+      domain: 'checkout',
+      rules: 1,
+      enforced: '2/2',
+      observedGeneration: 1,
+      problems: [],
+    },
+  )
+  assert.deepEqual(
+    conditions.map(({ status }) => status),
+    ['True', 'True', 'True', 'True'],
+  )
+})
+
+test('the last good version stays while a resource is wrong, over a restart too', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 3)
+  world.write('b', 'search', 5)
+  await world.reconcile()
+  world.write('a', 'checkout', -1)
+  world.write('b', 'search', 6)
+  const expected = 'shop/a checkout: 3, shop/b search: 6'
+  assert.equal(await world.reconcile(), expected)
+  assert.equal(reasonsOf(world.status('a')), 'Invalid LastGoodInForce LastGoodInForce Invalid')
+  assert.equal(world.status('a').problems[0]?.path, 'spec.descriptors[0].rateLimit.requestsPerUnit')
+  assert.equal(world.status('a').rules, 1)
+  world.restart()
+  assert.equal(await world.reconcile(), expected)
+  world.write('a', 'checkout', 4)
+  assert.equal(await world.reconcile(), 'shop/a checkout: 4, shop/b search: 6')
+})
+
+test('a resource that was never right has nothing in force', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', -1)
+  assert.equal(await world.reconcile(), '')
+  assert.equal(reasonsOf(world.status('a')), 'Invalid NotAccepted NotAccepted Invalid')
+  assert.equal(world.status('a').domain, 'checkout')
+})
+
+test('a domain belongs to the oldest resource, over a restart too, until that one is gone', async t => {
+  const world = openWorld(t)
+  world.write('z', 'checkout', 1)
+  await world.reconcile()
+  world.write('a', 'checkout', 2)
+  assert.equal(await world.reconcile(), 'shop/z checkout: 1')
+  assert.equal(reasonsOf(world.status('a')), 'DomainConflict NotAccepted NotAccepted DomainConflict')
+  assert.match(world.status('a').conditions[0]?.message ?? '', /"checkout" belongs to shop\/z/)
+  world.restart()
+  assert.equal(await world.reconcile(), 'shop/z checkout: 1')
+  world.remove('z')
+  assert.equal(await world.reconcile(), 'shop/a checkout: 2')
+  assert.equal(world.statuses().length, 1)
+})
+
+test('a resource that is deleted and made again is a young one', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 1)
+  await world.reconcile()
+  world.remove('a')
+  assert.equal(await world.reconcile(), '')
+  world.write('b', 'checkout', 2)
+  await world.reconcile()
+  world.write('a', 'checkout', 1)
+  assert.equal(await world.reconcile(), 'shop/b checkout: 2')
+})
+
+test('what stands in a file that cannot be read stays in force over a restart', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 3)
+  world.write('b', 'search', 5)
+  await world.reconcile()
+  world.breakFile('a.yaml')
+  world.remove('a')
+  world.remove('b')
+  world.restart()
+  assert.equal(await world.reconcile(), 'shop/a checkout: 3', 'b was deleted, its file is not broken')
+  const status = world.status('a')
+  assert.equal(reasonsOf(status), 'Invalid LastGoodInForce LastGoodInForce Invalid')
+  assert.equal(status.problems[0]?.message, 'the resource cannot be read: a.yaml: line 1: not YAML')
+
+  await t.test('and is taken over when the file is right again', async () => {
+    world.repairFiles()
+    world.write('a', 'checkout', 4)
+    assert.equal(await world.reconcile(), 'shop/a checkout: 4')
+    assert.equal(world.statuses().length, 1)
+  })
+
+  await t.test('and everything stays when it is a folder that cannot be read', async () => {
+    world.breakFile('/limits')
+    world.remove('a')
+    world.restart()
+    assert.equal(await world.reconcile(), 'shop/a checkout: 4')
+    world.repairFiles()
+    assert.equal(await world.reconcile(), '')
+  })
+})
+
+test('what the feed cannot carry is told of every resource, and what it carries goes on', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 3)
+  await world.reconcile()
+  for (const name of ['b', 'c', 'd', 'e', 'f']) world.write(name, name, 1)
+  await assert.rejects(world.reconcile(), /at most 5 domains/)
+  assert.equal(world.inForce(), 'shop/a checkout: 3')
+  assert.equal(reasonsOf(world.status('f')), 'Valid NotPublished Pending NotPublished')
+  world.write('f', 'f', -1)
+  assert.match(await world.reconcile(), /shop\/e e: 1$/)
+  assert.equal(reasonsOf(world.status('f')), 'Invalid NotAccepted NotAccepted Invalid')
+})
+
+test('a refusal is told of its resource only', async t => {
+  const world = openWorld(t)
+  world.refused.add('checkout')
+  world.write('a', 'checkout', 3)
+  world.write('b', 'search', 5)
+  await world.reconcile()
+  assert.equal(reasonsOf(world.status('a')), 'Valid Refused Pending Refused')
+  assert.equal(reasonsOf(world.status('b')), 'Valid InFeed Enforced Enforced')
+})
+
+test('to reconcile again changes nothing', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 3)
+  world.write('b', 'checkout', 4)
+  world.write('c', 'search', -1)
+  const before = await world.reconcile()
+  const statuses = world.statuses()
+  assert.equal(await world.reconcile(), before)
+  assert.deepEqual(world.statuses(), statuses)
+})

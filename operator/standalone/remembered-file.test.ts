@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { nearlyRightResource } from '@tollway/crds/testdata/arbitrary-rate-limit-config.ts'
+import fc from 'fast-check'
+import type { Memory } from '../reconcilers/remembered.ts'
+import { translateRateLimitConfig } from '../translate/translate-rate-limit-config.ts'
+import { openRememberedFile } from './remembered-file.ts'
+
+function place(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'remembered-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  return join(folder, 'state', 'remembered.json')
+}
+
+const failOnWarning = (text: string) => assert.fail(text)
+const plain: Memory = { firstSeenMs: 5, origin: 'a.yaml' }
+const withContent: Memory = { ...plain, lastGood: { name: 'shop/a', domain: 'd', descriptors: [] } }
+
+test('what was noted is there after a restart, for the eyes of its owner only', t => {
+  const path = place(t)
+  openRememberedFile(path, failOnWarning).replace(new Map([['uid', withContent]]))
+  assert.deepEqual(openRememberedFile(path, failOnWarning).all(), new Map([['uid', withContent]]))
+  assert.equal(statSync(path).mode & 0o777, 0o600)
+})
+
+test('what is not noted again is forgotten', t => {
+  const path = place(t)
+  const file = openRememberedFile(path, failOnWarning)
+  file.replace(
+    new Map([
+      ['a', plain],
+      ['b', plain],
+    ]),
+  )
+  file.replace(new Map([['b', plain]]))
+  assert.deepEqual([...openRememberedFile(path, failOnWarning).all().keys()], ['b'])
+})
+
+test('only what changed is written', t => {
+  const path = place(t)
+  const file = openRememberedFile(path, failOnWarning)
+  file.replace(new Map([['a', withContent]]))
+  rmSync(path)
+  file.replace(new Map([['a', { ...withContent }]]))
+  assert.throws(() => readFileSync(path), /ENOENT/, 'nothing changed')
+  file.replace(new Map([['a', { ...withContent, origin: 'b.yaml' }]]))
+  assert.match(readFileSync(path, 'utf8'), /b\.yaml/)
+})
+
+test('every content that can be in force is read as it was', t => {
+  const path = place(t)
+  fc.assert(
+    fc.property(nearlyRightResource, resource => {
+      const made = translateRateLimitConfig('shop/a', resource)
+      if ('problems' in made) return
+      rmSync(path, { force: true })
+      const lastGood = made.value
+      openRememberedFile(path, failOnWarning).replace(new Map([['uid', { ...plain, lastGood }]]))
+      const read = openRememberedFile(path, failOnWarning).all().get('uid')
+      assert.deepEqual(read, JSON.parse(JSON.stringify({ ...plain, lastGood })))
+    }),
+    { numRuns: 50 },
+  )
+})
+
+const rule = {
+  key: 'user',
+  value: '',
+  shadowMode: false,
+  detailedMetric: false,
+  quotaMode: false,
+  valueToMetric: false,
+  shareThreshold: false,
+  descriptors: [],
+}
+const limit = { unit: 'hour', requestsPerUnit: 1, unlimited: false, name: '', replaces: [] }
+const contentOf = (...descriptors: unknown[]) => ({ name: 'shop/a', domain: 'd', descriptors })
+
+/** Entries that no version wrote, or another one did. */
+const strange: readonly unknown[] = [
+  null,
+  5,
+  [],
+  {},
+  { firstSeenMs: 'now', origin: 'a.yaml' },
+  { firstSeenMs: 5 },
+  { ...plain, lastGood: null },
+  { ...plain, lastGood: {} },
+  { ...plain, lastGood: contentOf('user') },
+  { ...plain, lastGood: contentOf({ ...rule, value: undefined }) },
+  { ...plain, lastGood: contentOf({ ...rule, shadowMode: 'no' }) },
+  { ...plain, lastGood: contentOf({ ...rule, metadata: [] }) },
+  { ...plain, lastGood: contentOf({ ...rule, descriptors: [{}] }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: {} }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, requestsPerUnit: null } }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, replaces: [{ name: 'a' }] } }) },
+]
+
+test('an entry of another form is told and passed over, and its neighbours are not', t => {
+  const path = place(t)
+  openRememberedFile(path, failOnWarning).replace(new Map([['a', plain]]))
+  for (const entry of strange) {
+    const good = { ...plain, lastGood: contentOf({ ...rule, rateLimit: limit }) }
+    writeFileSync(path, JSON.stringify({ good, other: entry }))
+    const warnings: string[] = []
+    const read = openRememberedFile(path, text => warnings.push(text)).all()
+    assert.deepEqual([...read.keys()], ['good'], JSON.stringify(entry))
+    assert.match(warnings.join(), /other is not of this version's form/)
+  }
+})
+
+test('a file that cannot be read counts as empty, and is told; none at all is not', t => {
+  const path = place(t)
+  assert.equal(openRememberedFile(path, failOnWarning).all().size, 0)
+  openRememberedFile(path, failOnWarning).replace(new Map([['a', plain]]))
+  for (const text of ['', '{"a": ', 'null']) {
+    writeFileSync(path, text)
+    const warnings: string[] = []
+    assert.equal(openRememberedFile(path, warning => warnings.push(warning)).all().size, 0)
+    assert.match(warnings.join(), /remembered\.json cannot be read and counts as empty/)
+  }
+})

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import type { Schema } from '@tollway/crds/schema.ts'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { exampleOfEveryField, pages } from '../docs/pages.ts'
+import { run } from '../operator/cli/run.ts'
+import { judgeOperatorConfig, parseOperatorConfig } from '../operator/standalone/operator-config.ts'
+import { translateRateLimitConfig } from '../operator/translate/translate-rate-limit-config.ts'
+import { root } from './support/tollway.ts'
+
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+const operatorPage = read('docs/operator.md')
+
+function generate(...args: readonly string[]) {
+  const program = join(root, 'docs/generate.ts')
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
+  return { status, said: stdout + stderr }
+}
+
+test('the pages that are made from the code are up to date', () => {
+  for (const { name, text } of pages()) {
+    assert.equal(read(`docs/${name}`), text, `docs/${name} is stale; run: make generate`)
+  }
+})
+
+test('a stale or missing page is named, and made anew', t => {
+  const folder = mkdtempSync(join(tmpdir(), 'docs-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const missing = generate('--check', folder)
+  assert.equal(missing.status, 1)
+  assert.match(missing.said, /rate-limit-settings\.md is not what .* makes/)
+  assert.match(generate(folder).said, /^wrote /)
+  assert.deepEqual(generate('--check', folder), { status: 0, said: '' })
+  appendFileSync(join(folder, 'rate-limit-config.md'), 'by hand\n')
+  assert.equal(generate('--check', folder).status, 1)
+})
+
+test('the example is right, and has every field', () => {
+  const resource = load(read(exampleOfEveryField), { schema: CORE_SCHEMA }) as { spec: unknown }
+  const made = translateRateLimitConfig('shop/checkout', resource)
+  assert.ok('value' in made, JSON.stringify(made))
+  assert.deepEqual(made.warnings, [])
+  const written = new Set<string>()
+  JSON.stringify(resource.spec, (name, value) => {
+    written.add(name)
+    return value
+  })
+  assert.deepEqual(
+    fieldNames(rateLimitConfigKind.spec).filter(name => !written.has(name)),
+    [],
+  )
+})
+
+function fieldNames({ properties = {}, items }: Schema): readonly string[] {
+  const below = [...Object.values(properties), ...(items ? [items] : [])]
+  return [...Object.keys(properties), ...below.flatMap(fieldNames)]
+}
+
+test('the configuration file of the documentation is right', () => {
+  const [, text = ''] = /### Configuration file\n\n```yaml\n(.*?)```/s.exec(operatorPage) ?? []
+  const parsed = parseOperatorConfig(text)
+  assert.ok('value' in parsed, JSON.stringify(parsed))
+  const judged = judgeOperatorConfig(parsed.value)
+  assert.ok('value' in judged, JSON.stringify(judged))
+  assert.equal(judged.value.replicas, 3)
+})
+
+test('the documentation of the operator has every option, and none that there is not', () => {
+  const options = new Set([...run.help.matchAll(/^ {2}.*?(--[a-z-]+) [A-Z]/gm)].map(match => match[1]))
+  assert.ok(options.size > 10)
+  const rows = [...operatorPage.matchAll(/^\| `(--[a-z-]+)`/gm)].map(match => match[1])
+  assert.deepEqual(new Set(rows), options)
+})
+
+test('the documentation of the operator has every reason of a condition, and none that there is not', () => {
+  const code = read('operator/reconcilers/resource-status.ts')
+  const reasons = [...code.matchAll(/reason: '(\w+)'/g)].map(match => match[1])
+  const [section = ''] = /## Status\n(.*?)\n## /s.exec(operatorPage) ?? []
+  const rows = [...section.matchAll(/^\|[^|]*\| `(\w+)` \|/gm)].map(match => match[1])
+  assert.deepEqual(new Set(rows), new Set(reasons))
+})
+
+test('links between the pages lead somewhere', () => {
+  const names = readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md'))
+  for (const page of ['README.md', ...names.map(name => `docs/${name}`)]) {
+    for (const [, target = ''] of read(page).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)) {
+      assert.ok(existsSync(join(root, dirname(page), target)), `${page} links ${target}`)
+    }
+  }
+  for (const { name } of pages()) assert.ok(read('README.md').includes(`(docs/${name})`), name)
+})

@@ -1,0 +1,316 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { CORE_SCHEMA, loadAll } from 'js-yaml'
+import { runCommand } from '../../operator/cli/run-command.ts'
+import { manifest, root } from '../support/tollway.ts'
+
+const program = join(root, 'operator/cli/tollway.ts')
+
+interface Outcome {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+function runIn(cwd: string, command: string, args: readonly string[]): Outcome {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', timeout: 30_000 })
+  return { code: status, out: stdout, err: stderr }
+}
+
+/** What the program does with these arguments, without the time that it takes to start one. */
+async function inThisProcess(...args: string[]): Promise<Outcome> {
+  let [out, err] = ['', '']
+  const code = await runCommand(args, {
+    print: text => {
+      out += text
+    },
+    printError: text => {
+      err += text
+    },
+  })
+  return { code, out, err }
+}
+
+/** A folder with these files, and `tollway` in it. */
+function openFolder(t: TestContext, files: Readonly<Record<string, string>>) {
+  const place = mkdtempSync(join(tmpdir(), 'cli-'))
+  t.after(() => rmSync(place, { recursive: true }))
+  const write = (file: string, text: string) => {
+    mkdirSync(dirname(join(place, file)), { recursive: true })
+    writeFileSync(join(place, file), text)
+  }
+  for (const [file, text] of Object.entries(files)) write(file, text)
+  return { place, write, tollway: (...args: string[]) => runIn(place, process.execPath, [program, ...args]) }
+}
+
+const wrongFolder = {
+  'm/a.yaml': manifest('a', 'shop', { user: '3/fortnight', path: '4294967296/day' }),
+  'm/b.yaml': 'apiVersion: tollway.dev/v1alpha1\nkind: [',
+  'm/c.yaml': manifest('c', 'search', { user: '1/day' }),
+  'm/sub/d.yaml': manifest('d', 'search', { user: '2/day' }),
+  'm/e.yaml': manifest('e', 'e', { user: '1/day' }).replace('RateLimitConfig', 'RateLimitConfg'),
+  'm/f.yaml': manifest('f', '"f\\e[2J"', { user: '1/day', user_id: '1/day' }),
+  'm/g.yaml': manifest('g', '"f\\e[2J"', { user: '1/day', user_id: '1/day' }).replace(
+    'key: user,',
+    'key: user, value: id,',
+  ),
+}
+
+test('validate tells all problems of all files, for people and for programs', t => {
+  const { tollway } = openFolder(t, wrongFolder)
+  const { code, out, err } = tollway('validate', '-f', 'm')
+  assert.equal(code, 1, err)
+  const patterns = [
+    /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[0]\.rateLimit\.unit: "fortnight" is not /m,
+    /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[1]\.rateLimit\.requestsPerUnit: 4294967296/m,
+    /^b\.yaml: line 2, column \d+: /m,
+    /^e\.yaml: RateLimitConfg default\/e: there is no kind RateLimitConfg; there is RateLimitConfig$/m,
+    /^(c|sub\/d)\.yaml: .* spec\.domain: "search" is also the domain of default\/[cd] in (c|sub\/d)\.yaml; /m,
+    /^warning: f\.yaml: RateLimitConfig default\/f: spec\.descriptors\[1]: .*the same cache key/m,
+    /^g\.yaml: RateLimitConfig default\/g: .* composite key 'f\\u\{1b}\[2J\.user_id'/m,
+  ]
+  for (const pattern of patterns) assert.match(out, pattern)
+  assert.equal(out.trimEnd().split('\n').length, patterns.length)
+
+  const json = tollway('validate', '-f', 'm', '-o', 'json')
+  assert.equal(json.code, 1)
+  const findings = JSON.parse(json.out) as Record<string, string>[]
+  assert.equal(findings.length, patterns.length)
+  const unit = findings.find(({ path }) => path === 'spec.descriptors[0].rateLimit.unit')
+  assert.deepEqual(
+    { ...unit, message: '' },
+    {
+      severity: 'error',
+      origin: 'a.yaml',
+      resource: 'RateLimitConfig default/a',
+      path: 'spec.descriptors[0].rateLimit.unit',
+      message: '',
+    },
+  )
+})
+
+test('validate of what is right, of a single file, and of what holds no resource', async t => {
+  const { place, tollway } = openFolder(t, {
+    'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
+    'other/deployment.yaml': 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n',
+  })
+  const right = { code: 0, out: '1 resource, no problem\n', err: '' }
+  assert.deepEqual(tollway('validate', '-f', 'm'), right)
+  assert.deepEqual(await inThisProcess('validate', '-f', join(place, 'm/a.yaml')), right)
+  const other = join(place, 'other')
+  const message = `${other}: holds no RateLimitConfig in any .yaml or .yml file\n`
+  assert.deepEqual(await inThisProcess('validate', '-f', other), { code: 1, out: message, err: '' })
+  assert.equal((await inThisProcess('validate', '-f', join(place, 'missing'))).code, 2)
+  const none = tollway('validate')
+  assert.equal(none.code, 2)
+  assert.match(
+    none.err,
+    /name a folder of manifests with -f; no operator has run with the state in \.tollway/,
+  )
+})
+
+test('translate prints what the feed would carry, and tells what it leaves out', t => {
+  const { tollway } = openFolder(t, wrongFolder)
+  const { code, out, err } = tollway('translate', '-f', 'm', '-o', 'json')
+  assert.equal(code, 0)
+  assert.match(err, /fortnight/)
+  const { version, typeUrl, resources } = JSON.parse(out)
+  assert.match(version, /^[0-9a-f]{32}$/)
+  assert.equal(typeUrl, 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig')
+  assert.deepEqual(
+    resources.map((resource: { name: string }) => resource.name).filter((name: string) => /[cd]$/.test(name))
+      .length,
+    1,
+    'a domain is carried once',
+  )
+  assert.deepEqual(resources.at(-1).name, 'default/f')
+  assert.equal(resources.at(-1).descriptors[0].rateLimit.requestsPerUnit, 1)
+  assert.match(
+    tollway('translate', '-f', 'm', '-o', 'table').out,
+    new RegExp(`^version ${version}\nRESOURCE`),
+  )
+
+  const empty = openFolder(t, { 'm/note.txt': '' }).tollway('translate', '-f', 'm', '-o', 'table')
+  assert.equal(empty.code, 1)
+  assert.match(empty.err, /^m: holds no RateLimitConfig/)
+})
+
+test('try says which rule matches, and why none does', async t => {
+  const text = manifest('a', 'shop', { user: '3/day' })
+  const { place, tollway, write } = openFolder(t, { 'm/a.yaml': text })
+  const found = tollway('try', '-f', 'm', '-d', 'shop', '-e', 'user=alice')
+  assert.equal(found.code, 0, found.err)
+  assert.match(found.out, /user=alice {2}any value match of shop\.user\n {2}=> shop\.user: 3\/day/)
+
+  const attempt = (domain: string, ...args: string[]) =>
+    inThisProcess('try', '-f', join(place, 'm'), '-d', domain, ...args)
+  const comma = await attempt('shop', '-e', 'user=a\\,b=c,plan=free')
+  assert.equal(comma.code, 1)
+  assert.match(comma.out, /user=a,b=c {2}any value.*\n {2}plan=free {2}stopped: /)
+  const unknown = await attempt('other', '-e', 'a=b')
+  assert.match(unknown.out, /domain 'other' unknown; there are: shop/)
+  const explained = JSON.parse((await attempt('shop', '-e', 'user=alice', '-e', 'path=/', '-o', 'json')).out)
+  assert.deepEqual([explained[0].limit.requestsPerUnit, explained[1].limit], [3, undefined])
+
+  write('m/a.yaml', text.replace('key: user', 'kye: user'))
+  const broken = await attempt('shop', '-e', 'user=alice')
+  assert.equal(broken.code, 1)
+  assert.match(broken.err, /kye: no such field; did you mean key/)
+  assert.match(broken.out, /domain 'shop' unknown; there are none/)
+})
+
+const configuration = (domain: string, requests: string) => `domain: ${domain}
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: ${requests}}}
+`
+
+test('convert makes resources that are right, and that say the same', t => {
+  const { tollway, write } = openFolder(t, {
+    'config/a.yaml': configuration('mongo_cps', '5'),
+    'config/sub/b.yml': configuration('mongo-cps', '6'),
+    'config/note.txt': 'not a configuration',
+  })
+  const { code, out, err } = tollway('convert', 'config', '-n', 'shop')
+  assert.equal(code, 0, err)
+  const documents = loadAll(out, { schema: CORE_SCHEMA }) as { metadata: object; spec: { domain: string } }[]
+  assert.deepEqual(
+    documents.map(({ metadata, spec }) => [metadata, spec.domain]),
+    [
+      [{ name: 'mongo-cps', namespace: 'shop' }, 'mongo_cps'],
+      [{ name: 'mongo-cps-2', namespace: 'shop' }, 'mongo-cps'],
+    ],
+  )
+  write('limits/all.yaml', out)
+  assert.equal(tollway('validate', '-f', 'limits').out, '2 resources, no problem\n')
+  assert.match(tollway('try', '-f', 'limits', '-d', 'mongo-cps', '-e', 'user=a').out, /6\/minute/)
+  assert.equal(tollway('convert', 'config/a.yaml', '-o', 'json').out.startsWith('{'), true)
+})
+
+test('convert tells every problem, and prints nothing then', t => {
+  const { tollway } = openFolder(t, {
+    'a.yaml': configuration('a', '5').replace('minute', 'minuet'),
+    'b.yaml': configuration('b', 'many'),
+    'c.yaml': configuration('c', '5'),
+    'same.yaml': configuration('c', '5'),
+    'long.yaml': configuration('d'.repeat(254), '5'),
+    'empty/note.txt': '',
+  })
+  const wrong = tollway('convert', 'a.yaml', 'b.yaml', 'c.yaml', 'same.yaml')
+  assert.deepEqual([wrong.code, wrong.out], [1, ''])
+  assert.match(wrong.err, /^a\.yaml: invalid rate limit unit 'minuet'/m)
+  assert.match(wrong.err, /^b\.yaml: .*'many'/m)
+  assert.match(wrong.err, /^same\.yaml: duplicate domain 'c'/m)
+  const long = tollway('convert', 'long.yaml')
+  assert.deepEqual([long.code, long.out], [1, ''])
+  assert.match(long.err, /^long\.yaml: .* has 254 characters; .* \(at spec\.domain\)/m)
+  assert.match(tollway('convert', 'empty').err, /empty: holds no \.yaml/)
+})
+
+test('what is no command, no option or no value is a usage error', async t => {
+  const { tollway } = openFolder(t, {})
+  const table: [string[], RegExp][] = [
+    [['vaildate'], /there is no command "vaildate"; there are run, validate, /],
+    [['toString'], /there is no command "toString"/],
+    [['validate', '--fil', '.'], /--fil/],
+    [['validate', '-f', '.', '-o', 'xml'], /-o xml: must be one of table, yaml, json/],
+    [['try', '-f', '.', '-e', 'user=alice'], /name the domain/],
+    [['try', '-f', '.', '-d', 'shop'], /name the entries/],
+    [['try', '-f', '.', '-d', 'shop', '-e', 'user'], /"user" is not KEY=VALUE/],
+    [['try', '-f', '.', '-d', 'shop', '-e', ''], /"" is not KEY=VALUE/],
+    [['status', '--wait', 'abc'], /--wait abc: must be a number of seconds/],
+    [['status', '--state-dir', '/missing'], /no operator runs with the state in \/missing/],
+    [['convert'], /name the files/],
+    [['convert', '/missing.yaml'], /missing\.yaml: no such file/],
+    [['convert', '.', '-o', 'table'], /must be one of yaml, json/],
+    [['run'], /name the folder of manifests with -f/],
+    [['run', '-f', '/missing'], /missing: no such file or folder/],
+  ]
+  for (const [args, pattern] of table) {
+    const { code, out, err } = await inThisProcess(...args)
+    assert.deepEqual([code, out], [2, ''], args.join(' '))
+    assert.match(err, pattern)
+  }
+  assert.equal(tollway('status').code, 2)
+  assert.equal(tollway('status', '--wait', 'abc').code, 2)
+})
+
+test('run tells every wrong option and every wrong field, with the file it stands in', async t => {
+  const { place, tollway } = openFolder(t, {
+    'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
+    'wrong.yaml': 'grpcPort: many\nrateLimitEnv: {NEAR_LIMIT_RATIO: 7}\nreplica: 2\n',
+    'broken.yaml': 'host: "x\nredisUrl: redis://user:hunter2@host\n',
+  })
+  const wrong = tollway('run', '-f', 'm', '--config', 'wrong.yaml', '--http-port', '0')
+  assert.equal(wrong.code, 2)
+  for (const pattern of [
+    /wrong\.yaml: grpcPort: "many" is not a whole number from 1 to 65535/,
+    /wrong\.yaml: rateLimitEnv: NEAR_LIMIT_RATIO: "7" is not allowed: a number from 0 to 1/,
+    /wrong\.yaml: replica: there is no such field/,
+    /--http-port: "0" is not a whole number from 1 to 65535/,
+  ]) {
+    assert.match(wrong.err, pattern)
+  }
+  const table: [string[], RegExp][] = [
+    [['--config', join(place, 'missing.yaml')], /missing\.yaml: cannot be read: ENOENT/],
+    [['--config', join(place, 'm')], /m: cannot be read: EISDIR/],
+    [['--config', join(place, 'broken.yaml')], /broken\.yaml: line 2: /],
+    [['--env', 'NEAR'], /--env NEAR: is not NAME=VALUE/],
+    [['--env', 'NEAR_LIMT_RATIO=1'], /--env: NEAR_LIMT_RATIO: there is no such setting/],
+    [['--env', 'REDIS_AUTH=hunter2'], /--env REDIS_AUTH: every user of the machine could read it/],
+    [['--redis-url', 'redis://user:hunter2@host'], /every user of the machine could read the password/],
+  ]
+  for (const [args, pattern] of table) {
+    const { code, out, err } = await inThisProcess('run', '-f', place, ...args)
+    assert.equal(code, 2, args.join(' '))
+    assert.match(err, pattern)
+    assert.doesNotMatch(out + err, /hunter2/)
+  }
+})
+
+test('every command explains itself, with examples', async t => {
+  const { tollway } = openFolder(t, {})
+  const help = tollway('--help')
+  assert.equal(help.code, 0)
+  const names = [...help.out.matchAll(/^ {2}(\w+) {2,}/gm)].map(match => match[1] ?? '')
+  assert.deepEqual(names, ['run', 'validate', 'translate', 'status', 'try', 'convert'])
+  for (const name of names) {
+    const { code, out, err } = await inThisProcess(name, '--help')
+    assert.deepEqual([code, err], [0, ''])
+    assert.match(out, new RegExp(`^Usage: tollway ${name} `))
+    assert.match(out, new RegExp(`Exit code: .*\n\nExamples:\n  tollway ${name}`))
+    for (const line of out.split('\n')) assert.ok(line.length <= 120, `${name}: ${line}`)
+  }
+  assert.deepEqual(await inThisProcess(), { ...help, code: 2 })
+})
+
+test('a reader that goes away is no defect', t => {
+  const { place } = openFolder(t, { 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
+  const command = `"${process.execPath}" "${program}" translate -f m | true; echo "\${PIPESTATUS[0]}"`
+  assert.deepEqual(runIn(place, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
+})
+
+/** The machine's own Node, when it is one that cannot run the code. */
+function oldNode(t: TestContext): string | undefined {
+  const node = '/usr/bin/node'
+  const { stdout } = spawnSync(node, ['--version'], { encoding: 'utf8' })
+  const major = Number(/^v(\d+)\./.exec(stdout ?? '')?.[1])
+  if (major < 24) return node
+  const reason = `${node} is not a Node below 24`
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  t.skip(reason)
+  return undefined
+}
+
+test('a Node that is too old finds the one that came with the installation', t => {
+  const node = oldNode(t)
+  if (node === undefined) return
+  const { place } = openFolder(t, { 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
+  const launcher = join(root, 'operator/bin/tollway.js')
+  const right = runIn(place, node, [launcher, 'validate', '-f', 'm'])
+  assert.deepEqual(right, { code: 0, out: '1 resource, no problem\n', err: '' })
+  assert.equal(runIn(place, node, [launcher, 'status']).code, 2)
+})

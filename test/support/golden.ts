@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { dump } from 'js-yaml'
+
+/**
+ * A test for each `<case>.in.yaml` of the folder: what is made of its text must be what `<case>.out.yaml`
+ * says. With GOLDEN=write the outs are written instead, and those without an in are removed.
+ */
+export function goldenTests(folder: string, make: (text: string) => unknown): void {
+  const names = readdirSync(folder)
+  const cases = names.filter(name => name.endsWith('.in.yaml')).map(name => name.slice(0, -'.in.yaml'.length))
+  const orphans = names.filter(
+    name => name.endsWith('.out.yaml') && !cases.includes(name.slice(0, -'.out.yaml'.length)),
+  )
+  const write = process.env['GOLDEN'] === 'write'
+  for (const name of cases) {
+    test(name, () => {
+      const out = join(folder, `${name}.out.yaml`)
+      const made = dump(make(readFileSync(join(folder, `${name}.in.yaml`), 'utf8')), {
+        lineWidth: 110,
+        noRefs: true,
+      })
+      if (write) writeFileSync(out, made)
+      assert.ok(existsSync(out), `${out} is missing; make golden writes it`)
+      assert.equal(made, readFileSync(out, 'utf8'), `${out} says otherwise; make golden rewrites it`)
+    })
+  }
+  test('there are cases, and no outs without an in', () => {
+    assert.notEqual(cases.length, 0)
+    if (write) for (const name of orphans) rmSync(join(folder, name))
+    else assert.deepEqual(orphans, [])
+  })
+}
