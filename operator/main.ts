@@ -99,7 +99,6 @@ const portOptions: Readonly<Record<string, string>> = {
   grpc: '--grpc-port',
   http: '--http-port',
   debug: '--debug-port',
-  metrics: '--metrics-port',
   feed: '--feed-port',
   operator: '--operator-port',
 }

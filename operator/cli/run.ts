@@ -22,7 +22,6 @@ const flags = {
   'grpc-port': 'grpcPort',
   'http-port': 'httpPort',
   'debug-port': 'debugPort',
-  'metrics-port': 'metricsPort',
   'feed-port': 'feedPort',
   'operator-port': 'operatorPort',
   'log-level': 'logLevel',
@@ -44,7 +43,6 @@ machine, without Kubernetes. Ends all of them on Ctrl-C.
   --grpc-port PORT      rate limit calls by gRPC (default ${defaults.grpcPort})
   --http-port PORT      rate limit calls by HTTP (default ${defaults.httpPort})
   --debug-port PORT     debug pages of the first process, on loopback (default ${defaults.debugPort})
-  --metrics-port PORT   metrics of the first process, on loopback (default ${defaults.metricsPort})
   --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
   --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
   --env NAME=VALUE      a setting of the rate limit service; again for another one
@@ -110,7 +108,6 @@ function readOptions(args: readonly string[]) {
     'grpc-port': text,
     'http-port': text,
     'debug-port': text,
-    'metrics-port': text,
     'feed-port': text,
     'operator-port': text,
     'log-level': text,

@@ -85,9 +85,9 @@ test('no secret is told in a problem', () => {
 })
 
 test('the first process has the ports that people know, the others ports of their own', () => {
-  assert.deepEqual(ownPorts(defaultOperatorConfig, 0), { debug: 6070, metrics: 9090 })
-  assert.deepEqual(ownPorts(defaultOperatorConfig, 1), { debug: 6101, metrics: 9101 })
-  assert.deepEqual(ownPorts(defaultOperatorConfig, 63), { debug: 6163, metrics: 9163 })
+  assert.deepEqual(ownPorts(defaultOperatorConfig, 0), { debug: 6070 })
+  assert.deepEqual(ownPorts(defaultOperatorConfig, 1), { debug: 6101 })
+  assert.deepEqual(ownPorts(defaultOperatorConfig, 63), { debug: 6163 })
 })
 
 test('secrets are known by all their names, and a file that holds one is none', () => {

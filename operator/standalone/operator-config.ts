@@ -15,8 +15,6 @@ export interface OperatorConfig {
   readonly httpPort: number
   /** Of the first process, on the loopback address. `ownPorts` tells those of the others. */
   readonly debugPort: number
-  /** Of the first process, on the loopback address. `ownPorts` tells those of the others. */
-  readonly metricsPort: number
   readonly feedPort: number
   readonly operatorPort: number
   readonly logLevel: LogLevel
@@ -31,7 +29,6 @@ export const defaultOperatorConfig: OperatorConfig = {
   grpcPort: 8081,
   httpPort: 8080,
   debugPort: 6070,
-  metricsPort: 9090,
   feedPort: 18_000,
   operatorPort: 8000,
   logLevel: 'info',
@@ -43,11 +40,10 @@ const maxPort = 65_535
 
 /** The ports of the process of this index, which no other process shares. */
 export function ownPorts(
-  { debugPort, metricsPort }: Pick<OperatorConfig, 'debugPort' | 'metricsPort'>,
+  { debugPort }: Pick<OperatorConfig, 'debugPort'>,
   index: number,
-): { readonly debug: number; readonly metrics: number } {
-  if (index === 0) return { debug: debugPort, metrics: metricsPort }
-  return { debug: debugPort + 30 + index, metrics: metricsPort + 10 + index }
+): { readonly debug: number } {
+  return { debug: index === 0 ? debugPort : debugPort + 30 + index }
 }
 
 type Field = keyof OperatorConfig
@@ -117,7 +113,6 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     grpcPort: whole('grpcPort', maxPort),
     httpPort: whole('httpPort', maxPort),
     debugPort: whole('debugPort', maxPort),
-    metricsPort: whole('metricsPort', maxPort),
     feedPort: whole('feedPort', maxPort),
     operatorPort: whole('operatorPort', maxPort),
     logLevel: level(),
@@ -159,9 +154,7 @@ function sharedTwice(config: OperatorConfig, spell: (field: string) => string): 
   }
   for (const field of sharedPorts) claim(field, config[field], spell(field))
   for (let index = 0; index < config.replicas; index++) {
-    const { debug, metrics } = ownPorts(config, index)
-    claim('debugPort', debug, `debug of ratelimit-${index}`)
-    claim('metricsPort', metrics, `metrics of ratelimit-${index}`)
+    claim('debugPort', ownPorts(config, index).debug, `debug of ratelimit-${index}`)
   }
   return problems
 }

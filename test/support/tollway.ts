@@ -46,15 +46,13 @@ export async function startTollway(
   mkdirSync(folder)
   const write = (file: string, text: string) => writeFileSync(join(folder, file), text)
   for (const [file, text] of Object.entries(manifests)) write(file, text)
-  const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0, metricsPort = 0] =
-    await freePorts(6)
+  const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0] = await freePorts(5)
   const ports = {
     'grpc-port': grpcPort,
     'http-port': httpPort,
     'feed-port': feedPort,
     'operator-port': operatorPort,
     'debug-port': debugPort,
-    'metrics-port': metricsPort,
   }
   const options = Object.entries(ports).flatMap(([name, port]) => [`--${name}`, `${port}`])
   const [node, script] = tollway

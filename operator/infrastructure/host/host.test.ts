@@ -43,7 +43,7 @@ async function freePorts(count: number): Promise<number> {
 }
 
 async function open(t: TestContext, more: Partial<HostOptions> = {}) {
-  const firstPort = await freePorts(9)
+  const firstPort = await freePorts(6)
   const lines: string[] = []
   let uids = 0
   const host = createHostInfrastructure({
@@ -54,7 +54,7 @@ async function open(t: TestContext, more: Partial<HostOptions> = {}) {
     commandFor: () => ({ command: process.execPath, args: [childProgram] }),
     bindHost: '127.0.0.1',
     log: ({ source, text }) => lines.push(`${source} | ${text}`),
-    ownPortsFor: index => ({ debug: firstPort + 1 + 2 * index, metrics: firstPort + 2 + 2 * index }),
+    ownPortsFor: index => ({ debug: firstPort + 1 + index }),
     ...more,
   })
   t.after(() => host.close())
@@ -98,9 +98,9 @@ infrastructureContract('host', async t => {
 })
 
 test('the ports of each replica alone', () => {
-  assert.deepEqual(ownPorts(0), { debug: 6070, metrics: 9090 })
-  assert.deepEqual(ownPorts(1), { debug: 6101, metrics: 9101 })
-  assert.deepEqual(ownPorts(12), { debug: 6112, metrics: 9112 })
+  assert.deepEqual(ownPorts(0), { debug: 6070 })
+  assert.deepEqual(ownPorts(1), { debug: 6101 })
+  assert.deepEqual(ownPorts(12), { debug: 6112 })
 })
 
 test('a replica gets its own settings and nothing of the operator', async t => {
@@ -122,14 +122,12 @@ test('a replica gets its own settings and nothing of the operator', async t => {
     TEST_PORT: String(h.firstPort),
     REUSE_PORT: 'true',
     DEBUG_HOST: '127.0.0.1',
-    DEBUG_PORT: String(h.firstPort + 3),
-    PULLSTATS_ADDR: `127.0.0.1:${h.firstPort + 4}`,
+    DEBUG_PORT: String(h.firstPort + 2),
     CONFIG_GRPC_XDS_NODE_ID: 'ratelimit-1',
     CONFIG_GRPC_XDS_NODE_METADATA: `pod:ratelimit-1,uid:${replica?.uid},namespace:local`,
   })
   assert.deepEqual(replica?.addresses, {
-    debug: `http://127.0.0.1:${h.firstPort + 3}`,
-    metrics: `http://127.0.0.1:${h.firstPort + 4}/metrics`,
+    debug: `http://127.0.0.1:${h.firstPort + 2}`,
     http: `http://127.0.0.1:${h.firstPort}`,
   })
 })
@@ -254,7 +252,7 @@ test('settings with which no replica becomes ready reach one replica only, and b
 
 test('ports that are taken are named, with who has them and what to do', async t => {
   const h = await open(t, { portAdvice: name => `set spec.ports.${name}` })
-  const taken = [h.firstPort, h.firstPort + 3]
+  const taken = [h.firstPort, h.firstPort + 2]
   for (const port of taken) {
     // It shares, so that a replica's own bind would succeed beside it.
     const server = createServer()

@@ -35,7 +35,6 @@ export interface HostOptions {
 
 export interface OwnPorts {
   readonly debug: number
-  readonly metrics: number
 }
 
 /** The workloads of one machine, as child processes. */
@@ -50,7 +49,7 @@ const loopback = '127.0.0.1'
 
 /** The first replica has the ports that people know; the others are out of the way of everything else. */
 export function ownPorts(index: number): OwnPorts {
-  return index === 0 ? { debug: 6070, metrics: 9090 } : { debug: 6100 + index, metrics: 9100 + index }
+  return { debug: index === 0 ? 6070 : 6100 + index }
 }
 
 interface Running {
@@ -175,7 +174,6 @@ function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, nam
     REUSE_PORT: 'true',
     DEBUG_HOST: loopback,
     DEBUG_PORT: String(own.debug),
-    PULLSTATS_ADDR: `${loopback}:${own.metrics}`,
     CONFIG_GRPC_XDS_NODE_ID: name,
     CONFIG_GRPC_XDS_NODE_METADATA: `pod:${name},uid:${uid},namespace:local`,
   }
@@ -188,7 +186,6 @@ function addressesOf(bindHost: string, workload: Workload, own: OwnPorts): Reado
   ])
   return {
     debug: `http://${loopback}:${own.debug}`,
-    metrics: `http://${loopback}:${own.metrics}/metrics`,
     ...Object.fromEntries(shared),
   }
 }

@@ -6,7 +6,7 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 
-const { BEHAVIOUR = '', TEST_PORT = '', DEBUG_PORT = '', PULLSTATS_ADDR = '', HOST = '' } = process.env
+const { BEHAVIOUR = '', TEST_PORT = '', DEBUG_PORT = '', HOST = '' } = process.env
 const health = (healthy: boolean) => process.send?.({ type: 'health', healthy })
 
 if (BEHAVIOUR === 'crash') process.exit(3)
@@ -26,9 +26,8 @@ const answer = () =>
   })
 
 const debug = answer().listen(Number(DEBUG_PORT), '127.0.0.1')
-const metrics = answer().listen(Number(PULLSTATS_ADDR.split(':')[1]), '127.0.0.1')
 const shared = answer().listen({ port: Number(TEST_PORT), host: HOST, reusePort: true })
-await Promise.all([debug, metrics, shared].map(server => once(server, 'listening')))
+await Promise.all([debug, shared].map(server => once(server, 'listening')))
 process.stdout.write(`process ${process.pid} listens\n`)
 console.error('und Grüße')
 if (BEHAVIOUR !== 'unready') health(true)

@@ -26,7 +26,7 @@ const host = createHostInfrastructure({
     args: [fileURLToPath(new URL('child.ts', import.meta.url))],
   }),
   bindHost: '127.0.0.1',
-  ownPortsFor: index => ({ debug: firstOwnPort + 2 * index, metrics: firstOwnPort + 2 * index + 1 }),
+  ownPortsFor: index => ({ debug: firstOwnPort + index }),
 })
 await host.apply(workload)
 if (redis) console.log(`redis at ${(await startRedisFor(basics)).url}`)
