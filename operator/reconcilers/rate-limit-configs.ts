@@ -136,12 +136,16 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
     async reconcile() {
       const all = chooseContents(gather())
       const failure = publish(all.flatMap(({ content }) => content ?? []))
-      remember(all, failure === undefined)
       const replicas = infrastructure.observe(workload)
       const uids = replicas.map(({ uid }) => uid)
       const surroundings = { replicas, uids, unpublished: failure?.message }
       statuses = new Map(all.map(item => [item.resource.uid, statusOf(item, surroundings)]))
-      options.writeStatus([...statuses.values()])
+      try {
+        options.writeStatus([...statuses.values()])
+      } finally {
+        // Each is kept for itself: of one that cannot be written the other does not know.
+        remember(all, failure === undefined)
+      }
       if (failure !== undefined) throw failure
     },
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -96,6 +96,8 @@ const strange: readonly unknown[] = [
   { ...plain, lastGood: contentOf({ ...rule, descriptors: [{}] }) },
   { ...plain, lastGood: contentOf({ ...rule, rateLimit: {} }) },
   { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, requestsPerUnit: null } }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, requestsPerUnit: -3 } }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, unit: 'eon' } }) },
   { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, replaces: [{ name: 'a' }] } }) },
 ]
 
@@ -122,4 +124,16 @@ test('a file that cannot be read counts as empty, and is told; none at all is no
     assert.equal(openRememberedFile(path, warning => warnings.push(warning)).all().size, 0)
     assert.match(warnings.join(), /remembered\.json cannot be read and counts as empty/)
   }
+})
+
+test('what cannot be written is known all the same, and written as soon as it can be', t => {
+  const path = place(t)
+  const remembered = openRememberedFile(path, failOnWarning)
+  mkdirSync(`${path}.new`, { recursive: true })
+  const fresh = new Map([['uid', plain]])
+  assert.throws(() => remembered.replace(fresh), { code: 'EISDIR' })
+  assert.deepEqual(remembered.all(), fresh)
+  rmSync(`${path}.new`, { recursive: true })
+  remembered.replace(new Map(fresh))
+  assert.deepEqual(openRememberedFile(path, failOnWarning).all(), fresh)
 })

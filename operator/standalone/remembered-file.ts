@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../ir.ts'
 import type { Memory, Remembered } from '../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -9,12 +10,16 @@ import { writeAtomically } from './write-atomically.ts'
  */
 export function openRememberedFile(path: string, onWarning: (text: string) => void): Remembered {
   let memories = read(path, onWarning)
+  let isWritten = true
   return {
     all: () => memories,
     replace(fresh) {
-      if (isSame(fresh, memories)) return
-      writeAtomically(path, `${JSON.stringify(Object.fromEntries(fresh))}\n`)
+      if (isWritten && isSame(fresh, memories)) return
+      // What is in force is known here first: a disk that is full must not bring an older version back.
       memories = fresh
+      isWritten = false
+      writeAtomically(path, `${JSON.stringify(Object.fromEntries(fresh))}\n`)
+      isWritten = true
     },
   }
 }
@@ -76,9 +81,9 @@ function isRule(value: unknown): value is RateLimitRule {
 function isPolicy(value: unknown): value is RateLimitPolicy {
   if (!isObject<RateLimitPolicy>(value)) return false
   const { unit, requestsPerUnit, unlimited, name, replaces } = value
-  if (typeof unit !== 'string' || typeof unlimited !== 'boolean' || typeof name !== 'string') return false
-  const isCount = Number.isInteger(requestsPerUnit) || (requestsPerUnit === undefined && unlimited)
-  return isCount && isList(replaces, replaced => typeof replaced === 'string')
+  if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
+  const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
+  return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
 }
 
 function isObject<T>(value: unknown): value is Fields<T> {

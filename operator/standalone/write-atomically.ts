@@ -2,11 +2,11 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * A reader sees the old content or the new one, also when this process is killed at any moment. For its
- * owner's eyes only.
+ * A reader sees the old content or the new one, also when this process is killed at any moment, or the
+ * power goes. For its owner's eyes only.
  */
 export function writeAtomically(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  writeFileSync(`${path}.new`, text, { mode: 0o600 })
+  writeFileSync(`${path}.new`, text, { mode: 0o600, flush: true })
   renameSync(`${path}.new`, path)
 }

@@ -9,7 +9,7 @@ import { type Configuration, createConfiguration } from './feeds/configuration.t
 import type { Feed } from './feeds/feed.ts'
 import { createFileFeed } from './feeds/files.ts'
 import { createXdsFeed } from './feeds/xds.ts'
-import { createHealth } from './health.ts'
+import { createHealth, type Health } from './health.ts'
 import { createLimiter } from './limiter/limiter.ts'
 import { describeRules } from './rules/describe.ts'
 import { createDebugServer } from './servers/debug.ts'
@@ -92,7 +92,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     table.set(healthName, healthy)
     reportHealth(healthy)
   })
-  tellOfBackend(counters, log)
+  tellOfBackend(counters, health, log)
   log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
     async stop() {
@@ -162,10 +162,12 @@ function openBackend(settings: Settings, log: Log): Counters {
 }
 
 /** A backend that is away makes every call an error, and callers may not tell anybody. */
-function tellOfBackend(counters: Counters, log: Log): void {
+function tellOfBackend(counters: Counters, health: Health, log: Log): void {
   counters.onHealth(healthy => {
     if (healthy) log.info('the backend of the counters answers')
-    else log.warn('the backend of the counters is away; calls are errors until it is back')
+    // An end that was asked for is no news.
+    else if (!health.terminating())
+      log.warn('the backend of the counters is away; calls are errors until it is back')
   })
   const patience = setTimeout(() => {
     if (!counters.healthy) log.warn('the backend of the counters has not answered yet; calls are errors')
