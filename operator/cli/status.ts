@@ -13,6 +13,7 @@ import { parseFormat, parseOptions, parseSeconds } from './options.ts'
 import { printable, render, renderTable } from './render.ts'
 
 const pollMs = 50
+const askMs = 1_000
 
 export const status: Command = {
   name: 'status',
@@ -59,9 +60,26 @@ Examples:
 async function waitUntilReady(stateDir: string, waitMs: number): Promise<StatusReport | undefined> {
   const endMs = performance.now() + waitMs
   for (;;) {
-    const report = readStatusReport(stateDir)
+    const report = await presentReport(stateDir)
     if ((report && isRunning(report) && isReady(report)) || performance.now() >= endMs) return report
     await pause(pollMs)
+  }
+}
+
+/**
+ * What the operator itself says, for the file may be behind when the disk is full; the file when it says
+ * nothing.
+ */
+async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
+  const written = readStatusReport(stateDir)
+  if (written === undefined || !isRunning(written)) return written
+  try {
+    const signal = AbortSignal.timeout(askMs)
+    const answer = await fetch(`${written.addresses['operator']}/status`, { signal })
+    const told = (await answer.json()) as StatusReport
+    return told.pid === written.pid ? told : written
+  } catch {
+    return written
   }
 }
 
@@ -88,6 +106,7 @@ function describe(report: StatusReport): string {
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
   const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
+  if (report.resources.length === 0) parts.push('No resource is in force: nothing is limited.\n')
   if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.join('')}`)
   return parts.join('\n')
 }
