@@ -1,0 +1,77 @@
+import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from './server.ts'
+import type { GrpcError } from './status.ts'
+
+/** What all calls of a connection have in common. */
+export interface CallContext {
+  readonly limits: GrpcLimits
+  readonly onDefect: GrpcServerOptions['onDefect']
+  readonly calls: CallRegister
+  /** The caller's address, as `Call` has it. */
+  readonly peer: string
+}
+
+/** What calls of a connection with the same head have in common. */
+export interface CallHead {
+  readonly method: AnyMethod
+  readonly metadata: Metadata
+  /** Undefined when the caller waits for ever. */
+  readonly timeoutMs: number | undefined
+  /** The grpc-encoding, in which messages with the compressed flag are. */
+  readonly compression: string
+}
+
+/** A call that can be ended from outside. */
+export interface CuttableCall {
+  /** Answers with this error, if the call is not over, and lets the handler know. */
+  cut(error: GrpcError): void
+}
+
+/** How many calls run on all connections of a server. */
+export class CallTotals {
+  size = 0
+  /** How many of them are health watches, which would run for ever. */
+  #watches = 0
+  #onQuiet: (() => void) | undefined
+
+  count(change: 1 | -1, isWatch: boolean): void {
+    this.size += change
+    if (isWatch) this.#watches += change
+    if (this.#onQuiet) this.#tellQuiet()
+  }
+
+  /** Resolves when no call runs but health watches. */
+  onlyWatchesLeft(): Promise<void> {
+    return new Promise(resolve => {
+      this.#onQuiet = resolve
+      this.#tellQuiet()
+    })
+  }
+
+  #tellQuiet(): void {
+    if (this.size === this.#watches) this.#onQuiet?.()
+  }
+}
+
+/** The calls that run on one connection. */
+export class CallRegister {
+  readonly #totals: CallTotals
+  readonly #running = new Set<CuttableCall>()
+
+  constructor(totals: CallTotals) {
+    this.#totals = totals
+  }
+
+  add(call: CuttableCall, isWatch: boolean): void {
+    this.#running.add(call)
+    this.#totals.count(1, isWatch)
+  }
+
+  delete(call: CuttableCall, isWatch: boolean): void {
+    this.#running.delete(call)
+    this.#totals.count(-1, isWatch)
+  }
+
+  cutAll(error: GrpcError): void {
+    for (const call of [...this.#running]) call.cut(error)
+  }
+}

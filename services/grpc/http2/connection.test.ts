@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { frame, startRig, texts, waitFor } from '../server-contract/support.ts'
+import { createSocketServer, type SocketServerSettings } from '../socket-server.ts'
+import { frameFlags, frameTypes, settingIds, wordBytes } from './frames.ts'
+import { HpackDecoder } from './hpack-decoder.ts'
+import { errorOf, openRawClient, requestFields, settingsPayload } from './testdata/raw-client.ts'
+
+const echo = texts.unary('/test.Test/Echo', text => text)
+const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
+
+function start(t: TestContext, settings: Partial<SocketServerSettings> = {}, limits = {}) {
+  const createServer = (options: Parameters<typeof createSocketServer>[0]) =>
+    createSocketServer(options, settings)
+  return startRig(t, createServer, [echo, echoEach], limits)
+}
+
+describe('flow control', () => {
+  test('an answer takes no more than the windows allow, and goes on as they open', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 3]))
+    caller.begin(1, requestFields(echo.path))
+    caller.data(1, frame('hello'))
+    await caller.next('DATA', 1)
+    caller.begin(3, requestFields('/nobody'), true)
+    await caller.next('HEADERS', 3)
+    assert.equal(caller.bodyOf(1).length, 3)
+    caller.widen(1, 4)
+    await caller.next('DATA', 1)
+    assert.equal(caller.bodyOf(1).length, 7)
+    // A larger initial window opens those of streams that are there.
+    caller.send(frameTypes.SETTINGS, 0, 0, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 100]))
+    const { flags } = await caller.next('HEADERS', 1)
+    assert.deepEqual(caller.bodyOf(1), frame('hello'))
+    assert.ok(flags & frameFlags.END_STREAM)
+  })
+
+  test('a smaller initial window makes the windows of open streams negative', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 10]))
+    caller.begin(1, requestFields(echoEach.path))
+    caller.data(1, frame('12345'), false)
+    await waitFor('ten bytes', () => caller.bodyOf(1).length === 10)
+    caller.send(frameTypes.SETTINGS, 0, 0, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 0]))
+    caller.data(1, frame('67890'), false)
+    caller.widen(1, 10)
+    caller.send(frameTypes.PING, 0, 0, Buffer.alloc(8))
+    await caller.next('PING')
+    assert.equal(caller.bodyOf(1).length, 10)
+    caller.widen(1, 1)
+    await waitFor('one byte more', () => caller.bodyOf(1).length === 11)
+  })
+
+  test('streams share the window of the connection in turns, and none is lost', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 1_000_000]))
+    const body = frame('x'.repeat(40_000))
+    for (const id of [1, 3, 5]) {
+      caller.begin(id, requestFields(echo.path))
+      for (let sent = 0; sent < body.length; sent += 16_000) {
+        caller.data(id, body.subarray(sent, sent + 16_000), sent + 16_000 >= body.length)
+      }
+    }
+    const received = () => [1, 3, 5].map(id => caller.bodyOf(id).length)
+    await waitFor('a window that is used up', () => received().reduce((a, b) => a + b) === 65_535)
+    caller.widen(0, 100_000)
+    await waitFor('all answers', () => received().every(bytes => bytes === body.length))
+  })
+
+  test('more than the window allows is FLOW_CONTROL_ERROR of the stream', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port)
+    // Nobody reads on, so that the window of the stream stays used up.
+    caller.send(frameTypes.SETTINGS, 0, 0, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 0]))
+    caller.begin(1, requestFields(echoEach.path))
+    const body = frame('x'.repeat(10_000))
+    for (let sent = 0; sent < 8; sent += 1) caller.data(1, body, false)
+    assert.equal(errorOf(await caller.next('RST_STREAM', 1)), 'FLOW_CONTROL_ERROR')
+  })
+
+  test('a peer that reads late holds the server, and gets all', async t => {
+    const { port, server } = await start(t)
+    const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 2 ** 30]))
+    caller.widen(0, 2 ** 30)
+    caller.socket.pause()
+    const body = frame('x'.repeat(16_000))
+    const ids = Array.from({ length: 900 }, (_, index) => 2 * index + 1)
+    for (const id of ids) {
+      caller.begin(id, requestFields(echo.path))
+      caller.data(id, body)
+    }
+    await waitFor('calls that wait to be answered', () => server.activeCalls > 0)
+    caller.socket.resume()
+    await waitFor('all answers', () => ids.every(id => caller.bodyOf(id).equals(body)), 20_000)
+    await waitFor('no call', () => server.activeCalls === 0)
+  })
+
+  test('padding is no part of the body, and its window is given back', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port)
+    caller.begin(1, requestFields(echoEach.path))
+    const padded = Buffer.concat([Buffer.of(255), Buffer.alloc(255)])
+    for (let sent = 0; sent < 1000; sent += 1) {
+      caller.send(frameTypes.DATA, frameFlags.PADDED, 1, padded)
+      if (sent % 200 === 199) await caller.next('WINDOW_UPDATE', 1)
+    }
+    caller.send(frameTypes.DATA, frameFlags.PADDED, 1, Buffer.from(`\u0002${frame('hi')}..`, 'latin1'))
+    await waitFor('an answer', () => caller.bodyOf(1).equals(frame('hi')))
+  })
+})
+
+describe('headers', () => {
+  test('a peer without a table hears that ours is empty, once', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port, settingsPayload([settingIds.HEADER_TABLE_SIZE, 0]))
+    for (const id of [1, 3]) {
+      caller.begin(id, requestFields(echo.path))
+      caller.data(id, frame(''))
+      const { payload } = await caller.next('HEADERS', id)
+      assert.equal(payload.readUInt8(0), id === 1 ? 0x20 : 0x88)
+    }
+  })
+
+  test('trailers that are longer than a frame go on in CONTINUATION', async t => {
+    const long = 'x'.repeat(40_000)
+    const { port } = await startRig(t, createSocketServer, [
+      texts.unary('/test.Test/Long', (text, call) => {
+        call.setTrailers(new Map([['x-long', [long]]]))
+        return text
+      }),
+    ])
+    const caller = await openRawClient(t, port)
+    caller.begin(1, requestFields('/test.Test/Long'))
+    caller.data(1, frame(''))
+    await caller.next('DATA', 1)
+    const parts = [await caller.next('HEADERS', 1), await caller.next('CONTINUATION', 1)]
+    parts.push(await caller.next('CONTINUATION', 1))
+    const flags = [frameFlags.END_STREAM, 0, frameFlags.END_HEADERS]
+    assert.deepEqual(
+      parts.map(part => part.flags),
+      flags,
+    )
+    const block = Buffer.concat(parts.map(part => part.payload))
+    const { fields } = new HpackDecoder(100_000).decode(block, 0, block.length)
+    assert.deepEqual(fields, ['grpc-status', '0', 'x-long', long])
+  })
+
+  test('a header block of 64 KiB and more ends its connection by ENHANCE_YOUR_CALM', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port)
+    caller.send(frameTypes.HEADERS, 0, 1, Buffer.alloc(16_000))
+    for (let sent = 0; sent < 5; sent += 1) caller.send(frameTypes.CONTINUATION, 0, 1, Buffer.alloc(16_000))
+    assert.equal(errorOf(await caller.next('GOAWAY')), 'ENHANCE_YOUR_CALM')
+  })
+})
+
+describe('peers that ask for too much', () => {
+  test('a reset call keeps its place until its handler has ended; beyond is REFUSED_STREAM', async t => {
+    const gate = Promise.withResolvers<void>()
+    const held = texts.unary('/test.Test/Held', async text => {
+      await gate.promise
+      return text
+    })
+    const { port, server } = await startRig(t, createSocketServer, [held], { maxConcurrentStreams: 2 })
+    const caller = await openRawClient(t, port)
+    for (const id of [1, 3]) {
+      caller.begin(id, requestFields(held.path))
+      caller.data(id, frame(''))
+      caller.reset(id)
+    }
+    caller.begin(5, requestFields(held.path))
+    assert.equal(errorOf(await caller.next('RST_STREAM', 5)), 'REFUSED_STREAM')
+    assert.equal(server.activeCalls, 2)
+    gate.resolve()
+    await waitFor('no call', () => server.activeCalls === 0)
+    caller.begin(7, requestFields(held.path))
+    caller.data(7, frame(''))
+    await caller.next('DATA', 7)
+  })
+
+  test('9,000 calls that are begun and cancelled are honest', async t => {
+    const { port, server } = await start(t)
+    const caller = await openRawClient(t, port)
+    for (let call = 0; call < 9_000; call += 1) {
+      caller.begin(2 * call + 1, requestFields(echoEach.path))
+      caller.reset(2 * call + 1)
+    }
+    caller.begin(20_001, requestFields(echo.path))
+    caller.data(20_001, frame('still here'))
+    await caller.next('DATA', 20_001)
+    assert.ok(caller.received.every(({ type }) => type !== 'GOAWAY'))
+    await waitFor('no call', () => server.activeCalls === 0)
+  })
+
+  const floods: readonly [string, (caller: Awaited<ReturnType<typeof openRawClient>>) => void][] = [
+    ['PING', caller => caller.send(frameTypes.PING, 0, 0, Buffer.alloc(8))],
+    ['SETTINGS', caller => caller.send(frameTypes.SETTINGS, 0, 0)],
+    ['empty DATA', caller => caller.send(frameTypes.DATA, 0, 1)],
+  ]
+  for (const [what, send] of floods) {
+    test(`a flood of ${what} is ENHANCE_YOUR_CALM`, async t => {
+      // A clock that stands still: however slow the machine, all comes within a second.
+      const { port } = await start(t, { clock: { nowMs: () => 0, monotonicMs: () => 0 } })
+      const caller = await openRawClient(t, port)
+      caller.begin(1, requestFields(echoEach.path))
+      for (let sent = 0; sent < 10_001; sent += 1) send(caller)
+      assert.equal(errorOf(await caller.next('GOAWAY')), 'ENHANCE_YOUR_CALM')
+      await waitFor('a closed connection', caller.isClosed)
+    })
+  }
+
+  test('more than 10,000 resets in a second are ENHANCE_YOUR_CALM', async t => {
+    const { port } = await start(t, { clock: { nowMs: () => 0, monotonicMs: () => 0 } })
+    const caller = await openRawClient(t, port)
+    for (let call = 0; call < 10_001; call += 1) {
+      caller.begin(2 * call + 1, requestFields(echo.path))
+      caller.reset(2 * call + 1)
+    }
+    assert.equal(errorOf(await caller.next('GOAWAY')), 'ENHANCE_YOUR_CALM')
+  })
+})
+
+describe('the end of a connection', () => {
+  test('drain: what is begun before the peer knows is still answered, later calls are ignored', async t => {
+    const { port, server } = await start(t)
+    const caller = await openRawClient(t, port)
+    caller.begin(1, requestFields(echoEach.path))
+    await waitFor('the call', () => server.activeCalls === 1)
+    const drained = server.drain(60_000)
+    const first = await caller.next('GOAWAY')
+    assert.equal(first.payload.readUInt32BE(0), 2 ** 31 - 1)
+    const { payload: ping } = await caller.next('PING')
+    caller.begin(3, requestFields(echo.path))
+    caller.data(3, frame('in time'))
+    await caller.next('DATA', 3)
+    caller.send(frameTypes.PING, frameFlags.ACK, 0, ping)
+    const last = await caller.next('GOAWAY')
+    assert.deepEqual(last.payload, wordBytes(3, 0))
+    caller.begin(5, requestFields(echo.path))
+    caller.data(5, frame('too late'))
+    caller.data(1, frame('goodbye'))
+    await waitFor('a closed connection', caller.isClosed)
+    assert.deepEqual(caller.bodyOf(1), frame('goodbye'))
+    assert.equal(caller.bodyOf(5).length, 0)
+    await drained
+  })
+
+  test('the age of connections varies by a tenth either way', async t => {
+    for (const [drawn, ageMs] of [
+      [0, 90],
+      [0.999, 110],
+    ] as const) {
+      const { port } = await start(t, { random: () => drawn }, { maxConnectionAgeMs: 100 })
+      const beganMs = performance.now()
+      const caller = await openRawClient(t, port)
+      await caller.next('GOAWAY')
+      const lastedMs = performance.now() - beganMs
+      assert.ok(lastedMs > ageMs - 10, `${lastedMs} ms, drawn ${drawn}`)
+    }
+  })
+
+  test('a peer that says nothing is asked, and cut when it does not answer', async t => {
+    const { port } = await start(t, { keepaliveMs: 100 })
+    const caller = await openRawClient(t, port)
+    for (let round = 0; round < 3; round += 1) {
+      const { payload } = await caller.next('PING')
+      assert.equal(caller.isClosed(), false)
+      caller.send(frameTypes.PING, frameFlags.ACK, 0, payload)
+    }
+    await waitFor('a closed connection', caller.isClosed)
+  })
+})

@@ -1,0 +1,127 @@
+/** The frames of HTTP/2 (RFC 9113, section 6), as numbers and as bytes. */
+export const frameTypes = {
+  DATA: 0,
+  HEADERS: 1,
+  PRIORITY: 2,
+  RST_STREAM: 3,
+  SETTINGS: 4,
+  PUSH_PROMISE: 5,
+  PING: 6,
+  GOAWAY: 7,
+  WINDOW_UPDATE: 8,
+  CONTINUATION: 9,
+} as const
+
+export const frameFlags = {
+  END_STREAM: 0x1,
+  ACK: 0x1,
+  END_HEADERS: 0x4,
+  PADDED: 0x8,
+  PRIORITY: 0x20,
+} as const
+
+/** RFC 9113, section 7. */
+export const errorCodes = {
+  NO_ERROR: 0x0,
+  PROTOCOL_ERROR: 0x1,
+  INTERNAL_ERROR: 0x2,
+  FLOW_CONTROL_ERROR: 0x3,
+  STREAM_CLOSED: 0x5,
+  FRAME_SIZE_ERROR: 0x6,
+  REFUSED_STREAM: 0x7,
+  CANCEL: 0x8,
+  COMPRESSION_ERROR: 0x9,
+  ENHANCE_YOUR_CALM: 0xb,
+} as const
+
+export type ErrorName = keyof typeof errorCodes
+
+/** RFC 9113, section 6.5.2. */
+export const settingIds = {
+  HEADER_TABLE_SIZE: 1,
+  ENABLE_PUSH: 2,
+  MAX_CONCURRENT_STREAMS: 3,
+  INITIAL_WINDOW_SIZE: 4,
+  MAX_FRAME_SIZE: 5,
+  MAX_HEADER_LIST_SIZE: 6,
+} as const
+
+export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
+
+export const frameHeadBytes = 9
+/** What every endpoint has to take, and what we announce to take (RFC 9113, 4.2). */
+export const defaultMaxFrameBytes = 16_384
+export const defaultWindowBytes = 65_535
+export const maxWindowBytes = 2 ** 31 - 1
+export const maxStreamId = 2 ** 31 - 1
+
+/** Ends the connection by GOAWAY (RFC 9113, 5.4.1). */
+export class ConnectionError extends Error {
+  readonly code: number
+
+  constructor(code: ErrorName, message: string) {
+    super(message)
+    this.name = 'ConnectionError'
+    this.code = errorCodes[code]
+  }
+}
+
+/** Ends one stream by RST_STREAM (RFC 9113, 5.4.2). */
+export class StreamError extends Error {
+  readonly streamId: number
+  readonly code: number
+
+  constructor(streamId: number, code: ErrorName, message: string) {
+    super(message)
+    this.name = 'StreamError'
+    this.streamId = streamId
+    this.code = errorCodes[code]
+  }
+}
+
+/** Writes the nine bytes that begin each frame (RFC 9113, 4.1); returns the offset behind them. */
+export function writeFrameHead(
+  target: Buffer,
+  offset: number,
+  payloadBytes: number,
+  type: number,
+  flags: number,
+  streamId: number,
+): number {
+  target.writeUInt32BE(((payloadBytes << 8) | type) >>> 0, offset)
+  target.writeUInt8(flags, offset + 4)
+  target.writeUInt32BE(streamId, offset + 5)
+  return offset + frameHeadBytes
+}
+
+/** A whole frame as bytes of its own, for what is sent rarely. */
+export function frameBytes(type: number, flags: number, streamId: number, payload: Uint8Array): Buffer {
+  const frame = Buffer.allocUnsafe(frameHeadBytes + payload.length)
+  frame.set(payload, writeFrameHead(frame, 0, payload.length, type, flags, streamId))
+  return frame
+}
+
+/** Big-endian words: the payload of RST_STREAM, WINDOW_UPDATE, and the head of GOAWAY. */
+export function wordBytes(...words: readonly number[]): Buffer {
+  const bytes = Buffer.allocUnsafe(words.length * 4)
+  for (const [index, word] of words.entries()) bytes.writeUInt32BE(word, index * 4)
+  return bytes
+}
+
+/** A header block in HEADERS and, when it is longer than a frame, CONTINUATION (RFC 9113, 6.10). */
+export function headersFrames(
+  streamId: number,
+  block: Uint8Array,
+  endStream: boolean,
+  maxBytes: number,
+): Buffer[] {
+  const frames: Buffer[] = []
+  for (let offset = 0; offset === 0 || offset < block.length; offset += maxBytes) {
+    const first = offset === 0
+    const end = first && endStream ? frameFlags.END_STREAM : 0
+    const last = offset + maxBytes >= block.length ? frameFlags.END_HEADERS : 0
+    const type = first ? frameTypes.HEADERS : frameTypes.CONTINUATION
+    frames.push(frameBytes(type, end | last, streamId, block.subarray(offset, offset + maxBytes)))
+  }
+  return frames
+}

@@ -1,0 +1,52 @@
+import { staticTable } from './hpack-static-table.ts'
+
+/** The first name of each kind in the static table; later ones give the same name. */
+const nameIndices = new Map<string, number>()
+const fieldIndices = new Map<string, number>()
+for (const [position, [name, value]] of staticTable.entries()) {
+  if (!nameIndices.has(name)) nameIndices.set(name, position + 1)
+  fieldIndices.set(`${name}\0${value}`, position + 1)
+}
+
+/**
+ * What a header block begins with, once, when the peer's decoder allows a smaller table than the default: it
+ * then waits to hear of a size that it allows (RFC 7541, 4.2). We insert nothing, so that 0 will do for ever.
+ */
+export const emptyTableUpdate = Buffer.of(0x20)
+
+/**
+ * A header block (RFC 7541, 6) of these fields, whose texts are bytes. Uses the static table and literals
+ * without indexing: what it means depends on nothing that was sent before, so that blocks can be made ahead.
+ */
+export function encodeHeaderBlock(fields: readonly (readonly [name: string, value: string])[]): Buffer {
+  const bytes: number[] = []
+  for (const [name, value] of fields) {
+    const index = fieldIndices.get(`${name}\0${value}`)
+    if (index !== undefined) {
+      pushInteger(bytes, index, 7, 0x80)
+      continue
+    }
+    const nameIndex = nameIndices.get(name) ?? 0
+    pushInteger(bytes, nameIndex, 4, 0)
+    if (nameIndex === 0) pushText(bytes, name)
+    pushText(bytes, value)
+  }
+  return Buffer.from(bytes)
+}
+
+function pushInteger(bytes: number[], value: number, prefixBits: number, pattern: number): void {
+  const mask = (1 << prefixBits) - 1
+  if (value < mask) {
+    bytes.push(pattern | value)
+    return
+  }
+  bytes.push(pattern | mask)
+  let rest = value - mask
+  for (; rest >= 0x80; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80)
+  bytes.push(rest)
+}
+
+function pushText(bytes: number[], text: string): void {
+  pushInteger(bytes, text.length, 7, 0)
+  for (let index = 0; index < text.length; index += 1) bytes.push(text.charCodeAt(index) & 0xff)
+}

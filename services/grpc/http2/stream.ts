@@ -1,0 +1,237 @@
+import { endings } from './closed-streams.ts'
+import { ReceiveWindow, SendQueue } from './flow-control.ts'
+import {
+  defaultWindowBytes,
+  errorCodes,
+  frameFlags,
+  frameHeadBytes,
+  frameTypes,
+  StreamError,
+  wordBytes,
+  writeFrameHead,
+} from './frames.ts'
+import type { Output } from './output.ts'
+import type { PeerSettings } from './settings.ts'
+
+/** What a stream needs of its connection. */
+export interface StreamHost {
+  readonly output: Output
+  readonly peer: PeerSettings
+  /** What the peer still takes on the whole connection. */
+  sendWindow: number
+  /** Streams whose data waits for a window or for the socket, in the order of their turns. */
+  readonly waiting: Set<Stream>
+  /** Sends queued data as far as windows and socket take it. */
+  pump(): void
+  writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void
+  writeHeaders(streamId: number, block: Uint8Array, endStream: boolean): void
+  /** True while header blocks may be sent as they were made ahead. */
+  readonly plainHeaders: boolean
+  /** The stream is over on the wire; one of `endings`. */
+  onClosed(stream: Stream, ending: number): void
+  /** The stream is over, and so is the work on it: its place is free. */
+  onReleased(): void
+}
+
+/** Takes what comes on a stream. */
+export interface StreamListener {
+  /** The bytes are the listener's; it says by `credit` when it has used them. */
+  onData(bytes: Buffer): void
+  /** The peer has sent all. */
+  onEnd(): void
+  /** Reset, or the connection is lost: nothing can be sent any more. */
+  onReset(): void
+  /** All of the chunk in which the stream began has been read. */
+  onTurnEnd(): void
+}
+
+/** Frames made ahead, for an answer of one message: `HEADERS`, and the trailers with END_STREAM. */
+export interface AnswerFrames {
+  readonly headers: Buffer
+  readonly trailers: Buffer
+}
+
+/** What gRPC puts before each message: a flag and four bytes of length. */
+export const messagePrefixBytes = 5
+const streamIdOffset = 5
+
+/**
+ * One stream of a connection, for its listener. It is a class, as all that is made for each call: methods of
+ * a prototype cost no memory for each stream, closures do.
+ */
+export class Stream {
+  readonly id: number
+  listener: StreamListener = ignoringListener
+  /** The peer has sent END_STREAM. */
+  remoteEnded: boolean
+  /** Nothing can be sent or received any more. */
+  closed = false
+  sendWindow: number
+  readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
+  readonly #host: StreamHost
+  /** How much of the body that content-length promised is still to come. */
+  #bodyLeft: number | undefined
+  #released = false
+  #queue: SendQueue | undefined
+  #onTaken: (() => void) | undefined
+  /** Set when the stream ends after what is queued: by trailers, or without. */
+  #ending: { readonly trailers: Uint8Array | undefined } | undefined
+
+  constructor(id: number, host: StreamHost, remoteEnded: boolean, contentLength: number | undefined) {
+    this.id = id
+    this.#host = host
+    this.remoteEnded = remoteEnded
+    this.#bodyLeft = contentLength
+    this.sendWindow = host.peer.initialWindowBytes
+  }
+
+  /**
+   * RFC 9113, 8.1.1: a body of another length than its content-length is malformed.
+   *
+   * @throws StreamError PROTOCOL_ERROR
+   */
+  countBody(bytes: number, endStream: boolean): void {
+    if (this.#bodyLeft === undefined) return
+    this.#bodyLeft -= bytes
+    if (this.#bodyLeft < 0 || (endStream && this.#bodyLeft > 0)) {
+      throw new StreamError(this.id, 'PROTOCOL_ERROR', 'the body has not the length that was promised')
+    }
+  }
+
+  /** The listener has used that many bytes, and can take as many more. */
+  credit(bytes: number): void {
+    if (this.remoteEnded || this.closed) return
+    const increment = this.receiveWindow.giveBack(bytes)
+    if (increment > 0) this.#host.writeFrame(frameTypes.WINDOW_UPDATE, 0, this.id, wordBytes(increment))
+  }
+
+  sendHeaders(block: Uint8Array): void {
+    if (!this.closed) this.#host.writeHeaders(this.id, block, false)
+  }
+
+  /** Queues bytes of the body. Calls back, maybe at once, when the connection has taken them; or never. */
+  sendData(chunks: readonly Uint8Array[], onTaken: () => void): void {
+    if (this.closed) return
+    this.#queue ??= new SendQueue()
+    for (const chunk of chunks) this.#queue.push(chunk)
+    this.#onTaken = onTaken
+    this.#host.waiting.add(this)
+    this.#host.pump()
+  }
+
+  /** Ends the stream behind what is queued. */
+  end(trailers: Uint8Array | undefined): void {
+    if (this.closed) return
+    this.#ending = { trailers }
+    if (!this.#queue || this.#queue.bytes === 0) this.#finish()
+  }
+
+  /** Ends the stream now; what is queued is not sent. */
+  endEarly(trailers: Uint8Array): void {
+    this.#queue?.clear()
+    this.#host.waiting.delete(this)
+    this.end(trailers)
+  }
+
+  /**
+   * A whole gRPC answer at once, when nothing hinders it: one that fits in a frame, the windows and the
+   * output. Returns false, having done nothing, when something does.
+   */
+  sendAnswer(frames: AnswerFrames, message: Uint8Array): boolean {
+    const host = this.#host
+    const { output } = host
+    const { headers, trailers } = frames
+    const bytes = messagePrefixBytes + message.length
+    const total = headers.length + frameHeadBytes + bytes + trailers.length
+    if (bytes > host.sendWindow || bytes > this.sendWindow || bytes > host.peer.maxFrameBytes) return false
+    if (!output.hasRoom(total) || !host.plainHeaders || this.closed) return false
+    let offset = output.reserve(total)
+    const { target } = output
+    target.set(headers, offset)
+    target.writeUInt32BE(this.id, offset + streamIdOffset)
+    offset = writeFrameHead(target, offset + headers.length, bytes, frameTypes.DATA, 0, this.id)
+    target.writeUInt8(0, offset)
+    target.writeUInt32BE(message.length, offset + 1)
+    target.set(message, offset + messagePrefixBytes)
+    offset += bytes
+    target.set(trailers, offset)
+    target.writeUInt32BE(this.id, offset + streamIdOffset)
+    host.sendWindow -= bytes
+    this.sendWindow -= bytes
+    this.#endSent()
+    return true
+  }
+
+  /** Sends one frame of what is queued, if windows and output take any. */
+  sendQueued(): boolean {
+    const host = this.#host
+    const queue = this.#queue
+    if (!queue) return false
+    const bytes = Math.min(
+      queue.bytes,
+      host.sendWindow,
+      this.sendWindow,
+      host.peer.maxFrameBytes,
+      maxDataBytes,
+    )
+    if (bytes <= 0 || !host.output.hasRoom(frameHeadBytes + bytes)) return false
+    const offset = host.output.reserve(frameHeadBytes + bytes)
+    const { target } = host.output
+    queue.moveTo(target, writeFrameHead(target, offset, bytes, frameTypes.DATA, 0, this.id), bytes)
+    host.sendWindow -= bytes
+    this.sendWindow -= bytes
+    if (queue.bytes === 0) this.#queueSent()
+    return true
+  }
+
+  /** By us: the peer is told. The listener has to know already, or is told by the caller. */
+  reset(code: number): void {
+    if (this.closed) return
+    this.#host.writeFrame(frameTypes.RST_STREAM, 0, this.id, wordBytes(code))
+    this.close(endings.BY_US)
+  }
+
+  /** The stream is over on the wire. */
+  close(ending: number): void {
+    if (this.closed) return
+    this.closed = true
+    this.#queue = undefined
+    this.#host.waiting.delete(this)
+    this.#host.onClosed(this, ending)
+    if (this.#released) this.#host.onReleased()
+  }
+
+  /** The work on the stream has ended: from now on it keeps no place once it is closed. */
+  release(): void {
+    if (this.#released) return
+    this.#released = true
+    if (this.closed) this.#host.onReleased()
+  }
+
+  #queueSent(): void {
+    this.#host.waiting.delete(this)
+    if (this.#ending) this.#finish()
+    const onTaken = this.#onTaken
+    this.#onTaken = undefined
+    onTaken?.()
+  }
+
+  #finish(): void {
+    const trailers = this.#ending?.trailers
+    if (trailers) this.#host.writeHeaders(this.id, trailers, true)
+    else this.#host.writeFrame(frameTypes.DATA, frameFlags.END_STREAM, this.id, noBytes)
+    this.#endSent()
+  }
+
+  /** A peer that still sends is asked to stop, without an error (RFC 9113, 8.1). */
+  #endSent(): void {
+    if (this.remoteEnded) this.close(endings.BY_PEER)
+    else this.reset(errorCodes.NO_ERROR)
+  }
+}
+
+/** A frame of DATA has at most this much, so that streams take turns and the output has room. */
+const maxDataBytes = 16_384
+const noBytes = Buffer.alloc(0)
+
+const ignoringListener: StreamListener = { onData() {}, onEnd() {}, onReset() {}, onTurnEnd() {} }

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { MessageReader, onlyMessage } from './message-reader.ts'
+import { frame } from './server-contract/support.ts'
+import { GrpcError } from './status.ts'
+
+describe('messages', () => {
+  test('the same messages come of every way to cut the bytes, and of every time to take them', () => {
+    const bodies = fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 6 })
+    const cuts = fc.array(fc.record({ length: fc.nat(2500), takes: fc.boolean() }))
+    fc.assert(
+      fc.property(bodies, cuts, (sent, where) => {
+        const reader = new MessageReader(3000, 'identity')
+        const received: string[] = []
+        const takeAll = () => {
+          for (let next = reader.take(); next; next = reader.take())
+            received.push(Buffer.from(next).toString('hex'))
+        }
+        let rest = Buffer.concat(sent.map(body => frame(body)))
+        for (const { length, takes } of where) {
+          reader.push(rest.subarray(0, length))
+          rest = rest.subarray(length)
+          if (takes) takeAll()
+        }
+        reader.push(rest)
+        takeAll()
+        assert.equal(reader.heldBytes, 0)
+        assert.deepEqual(
+          received,
+          sent.map(body => Buffer.from(body).toString('hex')),
+        )
+      }),
+    )
+  })
+
+  test('a message that was taken stays as it is while others come', () => {
+    const reader = new MessageReader(100, 'identity')
+    reader.push(Buffer.concat([frame('one'), frame('two').subarray(0, 6)]))
+    const one = reader.take()
+    reader.push(frame('two').subarray(6))
+    for (let more = 0; more < 500; more += 1) reader.push(frame('more'))
+    assert.equal(Buffer.from(one ?? []).toString(), 'one')
+    assert.equal(Buffer.from(reader.take() ?? []).toString(), 'two')
+  })
+
+  test('what cannot be taken is refused by its prefix', () => {
+    for (const [prefix, compression] of [
+      ['0000000065', 'identity'],
+      ['00ffffffff', 'identity'],
+      ['0100000000', 'identity'],
+      ['0100000000', 'gzip'],
+      ['0200000000', 'gzip'],
+    ] as const) {
+      const reader = new MessageReader(100, compression)
+      reader.push(Buffer.from(prefix, 'hex'))
+      assert.throws(() => reader.take(), GrpcError, prefix)
+      assert.equal(onlyMessage(Buffer.from(prefix, 'hex'), 100), undefined)
+    }
+  })
+
+  test('one whole message is recognised where it lies', () => {
+    const bytes = frame('text')
+    assert.equal(onlyMessage(bytes, 4)?.buffer, bytes.buffer)
+    for (const other of [bytes.subarray(0, 8), Buffer.concat([bytes, bytes]), Buffer.alloc(4)]) {
+      assert.equal(onlyMessage(other, 4), undefined)
+    }
+    assert.equal(onlyMessage(bytes, 3), undefined)
+  })
+})

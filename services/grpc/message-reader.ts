@@ -1,0 +1,88 @@
+import { GrpcError } from './status.ts'
+
+/** A flag and four bytes of length come before each message. */
+export const prefixBytes = 5
+/** A message that is still coming gets no more memory than twice what has come, but this at once. */
+const minBufferBytes = 1024
+
+/**
+ * The message, in the same memory, when the bytes are exactly one that is not compressed and not too long;
+ * else undefined.
+ */
+export function onlyMessage(bytes: Buffer, maxBytes: number): Uint8Array | undefined {
+  const length = bytes.length - prefixBytes
+  if (length < 0 || length > maxBytes) return undefined
+  if (bytes.readUInt8(0) !== 0 || bytes.readUInt32BE(1) !== length) return undefined
+  return bytes.subarray(prefixBytes)
+}
+
+/** Puts messages together, however the bytes are cut. They are copied, so that nothing else is kept alive. */
+export class MessageReader {
+  readonly #maxBytes: number
+  readonly #compression: string
+  #buffer: Buffer = Buffer.alloc(0)
+  #start = 0
+  #end = 0
+
+  /** `compression` is the grpc-encoding of the request. */
+  constructor(maxBytes: number, compression: string) {
+    this.#maxBytes = maxBytes
+    this.#compression = compression
+  }
+
+  /** How many bytes wait to be taken. */
+  get heldBytes(): number {
+    return this.#end - this.#start
+  }
+
+  push(bytes: Buffer): void {
+    if (this.#end + bytes.length > this.#buffer.length) this.#makeRoom(bytes.length)
+    bytes.copy(this.#buffer, this.#end)
+    this.#end += bytes.length
+  }
+
+  /**
+   * The next message when all of it is here. It is the caller's.
+   *
+   * @throws GrpcError as soon as its prefix says that it cannot be taken.
+   */
+  take(): Uint8Array | undefined {
+    if (this.heldBytes < prefixBytes) return undefined
+    const length = this.#checkedLength(
+      this.#buffer.readUInt8(this.#start),
+      this.#buffer.readUInt32BE(this.#start + 1),
+    )
+    const end = this.#start + prefixBytes + length
+    if (end > this.#end) return undefined
+    const message = this.#buffer.subarray(end - length, end)
+    this.#start = end
+    if (this.heldBytes === 0) {
+      this.#buffer = Buffer.alloc(0)
+      this.#start = 0
+      this.#end = 0
+    }
+    return message
+  }
+
+  #checkedLength(flag: number, length: number): number {
+    if (flag === 1 && this.#compression !== 'identity') {
+      throw new GrpcError('UNIMPLEMENTED', `grpc-encoding ${this.#compression} is not supported`)
+    }
+    if (flag !== 0) throw new GrpcError('INTERNAL', `the flag of a message is ${flag}, only 0 is expected`)
+    if (length > this.#maxBytes) {
+      const allowed = `at most ${this.#maxBytes} are allowed`
+      throw new GrpcError('RESOURCE_EXHAUSTED', `the request message has ${length} bytes, ${allowed}`)
+    }
+    return length
+  }
+
+  /** A new buffer each time: messages that were taken lie in the old one. */
+  #makeRoom(bytes: number): void {
+    const held = this.heldBytes
+    const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, 2 * (held + bytes)))
+    this.#buffer.copy(larger, 0, this.#start, this.#end)
+    this.#buffer = larger
+    this.#start = 0
+    this.#end = held
+  }
+}

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import type { OutgoingHttpHeaders } from 'node:http2'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import type { AnyMethod, Metadata } from './server.ts'
+import {
+  bytesCodec,
+  frame,
+  grpcHeaders,
+  openSession,
+  rawRequest,
+  startRig,
+  texts,
+} from './server-contract/support.ts'
+import { serverContract } from './server-contract.ts'
+import { createSocketServer } from './socket-server.ts'
+import { statusCodes } from './status.ts'
+
+serverContract('socket server', createSocketServer)
+
+const echo: AnyMethod = { ...bytesCodec, path: '/test.Test/Echo', kind: 'unary', handle: bytes => bytes }
+const echoEach: AnyMethod = {
+  ...bytesCodec,
+  path: '/test.Test/EchoEach',
+  kind: 'bidi',
+  handle: messages => messages,
+}
+
+/** Fields of the answer's headers and trailers. */
+type Expected = Readonly<Record<string, string | number>>
+
+describe('requests that are no calls', () => {
+  const compressed = frame('text')
+  compressed.writeUInt8(1, 0)
+  const unknownFlag = frame('text')
+  unknownFlag.writeUInt8(2, 0)
+
+  const cases: readonly [string, OutgoingHttpHeaders, readonly Uint8Array[], Expected][] = [
+    ['another method than POST', { ':method': 'GET' }, [], { ':status': 405, allow: 'POST' }],
+    ['another content-type', { 'content-type': 'application/json' }, [], { ':status': 415 }],
+    ['no content-type', { 'content-type': undefined }, [frame('text')], { ':status': 415 }],
+    [
+      'a content-type that only begins alike',
+      { 'content-type': 'application/grpc-web' },
+      [],
+      { ':status': 415 },
+    ],
+    [
+      'a subtype',
+      { 'content-type': 'application/grpc+proto' },
+      [frame('')],
+      { ':status': 200, 'grpc-status': '0' },
+    ],
+    [
+      'a timeout without a unit',
+      { 'grpc-timeout': '20' },
+      [frame('')],
+      { ':status': 200, 'grpc-status': '13' },
+    ],
+    ['a timeout of nine digits', { 'grpc-timeout': '123456789n' }, [frame('')], { 'grpc-status': '13' }],
+    [
+      'a compressed message',
+      { 'grpc-encoding': 'gzip' },
+      [compressed],
+      { 'grpc-status': '12', 'grpc-accept-encoding': 'identity' },
+    ],
+    ['gzip as the encoding of no message', { 'grpc-encoding': 'gzip' }, [frame('')], { 'grpc-status': '0' }],
+    ['a compressed message of no encoding', {}, [compressed], { 'grpc-status': '13' }],
+    ['a flag that nobody knows', {}, [unknownFlag], { 'grpc-status': '13' }],
+  ]
+  for (const [what, headers, chunks, expected] of cases) {
+    test(what, async t => {
+      const { port, server } = await startRig(t, createSocketServer, [echo])
+      const session = await openSession(t, port)
+      const { trailers } = await rawRequest(session, { ...grpcHeaders(echo.path), ...headers }, chunks)
+      for (const [name, value] of Object.entries(expected)) assert.equal(trailers[name], value, name)
+      assert.equal(server.activeCalls, 0)
+    })
+  }
+
+  test('a message that is cut off is UNIMPLEMENTED or INTERNAL, never a hang', async t => {
+    const { port } = await startRig(t, createSocketServer, [echo, echoEach])
+    const session = await openSession(t, port)
+    for (const [path, code] of [
+      [echo.path, statusCodes.UNIMPLEMENTED],
+      [echoEach.path, statusCodes.INTERNAL],
+    ] as const) {
+      const { trailers } = await rawRequest(session, grpcHeaders(path), [frame('hello').subarray(0, 7)])
+      assert.equal(trailers['grpc-status'], String(code), path)
+    }
+  })
+
+  test('a path twice is refused when the server is made', () => {
+    assert.throws(
+      () => createSocketServer({ methods: [echo, echo], onDefect: assert.fail }),
+      /Echo is there twice/,
+    )
+  })
+})
+
+describe('a call whose handler asks late', () => {
+  test('a signal that is first read after the deadline is aborted', async t => {
+    const gate = Promise.withResolvers<void>()
+    const seen = Promise.withResolvers<AbortSignal>()
+    const { port } = await startRig(t, createSocketServer, [
+      texts.unary('/test.Test/Late', async (text, call) => {
+        await gate.promise
+        seen.resolve(call.signal)
+        return text
+      }),
+    ])
+    const session = await openSession(t, port)
+    const headers = { ...grpcHeaders('/test.Test/Late'), 'grpc-timeout': '10m' }
+    const { trailers } = await rawRequest(session, headers, [frame('')])
+    assert.equal(trailers['grpc-status'], String(statusCodes.DEADLINE_EXCEEDED))
+    gate.resolve()
+    const signal = await seen.promise
+    assert.equal(signal.reason.code, statusCodes.DEADLINE_EXCEEDED)
+  })
+
+  test('a request that does not come to its end is cut by the deadline', async t => {
+    const { port, server } = await startRig(t, createSocketServer, [echo])
+    const session = await openSession(t, port)
+    const stream = session.request({ ...grpcHeaders(echo.path), 'grpc-timeout': '20m' })
+    const status = new Promise(resolve => stream.once('response', headers => resolve(headers['grpc-status'])))
+    stream.write(frame('half').subarray(0, 6))
+    assert.equal(await status, String(statusCodes.DEADLINE_EXCEEDED))
+    assert.equal(server.activeCalls, 0)
+  })
+})
+
+describe("metadata as Node's encoder compresses it", () => {
+  test('any metadata of any calls on one connection reaches the handler as it was sent', async t => {
+    let seen: Metadata = new Map()
+    const { port } = await startRig(t, createSocketServer, [
+      texts.unary('/test.Test/Look', (text, call) => {
+        seen = call.metadata
+        return text
+      }),
+    ])
+    const session = await openSession(t, port)
+    const name = fc.constantFrom('x-a', 'x-b', 'user-agent', 'x-some-longer-name', 'authorization', 'accept')
+    const character = fc.integer({ min: 0x21, max: 0x7e }).map(code => String.fromCharCode(code))
+    const value = fc.oneof(
+      fc.constantFrom('same', 'trailers', 'x'.repeat(3000)),
+      fc.string({ unit: character, minLength: 1, maxLength: 60 }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.dictionary(name, value), async metadata => {
+        const sent = { ...metadata }
+        const headers = { ...grpcHeaders('/test.Test/Look'), ...sent }
+        const { trailers } = await rawRequest(session, headers, [frame('')])
+        assert.equal(trailers['grpc-status'], '0')
+        assert.deepEqual(new Map(seen), new Map(Object.entries(sent).map(([key, text]) => [key, [text]])))
+      }),
+      { numRuns: 300, seed: 7541 },
+    )
+  })
+})

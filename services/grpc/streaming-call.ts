@@ -1,0 +1,124 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
+import { healthWatchPath } from './health.ts'
+import type { Stream, StreamListener } from './http2/stream.ts'
+import { MessageReader, prefixBytes } from './message-reader.ts'
+import { type CallWire, type RunningCall, runCall } from './run-call.ts'
+import { GrpcError, statusCodes } from './status.ts'
+import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
+
+/** A call with a stream on either side, run by `runCall` over a stream of HTTP/2. */
+export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
+  const { method } = head
+  const isWatch = method.path === healthWatchPath
+  const answer = createAnswer(stream)
+  const intake = createIntake(context, head, stream)
+  const wire: CallWire = {
+    metadata: head.metadata,
+    peer: context.peer,
+    deadlineMs: head.timeoutMs === undefined ? undefined : systemClock.nowMs() + head.timeoutMs,
+    read: intake.read,
+    ...answer,
+  }
+  const call = runCall(method, wire, {
+    maxSendBytes: context.limits.maxSendBytes,
+    onDefect: context.onDefect,
+    onEnd() {
+      context.calls.delete(cuttable, isWatch)
+      stream.release()
+    },
+  })
+  const cuttable: CuttableCall = { cut: call.cut }
+  context.calls.add(cuttable, isWatch)
+  intake.start(call)
+  return { ...intake.listener, onReset: call.disconnect, onTurnEnd() {} }
+}
+
+/** Hands over one message for each read. What nobody has asked for yet keeps its part of the window. */
+function createIntake(context: CallContext, head: CallHead, stream: Stream) {
+  const reader = new MessageReader(context.limits.maxReceiveBytes, head.compression)
+  let call: RunningCall | undefined
+  let wanted = false
+  let ended = false
+  let uncredited = 0
+
+  function deliver(): void {
+    if (!call || !wanted) return
+    const message = takeMessage(call)
+    if (message) {
+      wanted = false
+      call.receive(message)
+    } else if (ended) {
+      wanted = false
+      if (reader.heldBytes === 0) call.halfClose()
+      else call.cut(new GrpcError('INTERNAL', 'the requests end within a message'))
+    }
+    credit()
+  }
+
+  function takeMessage(running: RunningCall): Uint8Array | undefined {
+    try {
+      return reader.take()
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error
+      wanted = false
+      running.cut(error)
+      return undefined
+    }
+  }
+
+  /** A message that is being waited for may come whole, however long it is. */
+  function credit(): void {
+    const used = wanted ? uncredited : Math.max(0, uncredited - reader.heldBytes)
+    uncredited -= used
+    if (used > 0) stream.credit(used)
+  }
+
+  return {
+    read(): void {
+      wanted = true
+      deliver()
+    },
+    start(running: RunningCall): void {
+      call = running
+      deliver()
+    },
+    listener: {
+      onData(bytes: Buffer): void {
+        uncredited += bytes.length
+        reader.push(bytes)
+        deliver()
+      },
+      onEnd(): void {
+        ended = true
+        deliver()
+      },
+    },
+  }
+}
+
+function createAnswer(stream: Stream): Pick<CallWire, 'sendHeaders' | 'sendMessage' | 'sendStatus'> {
+  let headersSent = false
+
+  function sendHeaders(block: Buffer): void {
+    headersSent = true
+    stream.sendHeaders(block)
+  }
+
+  function statusBlock(status: WireStatus): Buffer {
+    if (headersSent) return statusTrailers(status)
+    const unsupported = status.code === statusCodes.UNIMPLEMENTED
+    return trailersOnly(status, unsupported ? [['grpc-accept-encoding', 'identity']] : [])
+  }
+
+  return {
+    sendHeaders: metadata => sendHeaders(responseHeaders(metadata)),
+    sendMessage(bytes, onTaken) {
+      if (!headersSent) sendHeaders(responseHeaders())
+      const prefix = Buffer.alloc(prefixBytes)
+      prefix.writeUInt32BE(bytes.length, 1)
+      stream.sendData([prefix, bytes], onTaken)
+    },
+    sendStatus: status => stream.endEarly(statusBlock(status)),
+  }
+}

@@ -1,0 +1,269 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
+import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
+import type { AnswerFrames, Stream, StreamListener } from './http2/stream.ts'
+import { MessageReader, onlyMessage, prefixBytes } from './message-reader.ts'
+import type { AnyMethod, Call, Metadata } from './server.ts'
+import { GrpcError, statusCodes } from './status.ts'
+import { responseHeaders, statusTrailers, trailersOnly } from './wire-metadata.ts'
+
+/** Node's timers take no longer wait. */
+const longestTimerMs = 2 ** 31 - 1
+
+const plainHeaders = responseHeaders()
+const okTrailers = statusTrailers({ code: statusCodes.OK, message: '' })
+/** The answer of nearly every call, but for its message. */
+const okFrames: AnswerFrames = {
+  headers: headersFrame(plainHeaders, frameFlags.END_HEADERS),
+  trailers: headersFrame(okTrailers, frameFlags.END_HEADERS | frameFlags.END_STREAM),
+}
+
+function headersFrame(block: Buffer, flags: number): Buffer {
+  const frame = Buffer.alloc(frameHeadBytes + block.length)
+  frame.set(block, writeFrameHead(frame, 0, block.length, frameTypes.HEADERS, flags, 0))
+  return frame
+}
+
+/** Names the encodings that are taken, as gRPC wants it with the refusal of another one. */
+const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding', 'identity']
+
+/**
+ * A call of one request and one answer. It does by itself what `runCall` does for streams, and makes nothing
+ * that a call may not need: a signal, a timer, a promise. An answer that the handler has at once is sent at
+ * once.
+ */
+export class UnaryCall implements Call, StreamListener, CuttableCall {
+  readonly deadlineMs: number | undefined
+  readonly #context: CallContext
+  readonly #head: CallHead
+  readonly #stream: Stream
+  #request: Uint8Array | undefined
+  #reader: MessageReader | undefined
+  #abort: AbortController | undefined
+  #timer: NodeJS.Timeout | undefined
+  #trailers: Metadata | undefined
+  #headersSent = false
+  #working = false
+  #over = false
+  /** Why the call was cut short. */
+  #reason: GrpcError | undefined
+
+  constructor(context: CallContext, head: CallHead, stream: Stream) {
+    this.#context = context
+    this.#head = head
+    this.#stream = stream
+    this.deadlineMs = head.timeoutMs === undefined ? undefined : systemClock.nowMs() + head.timeoutMs
+    context.calls.add(this, false)
+  }
+
+  get metadata(): Metadata {
+    return this.#head.metadata
+  }
+
+  get peer(): string {
+    return this.#context.peer
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#reason) this.#abort.abort(this.#reason)
+    }
+    return this.#abort.signal
+  }
+
+  sendHeaders(metadata: Metadata): void {
+    if (this.#headersSent) throw new Error('the headers are sent already')
+    const block = responseHeaders(metadata)
+    this.#headersSent = true
+    if (!this.#over) this.#stream.sendHeaders(block)
+  }
+
+  setTrailers(metadata: Metadata): void {
+    this.#trailers = metadata
+  }
+
+  onData(bytes: Buffer): void {
+    this.#stream.credit(bytes.length)
+    if (this.#over) return
+    if (!this.#reader && !this.#request) {
+      this.#request = onlyMessage(bytes, this.#context.limits.maxReceiveBytes)
+      if (this.#request) return
+    }
+    try {
+      this.#readSlowly(bytes)
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error
+      this.cut(error)
+    }
+  }
+
+  onEnd(): void {
+    if (this.#over) return
+    if (!this.#request || (this.#reader && this.#reader.heldBytes > 0)) {
+      const found = this.#reader?.heldBytes ? 'a part of one' : 'none'
+      this.cut(new GrpcError('UNIMPLEMENTED', `the method takes one request, ${found} was sent`))
+      return
+    }
+    this.#work(this.#head.method, this.#request)
+    this.#request = undefined
+  }
+
+  onReset(): void {
+    const late = this.deadlineMs !== undefined && systemClock.nowMs() >= this.deadlineMs
+    this.#end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
+  }
+
+  /** Only a call that is not answered at once needs a timer for its deadline. */
+  onTurnEnd(): void {
+    if (this.#over || this.deadlineMs === undefined) return
+    const waitMs = Math.max(0, this.deadlineMs - systemClock.nowMs())
+    if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
+  }
+
+  cut(error: GrpcError): void {
+    if (this.#over) return
+    this.#stream.endEarly(this.#statusBlock({ code: error.code, message: error.message }))
+    this.#end(error)
+  }
+
+  #readSlowly(bytes: Buffer): void {
+    this.#reader ??= new MessageReader(this.#context.limits.maxReceiveBytes, this.#head.compression)
+    this.#reader.push(bytes)
+    for (;;) {
+      const message = this.#reader.take()
+      if (!message) return
+      if (this.#request) throw new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent')
+      this.#request = message
+    }
+  }
+
+  #work(method: AnyMethod, bytes: Uint8Array): void {
+    if (method.kind !== 'unary') return
+    let request: unknown
+    try {
+      request = method.decode(bytes)
+    } catch {
+      this.cut(new GrpcError('INTERNAL', 'the request could not be decoded'))
+      return
+    }
+    this.#working = true
+    try {
+      const answer: unknown = method.handle(request, this)
+      if (isPromiseLike(answer)) {
+        answer.then(
+          message => this.#settle(message),
+          (error: unknown) => this.#fail(error),
+        )
+      } else this.#settle(answer)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  /** The handler has ended with this message. */
+  #settle(message: unknown): void {
+    try {
+      if (!this.#over) this.#answer(this.#encode(message))
+    } catch (error) {
+      this.#fail(error)
+      return
+    }
+    this.#workEnded()
+  }
+
+  #encode(message: unknown): Uint8Array {
+    const bytes = this.#head.method.encode(message)
+    const { maxSendBytes } = this.#context.limits
+    if (bytes.length <= maxSendBytes) return bytes
+    const found = `the answer has ${bytes.length} bytes`
+    throw new GrpcError('RESOURCE_EXHAUSTED', `${found}, at most ${maxSendBytes} are allowed`)
+  }
+
+  #answer(message: Uint8Array): void {
+    if (!this.#headersSent && !this.#trailers && this.#stream.sendAnswer(okFrames, message)) {
+      this.#end(undefined)
+      return
+    }
+    const trailers = this.#trailers
+      ? statusTrailers({ code: statusCodes.OK, message: '', trailers: this.#trailers })
+      : okTrailers
+    if (!this.#headersSent) this.#stream.sendHeaders(plainHeaders)
+    this.#headersSent = true
+    const prefix = Buffer.alloc(prefixBytes)
+    prefix.writeUInt32BE(message.length, 1)
+    this.#stream.sendData([prefix, message], () => {
+      this.#stream.end(trailers)
+      this.#end(undefined)
+    })
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof GrpcError) {
+      const trailers = error.trailers
+        ? new Map([...(this.#trailers ?? []), ...error.trailers])
+        : this.#trailers
+      this.#answerStatus({ code: error.code, message: error.message, ...(trailers && { trailers }) })
+    } else {
+      this.#reportDefect(error)
+      this.#answerStatus(internalError)
+    }
+    this.#workEnded()
+  }
+
+  /** Trailers that cannot be sent are a defect of the handler. */
+  #answerStatus(status: Parameters<typeof statusTrailers>[0]): void {
+    if (this.#over) return
+    let block: Buffer
+    try {
+      block = this.#statusBlock(status)
+    } catch (error) {
+      block = this.#statusBlock(internalError)
+      this.#reportDefect(error)
+    }
+    this.#stream.endEarly(block)
+    this.#end(undefined)
+  }
+
+  #statusBlock(status: Parameters<typeof statusTrailers>[0]): Buffer {
+    if (this.#headersSent) return statusTrailers(status)
+    return trailersOnly(status, status.code === statusCodes.UNIMPLEMENTED ? [acceptEncoding] : [])
+  }
+
+  /** What follows from the call's own end is no defect. */
+  #reportDefect(error: unknown): void {
+    const consequence = error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
+    if (!(this.#reason && consequence)) this.#context.onDefect(this.#head.method.path, error)
+  }
+
+  #end(reason: GrpcError | undefined): void {
+    if (this.#over) return
+    this.#over = true
+    this.#reason = reason
+    this.#reader = undefined
+    if (this.#timer) clearTimeout(this.#timer)
+    if (reason) this.#abort?.abort(reason)
+    this.#leaveWhenDone()
+  }
+
+  #workEnded(): void {
+    this.#working = false
+    this.#leaveWhenDone()
+  }
+
+  #leaveWhenDone(): void {
+    if (!this.#over || this.#working) return
+    this.#context.calls.delete(this, false)
+    this.#stream.release()
+  }
+}
+
+const internalError = { code: statusCodes.INTERNAL, message: 'internal error' }
+
+function deadlineExceeded(): GrpcError {
+  return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
+}
+
+function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}

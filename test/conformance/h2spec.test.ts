@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import type { AnyMethod } from '@tollway/grpc/server.ts'
+import { createSocketServer } from '@tollway/grpc/socket-server.ts'
+import { requireProgram } from '../support/require-server.ts'
+
+/**
+ * h2spec judges an HTTP/2 server by RFC 9113 and RFC 7541. Its requests are no gRPC, so that they are
+ * answered by 415; how the frames are treated is the same.
+ */
+const echo: AnyMethod = {
+  path: '/test.Test/Echo',
+  kind: 'unary',
+  decode: bytes => bytes,
+  encode: message => message,
+  handle: message => message,
+}
+
+test('h2spec finds no failure, strict cases included', { timeout: 120_000 }, async t => {
+  const h2spec = requireProgram(t, 'h2spec')
+  if (h2spec === false) return
+  const defects: unknown[] = []
+  const server = createSocketServer({ methods: [echo], onDefect: (_, error) => defects.push(error) })
+  t.after(() => server.drain(0))
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  assert.ok('port' in bound)
+  const args = ['--strict', '--host', bound.host, '--port', String(bound.port), '--path', echo.path]
+  const { stdout } = await promisify(execFile)(h2spec, args, { maxBuffer: 2 ** 24 }).catch(error => error)
+  assert.match(stdout, /\d+ tests, \d+ passed, 0 skipped, 0 failed/, stdout)
+  assert.deepEqual(defects, [])
+})
