@@ -1,26 +1,6 @@
 import { Metadata as GrpcJsMetadata } from '@grpc/grpc-js'
+import { reservedNames } from './reserved-names.ts'
 import type { Metadata } from './server.ts'
-
-/**
- * Names that belong to the transport: sent as metadata they would replace its own, or break the connection.
- */
-const reservedNames = new Set([
-  'connection',
-  'content-length',
-  'content-type',
-  'grpc-accept-encoding',
-  'grpc-encoding',
-  'grpc-message',
-  'grpc-status',
-  'grpc-timeout',
-  'host',
-  'http2-settings',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'transfer-encoding',
-  'upgrade',
-])
 
 /** Throws for a name that is reserved or no name, and for a text value that is not printable ASCII. */
 export function toGrpcJsMetadata(metadata: Metadata | undefined): GrpcJsMetadata {

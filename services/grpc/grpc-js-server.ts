@@ -8,6 +8,7 @@ import {
 } from '@grpc/grpc-js'
 import { asBuffer, fromGrpcJsMetadata, headerListBytes, toGrpcJsMetadata } from './grpc-js-metadata.ts'
 import { healthMethods, healthWatchPath } from './health.ts'
+import { indexMethods } from './index-methods.ts'
 import { type Listener, openListener } from './listener.ts'
 import { type CallWire, type RunningCall, runCall } from './run-call.ts'
 import {
@@ -64,13 +65,6 @@ export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
       return calls.size()
     },
   }
-}
-
-function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
-  const index = new Map(methods.map(method => [method.path, method]))
-  if (index.size === methods.length) return index
-  const twice = methods.find(method => index.get(method.path) !== method)
-  throw new Error(`methods: ${twice?.path} is there twice`)
 }
 
 /**

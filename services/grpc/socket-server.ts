@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { type CallContext, CallRegister, CallTotals } from './call-context.ts'
 import { healthMethods } from './health.ts'
 import { Connection } from './http2/connection.ts'
+import { indexMethods } from './index-methods.ts'
 import { type Listener, openListener } from './listener.ts'
 import { routeCall } from './route-call.ts'
 import {
@@ -76,15 +77,6 @@ export function createSocketServer(
       return totals.size
     },
   }
-}
-
-function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMethod> {
-  const index = new Map<string, AnyMethod>()
-  for (const method of methods) {
-    if (index.has(method.path)) throw new Error(`methods: ${method.path} is there twice`)
-    index.set(method.path, method)
-  }
-  return index
 }
 
 /** What all connections of a server have in common. */

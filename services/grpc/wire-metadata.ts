@@ -1,29 +1,8 @@
 import { encodeHeaderBlock } from './http2/hpack-encoder.ts'
+import { reservedNames } from './reserved-names.ts'
 import type { Metadata } from './server.ts'
 
 type Field = readonly [name: string, value: string]
-
-/**
- * Names that belong to the transport: sent as metadata they would replace its own, or break the connection;
- * received they are not shown to handlers.
- */
-const reservedNames = new Set([
-  'connection',
-  'content-length',
-  'content-type',
-  'grpc-accept-encoding',
-  'grpc-encoding',
-  'grpc-message',
-  'grpc-status',
-  'grpc-timeout',
-  'host',
-  'http2-settings',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'transfer-encoding',
-  'upgrade',
-])
 
 const metadataName = /^[0-9a-z_.-]+$/
 const printableAscii = /^[ -~]*$/
