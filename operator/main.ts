@@ -6,7 +6,7 @@ import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createRunner } from './controller/runner.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './infrastructure/host/host.ts'
-import { assertPortsFree } from './infrastructure/host/port-probe.ts'
+import type { PortWish } from './infrastructure/host/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './infrastructure/host/redis.ts'
 import { InfrastructureError } from './infrastructure/provider.ts'
 import { unknownKinds } from './reconcilers/known-kinds.ts'
@@ -18,7 +18,7 @@ import { type OperatorConfig, ownPorts } from './standalone/operator-config.ts'
 import { createOperatorLog, type OperatorLog } from './standalone/operator-log.ts'
 import { createOperatorServer } from './standalone/operator-server.ts'
 import { drainMs } from './standalone/rate-limit-env.ts'
-import { openRememberedFile } from './standalone/remembered-file.ts'
+import { openRememberedFile, rememberedPath } from './standalone/remembered-file.ts'
 import { removeStatusReport, type StatusReport, writeStatusReport } from './standalone/status-report.ts'
 import { renderWelcome } from './standalone/welcome.ts'
 import { writeAtomically } from './standalone/write-atomically.ts'
@@ -37,6 +37,8 @@ export interface StandaloneOptions {
   readonly print: (text: string) => void
   /** Aborted when the start is to be given up. */
   readonly signal: AbortSignal
+  /** Aborted when the end shall wait for nothing any more. */
+  readonly hurry: AbortSignal
 }
 
 const loopback = '127.0.0.1'
@@ -55,7 +57,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   started.defer(() => host.close())
   removeStatusReport(stateDir)
   const source = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
-  const remembered = openRememberedFile(join(stateDir, 'remembered.json'), text => log.warn(text))
+  const remembered = openRememberedFile(rememberedPath(stateDir), text => log.warn(text))
   const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log })
   const complain = createComplaintsLog(log)
   let report = describe(options, [], host, [])
@@ -76,6 +78,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     onError: (error, retryMs) => log.error('reconciling failed', { error: `${error}`, retryMs }),
     random: Math.random,
   })
+  await host.assertPortsFree(workloadOf(config, { type: 'memory' }), operatorPorts(config))
   await serve(started, config, feed, () => report, log)
   const backend = await openBackend(options, log)
   started.defer(async () => backend.redis?.stop())
@@ -103,9 +106,20 @@ const portOptions: Readonly<Record<string, string>> = {
   operator: '--operator-port',
 }
 
-const portAdvice = (name: string) => `choose another one with ${portOptions[name]}`
+/** Who came by `make run` gives options to that. */
+const option = (text: string) => (process.env['MAKELEVEL'] ? `ARGS='${text}'` : text)
 
-function openHost({ stateDir, config }: StandaloneOptions, log: OperatorLog): HostInfrastructure {
+const portAdvice = (name: string) => `choose another one with ${option(`${portOptions[name]} PORT`)}`
+
+/** What the operator serves itself. */
+function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortWish[] {
+  return [
+    { host: loopback, port: feedPort, wantedBy: 'the feed', advice: portAdvice('feed') },
+    { host: loopback, port: operatorPort, wantedBy: "the operator's pages", advice: portAdvice('operator') },
+  ]
+}
+
+function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorLog): HostInfrastructure {
   return createHostInfrastructure({
     stateDir,
     clock: systemClock,
@@ -114,6 +128,8 @@ function openHost({ stateDir, config }: StandaloneOptions, log: OperatorLog): Ho
     bindHost: config.host,
     log: log.fromProcess,
     portAdvice,
+    hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
+    hurry,
     commandFor: service => ({
       command: process.execPath,
       args: [fileURLToPath(new URL(`../services/${service}/main.ts`, import.meta.url))],
@@ -130,13 +146,6 @@ async function serve(
   report: () => StatusReport,
   log: Log,
 ): Promise<void> {
-  const wish = (name: string, port: number) => ({
-    host: loopback,
-    port,
-    wantedBy: `${name} of the operator`,
-    advice: portAdvice(name),
-  })
-  await assertPortsFree([wish('feed', feedPort), wish('operator', operatorPort)])
   const grpc = createGrpcServer({
     methods: feed.methods,
     onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
@@ -162,21 +171,26 @@ interface Backend {
 }
 
 /** More than one process count in a Redis: the one that is named, or one of our own. */
-async function openBackend({ stateDir, config }: StandaloneOptions, log: OperatorLog): Promise<Backend> {
+async function openBackend(options: StandaloneOptions, log: OperatorLog): Promise<Backend> {
+  const { stateDir, config } = options
   if (config.replicas === 1 && config.redisUrl === '') return { type: { type: 'memory' }, redis: undefined }
-  const redis = config.redisUrl === '' ? await startRedis(stateDir, config.replicas, log) : undefined
+  const redis = config.redisUrl === '' ? await startRedis(options, log) : undefined
   const urlFile = join(stateDir, 'redis-url')
   writeAtomically(urlFile, redis?.url ?? config.redisUrl)
   return { type: { type: 'redis', urlFile }, redis }
 }
 
-async function startRedis(stateDir: string, replicas: number, log: OperatorLog): Promise<RunningRedis> {
+async function startRedis(
+  { stateDir, config: { replicas }, hurry }: StandaloneOptions,
+  log: OperatorLog,
+): Promise<RunningRedis> {
   try {
     return await startRedisFor({
       stateDir,
       clock: systemClock,
       random: Math.random,
       newUid: randomUUID,
+      hurry,
       log: log.fromProcess,
     })
   } catch (error) {

@@ -1,7 +1,8 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import { type Chosen, chooseContents, nameOf, translateResource } from '../reconcilers/choose-contents.ts'
-import { isRateLimitConfig } from '../reconcilers/known-kinds.ts'
-import { formatFieldProblem } from '../translate/field-problem.ts'
+import { gather } from '../reconcilers/gather.ts'
+import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 
@@ -19,19 +20,14 @@ export interface Finding {
 
 export interface JudgedFolder {
   readonly findings: readonly Finding[]
-  /** What an operator that starts with the folder puts in force, in the order of the names. */
+  /** What such an operator has in force, in the order of the names. */
   readonly domains: readonly RateLimitDomain[]
 }
 
-/** Judges all that a folder holds as an operator does that has not seen it before. */
-export function judgeFolder(folder: string, { resources, problems }: FolderContent): JudgedFolder {
-  const chosen = chooseContents(
-    resources.filter(isRateLimitConfig).map(resource => ({
-      resource,
-      memory: { firstSeenMs: 0, origin: resource.origin },
-      translation: translateResource(resource),
-    })),
-  )
+/** Judges all that a folder holds as an operator does that remembers this of it. */
+export function judgeFolder({ folder, resources, problems, unread, memories }: FolderContent): JudgedFolder {
+  const sighting = { resources, unread, memories, nowMs: systemClock.nowMs() }
+  const chosen = chooseContents(gather(sighting, translateResource))
   const owners = new Map(chosen.map(({ resource }) => [nameOf(resource), resource.origin]))
   const findings: Finding[] = [
     ...problems.map(problem => ({ severity: 'error', resource: '', path: '', ...problem }) as const),
@@ -46,16 +42,19 @@ export function judgeFolder(folder: string, { resources, problems }: FolderConte
 }
 
 function findingsOf(
-  { resource, translation, grant }: Chosen,
+  { resource, translation, grant, memory, content }: Chosen,
   owners: ReadonlyMap<string, string>,
 ): readonly Finding[] {
   const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
-  if ('problems' in translation) {
-    return translation.problems.map(problem => ({ severity: 'error', ...place, ...problem }) as const)
+  const told = (severity: Finding['severity']) => (one: FieldProblem) => ({ severity, ...place, ...one })
+  const findings: Finding[] =
+    'problems' in translation
+      ? translation.problems.map(told('error'))
+      : translation.warnings.map(told('warning'))
+  if (content !== undefined && content === memory.lastGood) {
+    findings.push({ severity: 'warning', ...place, path: '', message: 'the last good version is in force' })
   }
-  const findings: Finding[] = translation.warnings.map(
-    warning => ({ severity: 'warning', ...place, ...warning }) as const,
-  )
+  if ('problems' in translation) return findings
   if (grant.owner !== undefined) {
     const { domain } = translation.value
     const owner = `${grant.owner} in ${owners.get(grant.owner)}`

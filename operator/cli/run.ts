@@ -33,7 +33,7 @@ export const run: Command = {
   help: `Usage: tollway run -f FOLDER [OPTIONS]
 
 Watches the manifests below FOLDER and enforces them with rate limit processes that it starts, on this
-machine, without Kubernetes. Ends all of them on Ctrl-C.
+machine, without Kubernetes. Ends all of them on Ctrl-C, and at once on a second one.
 
   -f, --file FOLDER     the manifests
   --replicas N          rate limit processes (default ${defaults.replicas}); several count in one Redis
@@ -60,8 +60,10 @@ Examples:
   async run(args, output) {
     const options = readOptions(args)
     const giveUp = new AbortController()
-    const starting = startStandalone({ ...options, print: output.print, signal: giveUp.signal })
-    stopOnSignal(starting, giveUp, output)
+    const hurry = new AbortController()
+    const signals = { signal: giveUp.signal, hurry: hurry.signal }
+    const starting = startStandalone({ ...options, print: output.print, ...signals })
+    stopOnSignal(starting, { giveUp, hurry }, output)
     try {
       await starting
       return await untilStopped
@@ -79,10 +81,14 @@ const untilStopped = new Promise<never>(() => {})
 
 function stopOnSignal(
   starting: ReturnType<typeof startStandalone>,
-  giveUp: AbortController,
+  { giveUp, hurry }: { readonly giveUp: AbortController; readonly hurry: AbortController },
   output: Output,
 ): void {
   runUntilStopped({
+    hurry() {
+      output.printError('killing every process\n')
+      hurry.abort()
+    },
     stop: async reason => {
       output.printError(`\nending every process (${reason})\n`)
       giveUp.abort()

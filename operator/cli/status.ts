@@ -4,7 +4,7 @@ import { defaultStateDir } from '../standalone/state-dir.ts'
 import {
   conditionOf,
   isReady,
-  isRunning,
+  mayRun,
   readStatusReport,
   type StatusReport,
 } from '../standalone/status-report.ts'
@@ -46,7 +46,7 @@ Examples:
     const waitMs = parseSeconds('--wait', values.wait)
     const stateDir = values['state-dir']
     const report = await waitUntilReady(stateDir, waitMs)
-    if (report === undefined || !isRunning(report)) {
+    if (report === undefined) {
       output.printError(
         `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER\n`,
       )
@@ -61,25 +61,26 @@ async function waitUntilReady(stateDir: string, waitMs: number): Promise<StatusR
   const endMs = performance.now() + waitMs
   for (;;) {
     const report = await presentReport(stateDir)
-    if ((report && isRunning(report) && isReady(report)) || performance.now() >= endMs) return report
+    if ((report && isReady(report)) || performance.now() >= endMs) return report
     await pause(pollMs)
   }
 }
 
 /**
- * What the operator itself says, for the file may be behind when the disk is full; the file when it says
- * nothing.
+ * What the operator itself says, for the file may be behind when the disk is full; the file when it does not
+ * answer in time. undefined when none runs: then nobody listens on its port, or somebody else does, also when
+ * its process number is another's by now.
  */
 async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)
-  if (written === undefined || !isRunning(written)) return written
+  if (written === undefined || !mayRun(written)) return undefined
   try {
     const signal = AbortSignal.timeout(askMs)
     const answer = await fetch(`${written.addresses['operator']}/status`, { signal })
     const told = (await answer.json()) as StatusReport
-    return told.pid === written.pid ? told : written
-  } catch {
-    return written
+    return told.pid === written.pid ? told : undefined
+  } catch (error) {
+    return (error as Error).name === 'TimeoutError' ? written : undefined
   }
 }
 

@@ -5,7 +5,7 @@ import { createSnapshot } from '../xds/snapshot.ts'
 import { type Command, exitCodes } from './command.ts'
 import { formatFinding, judgeFolder } from './judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
-import { folderOrRunning, readFolder } from './read-folder.ts'
+import { readFolder } from './read-folder.ts'
 import { render, renderTable } from './render.ts'
 
 export const translate: Command = {
@@ -14,7 +14,8 @@ export const translate: Command = {
   help: `Usage: tollway translate [-f FOLDER] [-o yaml|json|table]
 
 Prints what the rate limit processes would get from the manifests below FOLDER: the version of the feed, and
-each resource as its message says it. What is wrong is told and left out.
+each resource as its message says it. What is wrong is told and left out. Without -f it prints what the
+operator on this machine feeds them now: of a wrong manifest, the last good version.
 
 ${folderOptionsHelp}
   -o, --output FORMAT  yaml (default), json, or table for an overview
@@ -28,8 +29,7 @@ Examples:
   async run(args, output) {
     const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'yaml')
-    const folder = folderOrRunning(values.file, values['state-dir'])
-    const { findings, domains } = judgeFolder(folder, await readFolder(folder))
+    const { findings, domains } = judgeFolder(await readFolder(values.file, values['state-dir'], output))
     output.printError(findings.map(formatFinding).join(''))
     const snapshot = createSnapshot(rateLimitTypeUrl, domains.map(encodeRateLimitDomain))
     const resources = [...snapshot.resources.values()]

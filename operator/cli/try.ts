@@ -5,7 +5,7 @@ import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 import { type Command, exitCodes, UsageError } from './command.ts'
 import { formatFinding, judgeFolder } from './judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
-import { folderOrRunning, readFolder } from './read-folder.ts'
+import { readFolder } from './read-folder.ts'
 import { printable, render } from './render.ts'
 
 export const tryCommand: Command = {
@@ -14,7 +14,8 @@ export const tryCommand: Command = {
   help: `Usage: tollway try --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [-f FOLDER]
 
 Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads
-the manifests and counts nothing.
+the manifests and counts nothing. Without -f it answers as the operator on this machine decides now: where a
+manifest is wrong, by its last good version.
 
   -d, --domain DOMAIN  the domain
   -e, --entries LIST   one descriptor: its keys and values; again for another one. A comma in a value is
@@ -39,8 +40,7 @@ Examples:
     if (domain === undefined) throw new UsageError('name the domain with --domain')
     if (values.entries === undefined) throw new UsageError('name the entries with --entries KEY=VALUE')
     const descriptors = values.entries.map(parseEntries)
-    const folder = folderOrRunning(values.file, values['state-dir'])
-    const { findings, domains } = judgeFolder(folder, await readFolder(folder))
+    const { findings, domains } = judgeFolder(await readFolder(values.file, values['state-dir'], output))
     output.printError(findings.map(formatFinding).join(''))
     const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
     const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))

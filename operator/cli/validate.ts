@@ -1,7 +1,7 @@
 import { type Command, exitCodes } from './command.ts'
 import { formatFinding, judgeFolder } from './judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
-import { folderOrRunning, readFolder } from './read-folder.ts'
+import { readFolder } from './read-folder.ts'
 import { render } from './render.ts'
 
 export const validate: Command = {
@@ -25,9 +25,8 @@ Examples:
   async run(args, output) {
     const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'table')
-    const folder = folderOrRunning(values.file, values['state-dir'])
-    const content = await readFolder(folder)
-    const { findings } = judgeFolder(folder, content)
+    const content = await readFolder(values.file, values['state-dir'], output)
+    const { findings } = judgeFolder(content)
     const isWrong = findings.some(({ severity }) => severity === 'error')
     if (format !== 'table') output.print(render(findings, format))
     else {

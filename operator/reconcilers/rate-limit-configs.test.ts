@@ -34,6 +34,7 @@ function openWorld(t: TestContext) {
         start: async () => {},
         list: () => [...resources.values()],
         problems: () => problems,
+        unread: () => problems,
         onChange: () => {},
         stop: async () => {},
       },
@@ -196,7 +197,11 @@ test('what stands in a file that cannot be read stays in force over a restart', 
   world.remove('a')
   world.remove('b')
   world.restart()
-  assert.equal(await world.reconcile(), 'shop/a checkout: 3', 'b was deleted, its file is not broken')
+  assert.equal(await world.reconcile(), 'shop/a checkout: 3, shop/b search: 5', 'b may have moved to a.yaml')
+  assert.match(
+    world.status('b').problems[0]?.message ?? '',
+    /not here any more, and may stand elsewhere: a.yaml: /,
+  )
   const status = world.status('a')
   assert.equal(reasonsOf(status), 'Invalid LastGoodInForce LastGoodInForce Invalid')
   assert.equal(status.problems[0]?.message, 'the resource cannot be read: a.yaml: line 1: not YAML')

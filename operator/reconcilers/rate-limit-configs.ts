@@ -4,11 +4,10 @@ import type { Infrastructure, Replica } from '../infrastructure/provider.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import { countLimits, type Translation } from '../translate/translate-rate-limit-config.ts'
-import { type Chosen, chooseContents, type Gathered, nameOf, translateResource } from './choose-contents.ts'
-import { isRateLimitConfig } from './known-kinds.ts'
+import { type Chosen, chooseContents, type Gathered, translateResource } from './choose-contents.ts'
+import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
-import { unreadableResources } from './unreadable-resources.ts'
 
 /** The feed, as this reconciler sees it. */
 export interface RateLimitFeed {
@@ -76,19 +75,12 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
     return made
   }
 
-  function gather(): Gathered[] {
-    const resources = source.list().filter(isRateLimitConfig)
-    const memories = remembered.all()
-    const nowMs = clock.nowMs()
+  function gatherAll(): readonly Gathered[] {
+    const resources = source.list()
     const uids = new Set(resources.map(({ uid }) => uid))
     for (const uid of translations.keys()) if (!uids.has(uid)) translations.delete(uid)
-    const read = resources.map(resource => ({
-      resource,
-      memory: memories.get(resource.uid) ?? { firstSeenMs: nowMs, origin: resource.origin },
-      translation: translate(resource),
-    }))
-    const unreadable = unreadableResources(memories, uids, source.problems())
-    return [...read, ...unreadable].sort((a, b) => (nameOf(a.resource) < nameOf(b.resource) ? -1 : 1))
+    const unread = source.unread()
+    return gather({ resources, unread, memories: remembered.all(), nowMs: clock.nowMs() }, translate)
   }
 
   /** Answers why the feed did not take it. */
@@ -134,7 +126,7 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
   return {
     inForce: () => inForce,
     async reconcile() {
-      const all = chooseContents(gather())
+      const all = chooseContents(gatherAll())
       const failure = publish(all.flatMap(({ content }) => content ?? []))
       const replicas = infrastructure.observe(workload)
       const uids = replicas.map(({ uid }) => uid)

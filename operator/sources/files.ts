@@ -90,6 +90,7 @@ export function createFileSource(options: FileSourceOptions): Source {
     },
     list: resources.list,
     problems: resources.problems,
+    unread: resources.unread,
     onChange: listener => listeners.push(listener),
     async stop() {
       stopped = true

@@ -1,5 +1,5 @@
 import { type BigIntStats, constants, type Dirent } from 'node:fs'
-import { type FileHandle, open, readdir, realpath, stat } from 'node:fs/promises'
+import { type FileHandle, lstat, open, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import type { SourceProblem } from './source.ts'
 
@@ -123,7 +123,7 @@ async function list(look: Look, directory: string) {
     const link = entry.isSymbolicLink()
     const isFolder = link ? (await statOf(look, join(directory, name)))?.isDirectory() : entry.isDirectory()
     if (isFolder) folders.push(name)
-    else if (/\.ya?ml$/.test(name) && (link || entry.isFile())) files.push({ name, link })
+    else if (/\.ya?ml$/.test(name)) files.push({ name, link })
   }
   return { files, folders }
 }
@@ -138,9 +138,16 @@ async function entriesOf(look: Look, directory: string): Promise<readonly Dirent
   }
 }
 
+/** A link to nothing is told; one that is gone by now is not. */
+async function seeDangling(look: Look, absolute: string, path: string): Promise<void> {
+  const link = await lstat(absolute).catch(() => undefined)
+  if (link?.isSymbolicLink()) tell(look, path, 'is a link to something that is not there')
+}
+
 async function seeFile(look: Look, absolute: string, path: string, mayBeLink: boolean): Promise<void> {
   const info = await statOf(look, absolute)
-  if (!info?.isFile()) return
+  if (info === undefined) return mayBeLink ? seeDangling(look, absolute, path) : undefined
+  if (!info.isFile()) return tell(look, path, 'is neither a file nor a folder')
   if (look.found.length >= look.limits.maxFiles) return tellTooMany(look, `${look.limits.maxFiles} files`)
   const file = { path, absolute, fingerprint: fingerprintOf(info) }
   look.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })

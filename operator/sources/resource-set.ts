@@ -20,8 +20,9 @@ export interface ResourceSetOptions {
 }
 
 /**
- * The resources of all files, with their generations, and without gaps when one is written anew. What a file
- * said stays in force for as long as not all of that file is understood.
+ * The resources of all files, with their generations, and without gaps when one is written anew. Nothing counts
+ * as deleted while any file is not understood: a resource that vanished may stand there, be it that its file
+ * was edited, was given another name, or lost the resource to another file.
  */
 export interface ResourceSet {
   /**
@@ -36,6 +37,8 @@ export interface ResourceSet {
   ): { readonly changed: boolean; readonly nextInMs: number | undefined }
   list(): readonly SourcedResource[]
   problems(): readonly SourceProblem[]
+  /** Those that may hide a resource. */
+  unread(): readonly SourceProblem[]
 }
 
 interface Chosen {
@@ -52,6 +55,7 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
   const entries = new Map<string, Entry>()
   let list: readonly SourcedResource[] = []
   let problems: readonly SourceProblem[] = []
+  let unread: readonly SourceProblem[] = []
   /**
    * A resource that comes back has the uid that it had: its generation must not be one that was seen already.
    */
@@ -83,13 +87,16 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
   return {
     update(files, moreProblems, nowMs) {
       const chosen = choose([...files], options.maxResources)
+      const hiding = [...moreProblems, ...chosen.ofFiles]
+      const held: SourceProblem[] = []
       let changed = false
       let nextInMs: number | undefined
       for (const one of chosen.resources.values()) if (put(one)) changed = true
       for (const [uid, entry] of entries) {
         if (chosen.resources.has(uid)) continue
-        if (chosen.incomplete.has(entry.path)) {
+        if (hiding[0] !== undefined) {
           entry.goneSinceMs = undefined
+          if (!chosen.incomplete.has(entry.path)) held.push(heldProblem(entry.resource, hiding[0]))
           continue
         }
         const leftMs = expire(uid, entry, nowMs)
@@ -97,38 +104,49 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
         else nextInMs = Math.min(nextInMs ?? leftMs, leftMs)
       }
       if (changed) list = Array.from(entries.values(), ({ resource }) => resource)
-      const found = [...moreProblems, ...chosen.problems]
+      const found = [...hiding, ...chosen.doubles, ...held]
       if (!isDeepStrictEqual(found, problems)) {
         problems = found
+        unread = hiding
         changed = true
       }
       return { changed, nextInMs }
     },
     list: () => list,
     problems: () => problems,
+    unread: () => unread,
   }
+}
+
+function heldProblem(
+  { kind, namespace, name, origin }: SourcedResource,
+  hiding: SourceProblem,
+): SourceProblem {
+  const why = `it may stand in ${hiding.origin}, which cannot be read`
+  return { origin, message: `${kind} ${namespace}/${name} is not here any more and stays in force: ${why}` }
 }
 
 function choose(files: readonly FileContent[], maxResources: number) {
   const resources = new Map<string, Chosen>()
-  const problems = files.flatMap(file => file.problems)
+  const ofFiles = files.flatMap(file => file.problems)
+  const doubles: SourceProblem[] = []
   const beyond: Manifest[] = []
   for (const { path, manifests } of files) {
     for (const manifest of manifests) {
       const first = resources.get(manifest.uid)?.manifest
       const { kind, namespace, name, origin } = manifest
       if (first !== undefined) {
-        problems.push({ origin, message: `${kind} ${namespace}/${name} stands in ${first.origin} already` })
+        doubles.push({ origin, message: `${kind} ${namespace}/${name} stands in ${first.origin} already` })
       } else if (resources.size < maxResources) resources.set(manifest.uid, { manifest, path })
       else beyond.push(manifest)
     }
   }
   if (beyond[0] !== undefined) {
     const message = `at most ${maxResources} resources are allowed; ${beyond.length} more are not taken`
-    problems.push({ origin: beyond[0].origin, message })
+    doubles.push({ origin: beyond[0].origin, message })
   }
   const incomplete = new Set(files.filter(file => !file.complete).map(file => file.path))
-  return { resources, problems, incomplete }
+  return { resources, ofFiles, doubles, incomplete }
 }
 
 function sameContent(a: Manifest, b: Manifest): boolean {

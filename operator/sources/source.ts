@@ -8,8 +8,13 @@ export interface Source {
   start(): Promise<void>
   /** Every resource that is there now, in no particular order. The same objects until they change. */
   list(): readonly SourcedResource[]
-  /** What could not be read at all, with its place; replaced as a whole at each look. */
+  /** What is wrong with the files themselves, with its place; replaced as a whole at each look. */
   problems(): readonly SourceProblem[]
+  /**
+   * Those of them that hide what there is: a file that cannot be read, for example. While there is one, what
+   * `list` lacks may stand there.
+   */
+  unread(): readonly SourceProblem[]
   /**
    * Called after each change of what `list` or `problems` tells. Says nothing about what changed: look again.
    */

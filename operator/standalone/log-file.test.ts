@@ -52,7 +52,7 @@ test('a line longer than the limit has a file of its own', t => {
 test('lines that cannot be written end nothing, and are counted in the next one that can', t => {
   const path = place(t)
   const file = openLogFile(path)
-  mkdirSync(path)
+  mkdirSync(path, { recursive: true })
   file.write('one\n')
   file.write('two\n')
   rmdirSync(path)

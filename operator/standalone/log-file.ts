@@ -13,15 +13,15 @@ export interface LogFile {
 
 /**
  * Appends lines to a file. A full one is renamed to `<path>.1`, in the place of the one before. How many
- * lines could not be written, and why, is the next line that can be. Throws when the folder cannot be made.
+ * lines could not be written, and why, is the next line that can be.
  */
 export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  let bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  let bytes: number | undefined
   let lost = 0
   let why = ''
 
   function append(text: string): void {
+    bytes ??= sizeOf(path)
     const length = Buffer.byteLength(text)
     if (bytes > 0 && bytes + length > maxBytes) {
       renameSync(path, `${path}.1`)
@@ -42,4 +42,10 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
       }
     },
   }
+}
+
+/** Makes the folder when it is missing. */
+function sizeOf(path: string): number {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }

@@ -114,7 +114,19 @@ test('an entry of another form is told and passed over, and its neighbours are n
   }
 })
 
-test('a file that cannot be read counts as empty, and is told; none at all is not', t => {
+test('a file that cannot be read is told, and what it said before counts', t => {
+  const path = place(t)
+  const file = openRememberedFile(path, failOnWarning)
+  file.replace(new Map([['a', plain]]))
+  file.replace(new Map([['a', withContent]]))
+  writeFileSync(path, '{"a": ')
+  const warnings: string[] = []
+  const memories = openRememberedFile(path, warning => warnings.push(warning)).all()
+  assert.deepEqual(memories, new Map([['a', plain]]))
+  assert.match(warnings.join(), /remembered\.json cannot be read/)
+})
+
+test('a file that cannot be read and is the only one counts as empty, and is told', t => {
   const path = place(t)
   assert.equal(openRememberedFile(path, failOnWarning).all().size, 0)
   openRememberedFile(path, failOnWarning).replace(new Map([['a', plain]]))
@@ -122,7 +134,7 @@ test('a file that cannot be read counts as empty, and is told; none at all is no
     writeFileSync(path, text)
     const warnings: string[] = []
     assert.equal(openRememberedFile(path, warning => warnings.push(warning)).all().size, 0)
-    assert.match(warnings.join(), /remembered\.json cannot be read and counts as empty/)
+    assert.match(warnings.join(), /remembered\.json cannot be read: /)
   }
 })
 

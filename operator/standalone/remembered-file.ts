@@ -1,15 +1,22 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../ir.ts'
 import type { Memory, Remembered } from '../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
 
+/** Where the operator with this state remembers. */
+export function rememberedPath(stateDir: string): string {
+  return join(stateDir, 'remembered.json')
+}
+
 /**
- * What is remembered, in a file of JSON. A file that cannot be read counts as empty, and so does an entry
- * that is not of our making; both are told, for nothing in it is worth a refusal to start.
+ * What is remembered, in a file of JSON, and as it was before in `<path>.1`, which counts when the file itself
+ * cannot be read. When neither can, nothing is remembered; an entry that is not of our making is passed over.
+ * All of that is told, for nothing in it is worth a refusal to start.
  */
 export function openRememberedFile(path: string, onWarning: (text: string) => void): Remembered {
-  let memories = read(path, onWarning)
+  let memories = read([path, `${path}.1`], onWarning)
   let isWritten = true
   return {
     all: () => memories,
@@ -18,7 +25,7 @@ export function openRememberedFile(path: string, onWarning: (text: string) => vo
       // What is in force is known here first: a disk that is full must not bring an older version back.
       memories = fresh
       isWritten = false
-      writeAtomically(path, `${JSON.stringify(Object.fromEntries(fresh))}\n`)
+      writeAtomically(path, `${JSON.stringify(Object.fromEntries(fresh))}\n`, `${path}.1`)
       isWritten = true
     },
   }
@@ -35,16 +42,19 @@ function isSame(a: ReadonlyMap<string, Memory>, b: ReadonlyMap<string, Memory>):
   return true
 }
 
-function read(path: string, onWarning: (text: string) => void): ReadonlyMap<string, Memory> {
-  const memories = new Map<string, Memory>()
+/** The first of the files that can be read. */
+function read(paths: readonly string[], onWarning: (text: string) => void): ReadonlyMap<string, Memory> {
+  const [path, ...others] = paths
+  if (path === undefined) return new Map()
   let entries: [string, unknown][]
   try {
     entries = Object.entries(JSON.parse(readFileSync(path, 'utf8')) as object)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code !== 'ENOENT') onWarning(`${path} cannot be read and counts as empty: ${message}`)
-    return memories
+    if (code !== 'ENOENT') onWarning(`${path} cannot be read: ${message}`)
+    return read(others, onWarning)
   }
+  const memories = new Map<string, Memory>()
   for (const [uid, entry] of entries) {
     if (isMemory(entry)) memories.set(uid, entry)
     else onWarning(`${path}: what it says of ${uid} is not of this version's form and is passed over`)

@@ -9,7 +9,7 @@ import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import { complaintsOf, createComplaintsLog } from './complaints.ts'
 import {
   isReady,
-  isRunning,
+  mayRun,
   readStatusReport,
   removeStatusReport,
   type StatusReport,
@@ -107,8 +107,8 @@ test('a reader sees whole reports only, while they are written all the time', as
 
 test('an operator that has ended does not run', () => {
   const { pid } = spawnSync(process.execPath, ['--version'])
-  assert.equal(isRunning(report), true)
-  assert.equal(isRunning({ ...report, pid }), false)
+  assert.equal(mayRun(report), true)
+  assert.equal(mayRun({ ...report, pid }), false)
 })
 
 test('everything is ready when each resource, each process and each file is', () => {

@@ -51,8 +51,8 @@ export function readStatusReport(stateDir: string): StatusReport | undefined {
   }
 }
 
-/** Whether the operator that wrote the report still runs. */
-export function isRunning(report: StatusReport): boolean {
+/** Whether there is a process with the number of the operator that wrote the report. */
+export function mayRun(report: StatusReport): boolean {
   try {
     process.kill(report.pid, 0)
     return true

@@ -7,6 +7,8 @@ import type { Configuration } from './feeds/configuration.ts'
  */
 export interface Health {
   healthy(): boolean
+  /** Why it is not healthy, in a few words; empty when it is. */
+  problem(): string
   /** Calls back with the present state at once, and after each change. */
   onChange(listener: (healthy: boolean) => void): void
   /** The process was told to end: unhealthy from now on. */
@@ -27,9 +29,15 @@ export function createHealth(options: HealthOptions): Health {
   let terminating = false
   let last = healthy()
 
+  function problem(): string {
+    if (terminating) return 'is ending'
+    if (!counters.healthy) return 'the backend of its counters does not answer'
+    const hasDomains = (configuration.rules()?.domains.size ?? 0) > 0
+    return hasDomains || !options.withConfig ? '' : 'has no domain yet'
+  }
+
   function healthy(): boolean {
-    if (terminating || !counters.healthy) return false
-    return !options.withConfig || (configuration.rules()?.domains.size ?? 0) > 0
+    return problem() === ''
   }
 
   function changed(): void {
@@ -42,6 +50,7 @@ export function createHealth(options: HealthOptions): Health {
   configuration.onLoad(changed)
   return {
     healthy,
+    problem,
     onChange(listener) {
       listeners.push(listener)
       listener(healthy())

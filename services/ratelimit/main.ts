@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
+import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 import { createLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { type Service, startService } from './service.ts'
@@ -13,6 +13,7 @@ if (problems.length > 0 || 'problems' in read) process.exit(1)
 const { logLevel, logFormat } = read.value
 const log = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
 let service: Service | undefined
+showSignsOfLife()
 runUntilStopped({
   async stop(reason) {
     log.info('stopping', { reason })

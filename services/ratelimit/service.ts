@@ -90,7 +90,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   table.set('', true)
   health.onChange(healthy => {
     table.set(healthName, healthy)
-    reportHealth(healthy)
+    reportHealth(healthy, health.problem())
   })
   tellOfBackend(counters, health, log)
   log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })

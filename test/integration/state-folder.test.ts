@@ -11,13 +11,15 @@ import { waitFor } from '../support/wait-for.ts'
 
 const limits = manifest('a', 'a', { user: '1/hour' })
 
-async function status(...args: string[]): Promise<{ readonly code: number; readonly out: string }> {
+async function run(...args: string[]): Promise<{ readonly code: number; readonly out: string }> {
   let out = ''
   const print = (text: string) => {
     out += text
   }
-  return { code: await runCommand(['status', ...args], { print, printError: print }), out }
+  return { code: await runCommand(args, { print, printError: print }), out }
 }
+
+const status = (...args: string[]) => run('status', ...args)
 
 /** Whether any process has this text in its arguments or its environment. */
 function isMentioned(text: string): boolean {
@@ -89,6 +91,40 @@ test('a file that broke while no operator ran does not switch its limits off', a
   first.write('a.yaml', manifest('a', 'a', { user: '0/hour' }))
   await waitFor('the new limit', async () => (await second.ask('a', 'user', 'y')) === 429)
   assert.equal((await status('--state-dir', first.stateDir, '--wait', '10')).code, 0)
+})
+
+test('what is in force is what the commands tell of, be the manifests wrong and under another name', async t => {
+  const tollway = await startTollway(t, {
+    'a.yaml': limits,
+    'z.yaml': manifest('z', 'z', { user: '2/hour' }),
+  })
+  await tollway.ready()
+  tollway.write('a.yaml', limits.replace('unit: hour', 'unit: fortnight'))
+  tollway.write('b.yaml', manifest('0-younger', 'z', { user: '9/hour' }))
+  rmSync(join(tollway.folder, 'z.yaml'))
+  tollway.write('c.yaml', `${manifest('z', 'z', { user: '2/hour' })}  broken: [`)
+  const state = ['--state-dir', tollway.stateDir]
+  await waitFor('the status to tell', async () => (await status(...state)).out.includes('b.yaml'))
+
+  const tried = await run('try', ...state, '-d', 'a', '-e', 'user=x')
+  assert.equal(tried.code, 0)
+  assert.match(tried.out, /a\.yaml: .*unit: "fortnight"/)
+  assert.match(tried.out, /a\.yaml: RateLimitConfig default\/a: the last good version is in force/)
+  assert.match(tried.out, /1 (per|\/) ?hour/i)
+
+  const translated = await run('translate', ...state, '-o', 'json')
+  const { resources } = JSON.parse(translated.out.slice(translated.out.indexOf('{\n')))
+  const inForce = resources.map((resource: { name: string; domain: string }) => [
+    resource.name,
+    resource.domain,
+  ])
+  assert.deepEqual(inForce, [
+    ['default/a', 'a'],
+    ['default/z', 'z'],
+  ])
+  assert.equal(await tollway.ask('z', 'user', 'x'), 200)
+  assert.equal(await tollway.ask('z', 'user', 'x'), 200)
+  assert.equal(await tollway.ask('z', 'user', 'x'), 429)
 })
 
 test('Ctrl-C during the start leaves nothing behind', async t => {

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 
 /**
  * `node guard.ts PROGRAM ARGUMENTS…` runs a program that knows nothing of Node's IPC channel so that it ends
@@ -13,6 +14,7 @@ if (program === undefined || process.send === undefined) {
   process.exit(2)
 }
 
+showSignsOfLife()
 const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'] })
 child.on('spawn', () => process.send?.({ type: 'health', healthy: true }))
 child.on('error', error => {

@@ -170,6 +170,37 @@ test('a replica that takes no calls is not ready, and says so', async t => {
   assert.equal(h.observe()[0]?.restarts, 0)
 })
 
+test('a replica that shows no sign of life is not ready, and is killed and started again', async t => {
+  const h = await open(t, { patience: { firstSignMs: 20_000, nextSignMs: 1_000 } })
+  await h.host.apply(h.workload(1))
+  await h.ready(1)
+  const { pid } = await h.ask(0)
+  process.kill(pid, 'SIGSTOP')
+  await h.see('a restart', ([replica]) => replica?.ready === true && replica.restarts > 0)
+  assert.notEqual((await h.ask(0)).pid, pid)
+  assert.ok(
+    h.lines.includes('ratelimit-0 | showed no sign of life for 1 s and is killed'),
+    h.lines.join('\n'),
+  )
+})
+
+test('a replica that never shows a sign of life is killed too', async t => {
+  const h = await open(t, { patience: { firstSignMs: 500, nextSignMs: 100 } })
+  await h.host.apply(h.workload(1, { BEHAVIOUR: 'mute' }))
+  await h.see('a restart', ([replica]) => (replica?.restarts ?? 0) > 0)
+})
+
+test('who hurries waits for no grace', async t => {
+  const hurry = new AbortController()
+  const h = await open(t, { hurry: hurry.signal })
+  await h.host.apply({ ...h.workload(1, { BEHAVIOUR: 'stubborn' }), stopGraceMs: 60_000 })
+  await h.ready(1)
+  const closing = h.host.close()
+  await h.see('the end to begin', ([replica]) => replica?.reason === 'stopping')
+  hurry.abort()
+  await closing
+})
+
 test('a replica that ends at once is started again later and later', async t => {
   const h = await open(t)
   const reasons: string[] = []

@@ -3,11 +3,11 @@ import type { Workload } from '../../ir.ts'
 import { type Infrastructure, InfrastructureError } from '../provider.ts'
 import type { LogLine } from './lines.ts'
 import { assertPortsFree, type PortWish } from './port-probe.ts'
-import type { Command } from './replica.ts'
+import type { Command, ReplicaOptions } from './replica.ts'
 import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
-export interface HostOptions {
+export interface HostOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> {
   /** Locked for as long as the infrastructure is open. */
   readonly stateDir: string
   readonly clock: Clock
@@ -27,6 +27,8 @@ export interface HostOptions {
   readonly ownPortsFor?: (index: number) => OwnPorts
   /** How to choose another port, as the end of a sentence. */
   readonly portAdvice?: (portName: string) => string
+  /** How to choose another `bindHost`, likewise. */
+  readonly hostAdvice?: string
   /**
    * How long a replica that was replaced may take to be ready until the log says what holds up the others.
    */
@@ -39,6 +41,11 @@ export interface OwnPorts {
 
 /** The workloads of one machine, as child processes. */
 export interface HostInfrastructure extends Infrastructure {
+  /**
+   * Rejects as `apply` would when a port is taken, and tells of further wishes together with those of the
+   * workload: so that whoever starts something hears of all ports at once.
+   */
+  assertPortsFree(workload: Workload, further: readonly PortWish[]): Promise<void>
   /** Ends every replica of every workload and lets go of the state folder. */
   close(): Promise<void>
 }
@@ -94,11 +101,15 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
     for (const listener of listeners) listener(name)
   }
 
+  const portsOf = (workload: Workload) =>
+    newPorts(workload, running.get(workload.name), { ...options, ownPortsFor })
+
   return {
+    assertPortsFree: (workload, further) => assertPortsFree([...further, ...portsOf(workload)]),
     apply: workload =>
       inTurn(workload.name, async () => {
         assertReplicas(workload)
-        await assertPortsFree(newPorts(workload, running.get(workload.name), { ...options, ownPortsFor }))
+        await assertPortsFree(portsOf(workload))
         if (closed) throw new InfrastructureError(`${workload.name} is not applied: the operator is ending`)
         const found = running.get(workload.name) ?? open(workload)
         found.workload = workload
@@ -138,19 +149,20 @@ function newPorts(
     bindHost,
     ownPortsFor,
     portAdvice = name => `choose another ${name} port in the configuration`,
+    hostAdvice = 'choose another address in the configuration',
   } = options
   const held = new Set(before?.workload.ports.map(({ port }) => port))
   const shared = workload.ports
     .filter(({ port }) => workload.replicas > 0 && !held.has(port))
-    .map(({ name, port }) => ({ name, port, host: bindHost, of: workload.name }))
+    .map(({ name, port }) => ({ name, port, host: bindHost, of: workload.name, hostAdvice }))
   const own = Array.from({ length: workload.replicas }, (_, index) => index)
     .filter(index => !before?.set.holds(index))
     .flatMap(index => {
       const ports = Object.entries(ownPortsFor(index))
       return ports.map(([name, port]) => ({ name, port, host: loopback, of: `${workload.name}-${index}` }))
     })
-  return [...shared, ...own].map(({ name, port, host, of }) => {
-    return { host, port, wantedBy: `${name} of ${of}`, advice: portAdvice(name) }
+  return [...shared, ...own].map(({ name, of, ...where }) => {
+    return { ...where, wantedBy: `${name} of ${of}`, advice: portAdvice(name) }
   })
 }
 

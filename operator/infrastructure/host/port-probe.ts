@@ -10,6 +10,8 @@ export interface PortWish {
   readonly wantedBy: string
   /** How to choose another port, as the end of a sentence: `set GRPC_PORT`. */
   readonly advice: string
+  /** The same for the address, where it can be chosen. */
+  readonly hostAdvice?: string
 }
 
 /**
@@ -55,10 +57,17 @@ function bind({ host, port }: PortWish): Promise<{ server: Server } | { code: st
   })
 }
 
-async function describe({ host, port, wantedBy, advice }: PortWish, code: string): Promise<string> {
+/** The system's words for an address that this machine does not have, or for a name that stands for none. */
+const noSuchAddress = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'])
+
+async function describe(wish: PortWish, code: string): Promise<string> {
+  const { host, port, wantedBy, advice, hostAdvice } = wish
   const where = `port ${port} (${wantedBy}) on ${host}`
   if (code === 'EACCES') return `${where} may not be bound by this user: ${advice}`
-  if (code === 'EADDRNOTAVAIL') return `${where} cannot be bound, for this machine has no such address`
+  if (noSuchAddress.has(code)) {
+    const choose = hostAdvice === undefined ? '' : `: ${hostAdvice}`
+    return `${where} cannot be bound, for this machine has no address ${host} (${code})${choose}`
+  }
   if (code !== 'EADDRINUSE') return `${where} cannot be bound (${code}): ${advice}`
   const owner = await findOwner(port)
   return `${where} is in use by ${owner ?? 'a process that this user may not see'}: stop it, or ${advice}`

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -114,6 +115,23 @@ test('a Redis that was killed runs again under the same address', async t => {
   const before = await pidOf(redis.url)
   process.kill(before, 'SIGKILL')
   await untilAnother(redis.url, before)
+})
+
+test('a Redis that was left behind is ended, and a new one takes its place', async t => {
+  if (isMissing(t)) return
+  for (const stateDir of [folderFor(t), folderFor(t, 'a-long-name-'.repeat(10))]) {
+    const first = await startRedisFor(optionsFor(stateDir))
+    await first.stop()
+    mkdirSync(dirname(first.url), { recursive: true, mode: 0o700 })
+    const leftBehind = spawn('redis-server', ['--port', '0', '--unixsocket', first.url, '--save', ''])
+    const ended = once(leftBehind, 'exit')
+    while (Number.isNaN(await pidOf(first.url)));
+    const redis = await startRedisFor(optionsFor(stateDir))
+    t.after(() => redis.stop())
+    await ended
+    assert.equal(redis.url, first.url)
+    assert.notEqual(await pidOf(redis.url), leftBehind.pid)
+  }
 })
 
 test('a guard that was killed leaves no Redis behind', async t => {

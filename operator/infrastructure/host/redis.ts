@@ -1,14 +1,16 @@
-import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { accessSync, constants, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import type { Clock } from '@tollway/chassis/clock.ts'
 import { InfrastructureError } from '../provider.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, startReplica } from './replica.ts'
 
-export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid'> {
+export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'hurry'> {
   /** Where its socket lies; one that this process has locked. */
   readonly stateDir: string
   readonly log: (line: LogLine) => void
@@ -32,7 +34,8 @@ const maxSocketPathBytes = process.platform === 'darwin' ? 103 : 107
 
 /**
  * Runs a Redis of our own that no network reaches and that keeps nothing on disk; resolves when it answers.
- * Should it end it is started again, with no keys; it ends with this process, be that by SIGKILL.
+ * Should it end it is started again, with no keys; it ends with this process, be that by SIGKILL. One that was
+ * left behind all the same, for its guard was killed too, is ended first.
  *
  * Rejects with an `InfrastructureError` when `redis-server` is not on the path or does not answer in time.
  */
@@ -40,6 +43,7 @@ export async function startRedisFor(options: RedisOptions): Promise<RunningRedis
   const server = findProgram('redis-server', options.path ?? process.env['PATH'] ?? '')
   const directory = socketDirectory(options.stateDir)
   const url = join(directory.path, 'redis.sock')
+  await endLeftOver(url, options.clock)
   const lastLines: string[] = []
   let ended: string | undefined
   const replica = startReplica({
@@ -109,28 +113,54 @@ function findProgram(name: string, path: string): string {
   )
 }
 
-/** The state folder, or one of our own among the temporary ones when the socket's path would be too long. */
+/**
+ * The state folder, or one of our own among the temporary ones when the socket's path would be too long:
+ * always the same for a state folder, so that a Redis which was left behind is found there.
+ */
 function socketDirectory(stateDir: string): { readonly path: string; remove(): void } {
   const path = resolve(stateDir)
   if (Buffer.byteLength(join(path, 'redis.sock')) <= maxSocketPathBytes) {
     mkdirSync(path, { recursive: true, mode: 0o700 })
     return { path, remove: () => rmSync(join(path, 'redis.sock'), { force: true }) }
   }
-  const short = mkdtempSync(join(tmpdir(), 'tollway-'))
+  const short = join(tmpdir(), `tollway-${createHash('sha256').update(path).digest('hex').slice(0, 16)}`)
+  mkdirSync(short, { recursive: true, mode: 0o700 })
+  const info = lstatSync(short)
+  // Everybody may make folders there, and with them say what our processes count in.
+  if (!info.isDirectory() || info.uid !== process.getuid?.() || (info.mode & 0o077) !== 0) {
+    throw new InfrastructureError(`${short} is not a folder of this user alone: remove it`)
+  }
   return { path: short, remove: () => rmSync(short, { recursive: true, force: true }) }
 }
 
-function answers(socket: string): Promise<boolean> {
+/** Nobody but us listens there, and the state folder is locked: what answers has lost its operator. */
+async function endLeftOver(socket: string, clock: Clock): Promise<void> {
+  const endMs = clock.monotonicMs() + startDeadlineMs
+  while (await answers(socket)) {
+    if (clock.monotonicMs() > endMs) {
+      throw new InfrastructureError(`a Redis that listens on ${socket} does not end: kill it`)
+    }
+    await ask(socket, 'SHUTDOWN NOSAVE')
+    await pause(10)
+  }
+}
+
+async function answers(socket: string): Promise<boolean> {
+  return (await ask(socket, 'PING')).startsWith('+PONG')
+}
+
+/** The beginning of the answer; empty without one. */
+function ask(socket: string, command: string): Promise<string> {
   return new Promise(resolve => {
     const connection = connect(socket)
-    const end = (answered: boolean) => {
+    const end = (answer: string) => {
       connection.destroy()
-      resolve(answered)
+      resolve(answer)
     }
-    connection.setTimeout(1_000, () => end(false))
-    connection.on('error', () => end(false))
-    connection.on('close', () => end(false))
-    connection.on('data', reply => end(reply.toString('latin1').startsWith('+PONG')))
-    connection.write('PING\r\n')
+    connection.setTimeout(1_000, () => end(''))
+    connection.on('error', () => end(''))
+    connection.on('close', () => end(''))
+    connection.on('data', reply => end(reply.toString('latin1')))
+    connection.write(`${command}\r\n`)
   })
 }

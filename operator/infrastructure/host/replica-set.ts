@@ -2,9 +2,9 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Workload } from '../../ir.ts'
 import type { Replica } from '../provider.ts'
 import type { LogLine } from './lines.ts'
-import { type Command, type ReplicaProcess, startReplica } from './replica.ts'
+import { type Command, type ReplicaOptions, type ReplicaProcess, startReplica } from './replica.ts'
 
-export interface ReplicaSetOptions {
+export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> {
   readonly name: string
   readonly command: Command
   readonly envFor: (workload: Workload, index: number, uid: string) => Readonly<Record<string, string>>

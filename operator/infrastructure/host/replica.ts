@@ -26,6 +26,18 @@ export interface ReplicaOptions {
   readonly onChange: () => void
   /** Called when the process ended without being asked to, with how: `exited with code 1`. */
   readonly onEnd?: (how: string) => void
+  /** Aborted when nobody wants to wait any more: the process is killed. */
+  readonly hurry?: AbortSignal
+  /** `replicaLimits` where left out. */
+  readonly patience?: Patience
+}
+
+/** How long a process may show no sign of life until it is killed and started again. */
+export interface Patience {
+  /** From its start to the first sign. */
+  readonly firstSignMs: number
+  /** From one sign to the next. */
+  readonly nextSignMs: number
 }
 
 /** One process that is kept running. */
@@ -42,6 +54,7 @@ export const replicaLimits = {
   healthyForMs: 30_000,
   /** A process that closed its channel must end by itself within this. */
   channelGraceMs: 5_000,
+  patience: { firstSignMs: 20_000, nextSignMs: 5_000 },
 } as const
 
 /** When a process that ended is started again; `healthyForMs` begins this anew. */
@@ -49,9 +62,11 @@ const restarts = { initialMs: 200, maxMs: 10_000, factor: 2, jitter: 0.5 } as co
 
 /**
  * Starts a process and starts it again when it ends, later and later. The process tells whether it takes
- * calls by `{ type: 'health', healthy: boolean }` over Node's IPC channel, and ends by itself when the
- * channel closes: so none outlives this process, not even its SIGKILL. It runs in a session of its own, so
- * that a terminal's Ctrl-C reaches only this process, which then ends the others in order.
+ * calls by `{ type: 'health', healthy: boolean, reason?: string }` over Node's IPC channel, and ends by itself
+ * when the channel closes: so none outlives this process, not even its SIGKILL. One that says nothing for too
+ * long, not even `{ type: 'alive' }`, takes no calls whatever it said before: it is killed and started again.
+ * It runs in a session of its own, so that a terminal's Ctrl-C reaches only this process, which then ends the
+ * others in order.
  */
 export function startReplica(options: ReplicaOptions): ReplicaProcess {
   const { name, clock, onChange } = options
@@ -68,10 +83,18 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     onChange()
   }
 
-  const health = (healthy: boolean) => {
-    if (stopped !== undefined || healthy === state.ready) return
-    healthySinceMs = healthy ? clock.monotonicMs() : Number.NaN
-    change({ ready: healthy, reason: healthy ? '' : 'takes no calls' })
+  const health = (healthy: boolean, why: string) => {
+    const reason = healthy ? '' : why || 'takes no calls'
+    if (stopped !== undefined || (healthy === state.ready && reason === state.reason)) return
+    if (healthy !== state.ready) healthySinceMs = healthy ? clock.monotonicMs() : Number.NaN
+    change({ ready: healthy, reason })
+  }
+
+  const silent = (ms: number) => {
+    const reason = `showed no sign of life for ${ms / 1000} s and is killed`
+    options.log({ source: name, text: reason })
+    killGroupOf(child?.pid)
+    change({ ready: false, reason })
   }
 
   const ended = (how: string) => {
@@ -94,6 +117,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     child = launch(options, state.uid, {
       health,
       ended,
+      silent,
       channelClosed: () => {
         if (stopped !== undefined) return
         timer = setTimeout(() => killGroupOf(child?.pid), replicaLimits.channelGraceMs)
@@ -112,6 +136,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     await gone.promise
   }
 
+  options.hurry?.addEventListener('abort', () => killGroupOf(child?.pid))
   start(0)
   return {
     observe: () => ({ name, ...state, addresses: options.addresses }),
@@ -124,7 +149,9 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
 }
 
 interface Events {
-  health(healthy: boolean): void
+  health(healthy: boolean, why: string): void
+  /** Called once, with how long nothing was heard. */
+  silent(ms: number): void
   channelClosed(): void
   /** Called once, with how, for people: `exited with code 1`. */
   ended(how: string): void
@@ -143,9 +170,11 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
     return undefined
   }
   let hasEnded = false
+  const signs = watchSigns(options.patience ?? replicaLimits.patience, events.silent)
   const end = (how: string) => {
     if (hasEnded) return
     hasEnded = true
+    signs.stop()
     events.ended(how)
   }
   child.on('error', error => {
@@ -157,7 +186,8 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
     end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
   })
   child.on('message', message => {
-    if (!hasEnded && isHealth(message)) events.health(message.healthy)
+    signs.heard()
+    if (!hasEnded && isHealth(message)) events.health(message.healthy, `${message.reason ?? ''}`)
   })
   child.on('disconnect', () => {
     // At an ordinary end the channel closes first; the exit is then told in the same breath.
@@ -173,6 +203,32 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
   return child
 }
 
+/** How often it is looked whether a process has shown a sign of life, in the time that it has for one. */
+const looksPerSign = 5
+
+/**
+ * Counts its own looks, not the time: when this process was held up itself, or the machine slept, nobody is
+ * killed for it.
+ */
+function watchSigns({ firstSignMs, nextSignMs }: Patience, onSilent: (ms: number) => void) {
+  const everyMs = nextSignMs / looksPerSign
+  let allowedMs = firstSignMs
+  let silentMs = 0
+  const timer = setInterval(() => {
+    silentMs += everyMs
+    if (silentMs < allowedMs) return
+    clearInterval(timer)
+    onSilent(allowedMs)
+  }, everyMs)
+  return {
+    heard() {
+      allowedMs = nextSignMs
+      silentMs = 0
+    },
+    stop: () => clearInterval(timer),
+  }
+}
+
 /** Each process leads a group of its own, of the same number: what it started goes with it. */
 function killGroupOf(pid: number | undefined): void {
   if (pid === undefined) return
@@ -183,7 +239,7 @@ function killGroupOf(pid: number | undefined): void {
   }
 }
 
-function isHealth(message: unknown): message is { readonly healthy: boolean } {
+function isHealth(message: unknown): message is { readonly healthy: boolean; readonly reason?: unknown } {
   if (typeof message !== 'object' || message === null) return false
   const { type, healthy } = message as Readonly<Record<string, unknown>>
   return type === 'health' && typeof healthy === 'boolean'

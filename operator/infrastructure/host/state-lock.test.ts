@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -24,12 +24,18 @@ test('one process at a time has the state folder', t => {
   next.release()
 })
 
-test('a folder that cannot be one is named', t => {
+test('a folder that cannot be locked is named, with the reason and what to do', t => {
   const parent = mkdtempSync(join(tmpdir(), 'tollway-lock-'))
   t.after(() => rmSync(parent, { recursive: true }))
   writeFileSync(join(parent, 'file'), '')
-  assert.throws(
-    () => lockStateDir(join(parent, 'file')),
-    (error: Error) => error instanceof InfrastructureError && /file cannot be locked: E/.test(error.message),
-  )
+  mkdirSync(join(parent, 'folder'))
+  writeFileSync(join(parent, 'folder/operator.lock'), 'something else than a database, and long enough')
+  const cases: [string, RegExp][] = [
+    ['file', /file cannot be locked: it is a file, not a folder: choose another folder with --state-dir$/],
+    ['file/below', /below cannot be locked: it is a file, not a folder/],
+    ['folder', /folder cannot be locked: its file operator\.lock was written by something else: remove that/],
+  ]
+  for (const [path, message] of cases) {
+    assert.throws(() => lockStateDir(join(parent, path)), { name: InfrastructureError.name, message })
+  }
 })

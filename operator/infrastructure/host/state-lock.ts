@@ -10,8 +10,12 @@ export interface StateLock {
 /** A database that is collected as garbage is closed, and its lock with it. */
 const held = new Set<DatabaseSync>()
 
-/** SQLite's result code for a lock that another connection holds. */
+/** SQLite's result codes; the first is a lock that another connection holds. */
 const sqliteBusy = 5
+const sqliteReadOnly = 8
+const sqliteFull = 13
+const sqliteCannotOpen = 14
+const sqliteNotADatabase = 26
 
 /**
  * Makes the state folder this process's own, and the folder itself when it is missing. The lock is one of the
@@ -50,9 +54,26 @@ function isBusy(error: unknown): boolean {
   return (error as { errcode?: unknown }).errcode === sqliteBusy
 }
 
+const elsewhere = 'choose another folder with --state-dir'
+
 function cannotLock(stateDir: string, error: unknown): InfrastructureError {
-  const reason = (error as Error).message
-  return new InfrastructureError(`the state folder ${stateDir} cannot be locked: ${reason}`, { cause: error })
+  return new InfrastructureError(`the state folder ${stateDir} cannot be locked: ${reasonOf(error)}`, {
+    cause: error,
+  })
+}
+
+/** What the system says, in words that tell what to do. */
+function reasonOf(error: unknown): string {
+  const { code, errcode, message } = error as { code?: unknown; errcode?: unknown; message: string }
+  if (code === 'EEXIST' || code === 'ENOTDIR') return `it is a file, not a folder: ${elsewhere}`
+  if (code === 'ENOSPC' || errcode === sqliteFull) return `the disk is full: make room, or ${elsewhere}`
+  if (code === 'EACCES' || code === 'EROFS' || errcode === sqliteCannotOpen || errcode === sqliteReadOnly) {
+    return `this user may not write there (${message}): ${elsewhere}`
+  }
+  if (errcode === sqliteNotADatabase) {
+    return `its file operator.lock was written by something else: remove that file, or ${elsewhere}`
+  }
+  return message
 }
 
 function inUse(stateDir: string, pidFile: string): InfrastructureError {
@@ -63,7 +84,6 @@ function inUse(stateDir: string, pidFile: string): InfrastructureError {
     // The owner has just taken the lock and has not yet written who it is.
   }
   return new InfrastructureError(
-    `the state folder ${stateDir} is in use by ${owner}: ` +
-      'stop that operator, or choose another folder with --state-dir',
+    `the state folder ${stateDir} is in use by ${owner}: stop that operator, or ${elsewhere}`,
   )
 }

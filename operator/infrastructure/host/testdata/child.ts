@@ -9,6 +9,9 @@ import { once } from 'node:events'
 const { BEHAVIOUR = '', TEST_PORT = '', DEBUG_PORT = '', HOST = '' } = process.env
 const health = (healthy: boolean) => process.send?.({ type: 'health', healthy })
 
+const aliveMs = 20
+if (BEHAVIOUR !== 'mute') setInterval(() => process.send?.({ type: 'alive' }), aliveMs)
+
 if (BEHAVIOUR === 'crash') process.exit(3)
 process.on('disconnect', () => process.exit(0))
 process.on('SIGTERM', () => {
@@ -30,4 +33,4 @@ const shared = answer().listen({ port: Number(TEST_PORT), host: HOST, reusePort:
 await Promise.all([debug, shared].map(server => once(server, 'listening')))
 process.stdout.write(`process ${process.pid} listens\n`)
 console.error('und Grüße')
-if (BEHAVIOUR !== 'unready') health(true)
+if (BEHAVIOUR !== 'unready' && BEHAVIOUR !== 'mute') health(true)
