@@ -110,7 +110,7 @@ test('what is in force is what the commands tell of, be the manifests wrong and 
   assert.equal(tried.code, 0)
   assert.match(tried.out, /a\.yaml: .*unit: "fortnight"/)
   assert.match(tried.out, /a\.yaml: RateLimitConfig default\/a: the last good version is in force/)
-  assert.match(tried.out, /1 (per|\/) ?hour/i)
+  assert.match(tried.out, /=> a\.user: 1\/hour/)
 
   const translated = await run('translate', ...state, '-o', 'json')
   const { resources } = JSON.parse(translated.out.slice(translated.out.indexOf('{\n')))
