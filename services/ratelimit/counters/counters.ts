@@ -11,15 +11,16 @@ export interface Counters {
    * added twice: what was sent and not answered is not sent again. A value beyond `maxCount` is answered as
    * `maxCount`.
    *
-   * Rejects with a `CountersError` when the backend failed or did not answer in time; then any part of the
-   * batch may have been counted.
+   * A backend within this process answers the values themselves, so that nobody waits a turn for them; any
+   * other one a promise. `add` never throws. The promise rejects with a `CountersError` when the backend
+   * failed or did not answer in time, and then any part of the batch may have been counted.
    */
-  add(batch: readonly Hit[]): Promise<readonly number[]>
+  add(batch: readonly Hit[]): readonly number[] | Promise<readonly number[]>
   /** Whether the backend has answered, and still does. Starts false, except for one that cannot be away. */
   readonly healthy: boolean
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
-  /** Ends the connections. Calls of `add` that run are rejected, and so are later ones. */
+  /** Ends the connections. Calls of `add` that run are rejected, and so are later ones of any backend. */
   close(): Promise<void>
 }
 

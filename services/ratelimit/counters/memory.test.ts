@@ -27,6 +27,12 @@ test('it is healthy from the start', () => {
   assert.equal(openMemory().counters.healthy, true)
 })
 
+test('it answers at once', () => {
+  const { counters } = openMemory()
+  assert.deepEqual(counters.add([{ key: 'a', hits: 2, expirySeconds: 60 }]), [2])
+  assert.deepEqual(counters.add([]), [])
+})
+
 test('a counter lives at least its seconds, from its first hit on', async () => {
   const { counters, elapse } = openMemory()
   elapse(0.25)

@@ -12,6 +12,8 @@ export interface MemoryCountersOptions {
 }
 
 export interface MemoryCounters extends Counters {
+  /** Answers at once; a promise, which rejects, only after `close`. */
+  add(batch: readonly Hit[]): readonly number[] | Promise<never>
   /** How many counters are held, expired ones that were not swept yet included. */
   readonly size: number
 }
@@ -79,7 +81,9 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     add(batch) {
       if (closed) return Promise.reject(new CountersError('the counters are closed'))
       const nowSeconds = clock.monotonicMs() / 1000
-      return Promise.resolve(batch.map(hit => addOne(hit, nowSeconds)))
+      const values: number[] = []
+      for (const hit of batch) values.push(addOne(hit, nowSeconds))
+      return values
     },
     healthy: true,
     onHealth() {},

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { CountersError, type Hit, maxCount } from './counters.ts'
-import {
-  createPipeline,
-  type Increment,
-  type Pipeline,
-  type PipelineOptions,
-  type Reply,
-  sumEqualKeys,
-} from './pipeline.ts'
+import { createPipeline, type OnIncrementReplies, type Pipeline, type PipelineOptions } from './pipeline.ts'
+import type { Increment, IncrementReply } from './sum-equal-keys.ts'
+import { createTouchedKeys } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
 
@@ -18,7 +13,7 @@ function createLedger(start: Readonly<Record<string, bigint>> = {}) {
   const values = new Map(Object.entries(start))
   return {
     values,
-    increment(key: string, by: number): Reply {
+    increment(key: string, by: number): IncrementReply {
       const value = (values.get(key) ?? 0n) + BigInt(by)
       if (value > int64Max) return 2n ** 63n
       values.set(key, value)
@@ -31,28 +26,30 @@ interface Setup {
   readonly pipeline: Pipeline
   /** What was sent, a list of increments a write. */
   readonly writes: (readonly Increment[])[]
-  /** Answers the oldest write that was not answered. */
-  answer(replies: readonly Reply[]): void
+  /** Answers the oldest write that was not answered; the problem says why replies are missing. */
+  answer(replies: readonly IncrementReply[], problem?: string): void
 }
 
 /** A pipeline whose backend answers when the test says so. */
-function setUp(options: Partial<PipelineOptions> = {}): Setup {
+function setUp(t: TestContext, options: Partial<PipelineOptions> = {}): Setup {
   const writes: (readonly Increment[])[] = []
-  const waiting: ((replies: readonly Reply[]) => void)[] = []
-  const send: PipelineOptions['send'] = increments => {
+  const waiting: OnIncrementReplies[] = []
+  const send: PipelineOptions['send'] = (increments, onReplies) => {
     writes.push(increments)
-    return new Promise(resolve => waiting.push(resolve))
+    waiting.push(onReplies)
   }
   const defaults = { deadlineMs: 10_000, windowMs: 0, limit: 0, maxHitsInFlight: 100 }
-  const pipeline = createPipeline({ send, ...defaults, ...options })
-  return { pipeline, writes, answer: replies => waiting.shift()?.(replies) }
+  const touchedKeys = createTouchedKeys(100)
+  const pipeline = createPipeline({ send, touchedKeys, ...defaults, ...options })
+  t.after(() => pipeline.close())
+  return { pipeline, writes, answer: (replies, problem) => waiting.shift()?.(replies, problem) }
 }
 
 const nextTurn = () => new Promise(resolve => setImmediate(resolve))
 const hit = (key: string, hits: number, expirySeconds = 60): Hit => ({ key, hits, expirySeconds })
 
-test('the calls of a turn are one write, with equal keys summed', async () => {
-  const { pipeline, writes, answer } = setUp()
+test('the calls of a turn are one write, with equal keys summed', async t => {
+  const { pipeline, writes, answer } = setUp(t)
   const first = pipeline.add([hit('a', 1), hit('b', 2), hit('a', 3)])
   const second = pipeline.add([hit('b', 1, 90), hit('c', 0)])
   await nextTurn()
@@ -65,54 +62,67 @@ test('the calls of a turn are one write, with equal keys summed', async () => {
   assert.deepEqual(await second, [3, 7])
 })
 
-test('values are those of counting one by one, in the order of arrival', async () => {
+/** What counting one by one would answer, each hit for itself. */
+function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]): number[] {
+  return batch.map(({ key, hits }) => {
+    const reply = ledger.increment(key, hits)
+    return typeof reply === 'number' ? reply : maxCount
+  })
+}
+
+test('values are those of counting one by one, in the order of arrival', async t => {
   const amount = fc.oneof(fc.nat(5), fc.constantFrom(maxCount, maxCount - 1, 2 ** 52), fc.maxSafeNat())
-  const batches = fc.array(
-    fc.array(fc.record({ key: fc.constantFrom('a', 'b', 'c'), hits: amount }), { maxLength: 6 }),
-    { maxLength: 8 },
-  )
-  const starts = fc.record({
+  const key = fc.constantFrom('a', 'b', 'c')
+  const call = fc.array(fc.record({ key, hits: amount, expirySeconds: fc.constant(60) }), { maxLength: 6 })
+  /** Calls of one turn, turn after turn. */
+  const turns = fc.array(fc.array(call, { maxLength: 6 }), { maxLength: 4 })
+  const start = fc.record({
     a: fc.constantFrom(0n, 7n, BigInt(maxCount) - 3n),
     b: fc.bigInt({ min: 0n, max: 2n ** 54n }),
     c: fc.bigInt({ min: int64Max - 2n ** 55n, max: int64Max }),
   })
+  const maxTouchedKeys = fc.constantFrom(1, 4, 100)
+  const answersAtOnce = fc.boolean()
   await fc.assert(
-    fc.asyncProperty(starts, batches, async (start, calls) => {
-      const summed = createLedger(start)
-      const { pipeline } = setUp({
-        send: async increments => increments.map(({ key, by }) => summed.increment(key, by)),
+    fc.asyncProperty(start, turns, maxTouchedKeys, answersAtOnce, async (starts, calls, maxKeys, atOnce) => {
+      const summed = createLedger(starts)
+      const { pipeline } = setUp(t, {
+        touchedKeys: createTouchedKeys(maxKeys),
+        // An answer that comes late comes while the next turns' calls are on their way.
+        send(increments, onReplies) {
+          const replies = increments.map(increment => summed.increment(increment.key, increment.by))
+          if (atOnce) onReplies(replies, undefined)
+          else setImmediate(() => setImmediate(() => onReplies(replies, undefined)))
+        },
       })
-      const oneByOne = createLedger(start)
-      const expected = calls.map(call =>
-        call.map(({ key, hits }) => {
-          const reply = oneByOne.increment(key, hits)
-          return typeof reply === 'number' ? reply : maxCount
-        }),
-      )
-      const values = await Promise.all(
-        calls.map(call => pipeline.add(call.map(each => hit(each.key, each.hits)))),
-      )
-      assert.deepEqual(values, expected)
+      const ledger = createLedger(starts)
+      const expected = calls.flatMap(turn => turn.map(batch => oneByOne(ledger, batch)))
+      const values: Promise<readonly number[]>[] = []
+      for (const turn of calls) {
+        for (const batch of turn) values.push(pipeline.add(batch))
+        await nextTurn()
+      }
+      assert.deepEqual(await Promise.all(values), expected)
+      pipeline.close()
     }),
   )
 })
 
-test('no sum exceeds 2^53-1', () => {
+test('no sum exceeds 2^53-1', async t => {
+  const { pipeline, writes, answer } = setUp(t)
   const batch = [hit('a', 5), hit('a', maxCount), hit('a', maxCount), hit('b', maxCount - 1), hit('b', 1)]
-  const { increments } = sumEqualKeys([batch])
+  const call = pipeline.add(batch)
+  await nextTurn()
   assert.deepEqual(
-    increments.map(({ key, by }) => [key, by]),
-    [
-      ['a', 5],
-      ['a', maxCount],
-      ['a', maxCount],
-      ['b', maxCount],
-    ],
+    writes.map(write => write.map(({ key, by }) => `${key} ${by}`)),
+    [['a 5', `a ${maxCount}`, `a ${maxCount}`, `b ${maxCount}`]],
   )
+  answer([5, BigInt(maxCount) + 5n, 2n * BigInt(maxCount) + 5n, maxCount])
+  assert.deepEqual(await call, [5, maxCount, maxCount, maxCount - 1, maxCount])
 })
 
-test('an error of one key rejects the calls that have it, and no others', async () => {
-  const { pipeline, answer } = setUp()
+test('an error of one key rejects the calls that have it, and no others', async t => {
+  const { pipeline, answer } = setUp(t)
   const both = pipeline.add([hit('a', 1), hit('bad', 1)])
   const good = pipeline.add([hit('a', 1)])
   await nextTurn()
@@ -121,25 +131,47 @@ test('an error of one key rejects the calls that have it, and no others', async 
   assert.deepEqual(await good, [2])
 })
 
-test('a write that fails, or whose replies are too few, rejects its calls', async () => {
-  const broken = setUp({ send: () => Promise.reject(new Error('the wire is cut')) })
-  await assert.rejects(broken.pipeline.add([hit('a', 1)]), {
-    name: 'CountersError',
-    message: 'the wire is cut',
-  })
-  const short = setUp({ send: async () => [1] })
-  await assert.rejects(short.pipeline.add([hit('a', 1), hit('b', 1)]), CountersError)
+test('missing replies reject the calls that need them, with the reason, and no others', async t => {
+  const { pipeline, answer } = setUp(t)
+  const answered = pipeline.add([hit('a', 1)])
+  const lost = pipeline.add([hit('a', 1), hit('b', 1)])
+  await nextTurn()
+  answer([2], 'the wire is cut')
+  assert.deepEqual(await answered, [1])
+  await assert.rejects(lost, { name: 'CountersError', message: 'the wire is cut' })
+  const unexplained = pipeline.add([hit('a', 1)])
+  await nextTurn()
+  answer([])
+  await assert.rejects(unexplained, { name: 'CountersError', message: 'the backend left out a reply' })
 })
 
-test('a call that is not answered by its deadline is rejected', async () => {
-  const { pipeline } = setUp({ deadlineMs: 20 })
+test('a call that is not answered by its deadline is rejected', async t => {
+  const { pipeline } = setUp(t, { deadlineMs: 20 })
   const startMs = performance.now()
   await assert.rejects(pipeline.add([hit('a', 1)]), /did not answer within 20 ms/)
   assert.ok(performance.now() - startMs >= 20)
 })
 
-test('a call that was too late before it was sent is not counted', async () => {
-  const { pipeline, writes, answer } = setUp({ deadlineMs: 5, windowMs: 5_000, limit: 2 })
+test('each call has its own deadline, though one timer watches them all', async t => {
+  const { pipeline, answer } = setUp(t, { deadlineMs: 30 })
+  const startMs = performance.now()
+  const answered = pipeline.add([hit('a', 1)])
+  await nextTurn()
+  const late = assert.rejects(pipeline.add([hit('b', 1)]), /within 30 ms/)
+  await nextTurn()
+  answer([1])
+  assert.deepEqual(await answered, [1])
+  while (performance.now() < startMs + 10) await nextTurn()
+  const laterStartMs = performance.now()
+  const later = assert.rejects(pipeline.add([hit('c', 1)]), /within 30 ms/)
+  await late
+  assert.ok(performance.now() - startMs >= 30)
+  await later
+  assert.ok(performance.now() - laterStartMs >= 30)
+})
+
+test('a call that was too late before it was sent is not counted', async t => {
+  const { pipeline, writes, answer } = setUp(t, { deadlineMs: 5, windowMs: 5_000, limit: 2 })
   await assert.rejects(pipeline.add([hit('late', 1)]), /within 5 ms/)
   const inTime = pipeline.add([hit('in time', 1)])
   assert.deepEqual(
@@ -150,8 +182,8 @@ test('a call that was too late before it was sent is not counted', async () => {
   assert.deepEqual(await inTime, [1])
 })
 
-test('a window collects over turns, and the limit ends it early', async () => {
-  const { pipeline, writes } = setUp({ windowMs: 5_000, limit: 3 })
+test('a window collects over turns, and the limit ends it early', async t => {
+  const { pipeline, writes } = setUp(t, { windowMs: 5_000, limit: 3 })
   const calls = [pipeline.add([hit('a', 1)])]
   await nextTurn()
   calls.push(pipeline.add([hit('a', 1)]))
@@ -167,8 +199,8 @@ test('a window collects over turns, and the limit ends it early', async () => {
   await ends
 })
 
-test('hits in flight are bounded, and those count that nobody waits for any more', async () => {
-  const { pipeline, answer } = setUp({ maxHitsInFlight: 3, deadlineMs: 5 })
+test('hits in flight are bounded, and those count that nobody waits for any more', async t => {
+  const { pipeline, answer } = setUp(t, { maxHitsInFlight: 3, deadlineMs: 5 })
   const late = pipeline.add([hit('a', 1), hit('b', 1)])
   await assert.rejects(pipeline.add([hit('c', 1), hit('d', 1)]), {
     name: 'CountersError',
@@ -184,8 +216,8 @@ test('hits in flight are bounded, and those count that nobody waits for any more
   assert.deepEqual(await next, [1, 1, 1])
 })
 
-test('close rejects what is collected, what is sent, and what comes', async () => {
-  const { pipeline, writes, answer } = setUp()
+test('close rejects what is collected, what is sent, and what comes', async t => {
+  const { pipeline, writes, answer } = setUp(t)
   const sent = pipeline.add([hit('a', 1)])
   await nextTurn()
   const collected = pipeline.add([hit('b', 1)])

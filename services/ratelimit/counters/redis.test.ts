@@ -3,16 +3,18 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
+import { CountersError, type Hit, maxCount } from './counters.ts'
 import { countersContract } from './counters-contract.ts'
-import { createRedisCounters, type RedisCountersOptions } from './redis.ts'
+import { createRedisCounters, type RedisCounters, type RedisCountersOptions } from './redis.ts'
 
 const skip = missingProgram('redis-server')
 
 /** Long enough for a busy machine: only the tests of the deadline itself are about a short one. */
 const patientMs = 5_000
 
-async function open(options: Partial<RedisCountersOptions> & { readonly url: string }): Promise<Counters> {
+async function open(
+  options: Partial<RedisCountersOptions> & { readonly url: string },
+): Promise<RedisCounters> {
   const counters = createRedisCounters({ deadlineMs: patientMs, random: Math.random, ...options })
   await waitFor('Redis to answer', () => counters.healthy)
   return counters
@@ -50,7 +52,10 @@ describe('counters in Redis', { skip }, () => {
   })
 
   /** For tests that leave the server as it was. */
-  async function openShared(t: TestContext, options: Partial<RedisCountersOptions> = {}): Promise<Counters> {
+  async function openShared(
+    t: TestContext,
+    options: Partial<RedisCountersOptions> = {},
+  ): Promise<RedisCounters> {
     await redis.command('FLUSHALL')
     const counters = await open({ url: redis.url, ...options })
     t.after(() => counters.close())
@@ -172,7 +177,7 @@ describe('counters in Redis', { skip }, () => {
 })
 
 /** Workers that add 1 to the key `load` again and again, whatever happens. */
-function startLoad(counters: Counters) {
+function startLoad(counters: RedisCounters) {
   const values: number[] = []
   let failed = 0
   let running = true

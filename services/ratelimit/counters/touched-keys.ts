@@ -1,12 +1,18 @@
 /**
- * The keys that this process has touched lately. It may forget: then a key counts as touched for the first
- * time once more.
+ * The keys, window included, that this process has touched lately, and what it knows of each: one look-up a
+ * hit answers whoever wants to know. It may forget; then a key counts as touched for the first time once more.
  */
 export interface TouchedKeys {
-  /** Whether the key was not known; it is from now on. */
-  isFirst(key: string): boolean
-  forget(key: string): void
+  /** What is known of the key; it is known from now on. */
+  of(key: string): TouchedKey
   clear(): void
+}
+
+export interface TouchedKey {
+  /** Whether the backend was told the counter's expiry. Whoever tells it says so here. */
+  expirySent: boolean
+  /** Where its increment stands in the write that it went into last; see `sumEqualKeys`. */
+  place: number
 }
 
 /**
@@ -15,25 +21,24 @@ export interface TouchedKeys {
  */
 export function createTouchedKeys(maxKeys: number): TouchedKeys {
   const maxPerGeneration = Math.max(1, Math.floor(maxKeys / 2))
-  let newer = new Set<string>()
-  let older = new Set<string>()
+  let newer = new Map<string, TouchedKey>()
+  let older = new Map<string, TouchedKey>()
+
+  function renew(key: string): TouchedKey {
+    if (newer.size >= maxPerGeneration) {
+      older = newer
+      newer = new Map()
+    }
+    const touched = older.get(key) ?? { expirySent: false, place: 0 }
+    newer.set(key, touched)
+    return touched
+  }
+
   return {
-    isFirst(key) {
-      if (newer.has(key)) return false
-      if (newer.size >= maxPerGeneration) {
-        older = newer
-        newer = new Set()
-      }
-      newer.add(key)
-      return !older.delete(key)
-    },
-    forget(key) {
-      newer.delete(key)
-      older.delete(key)
-    },
+    of: key => newer.get(key) ?? renew(key),
     clear() {
-      newer = new Set()
-      older = new Set()
+      newer = new Map()
+      older = new Map()
     },
   }
 }

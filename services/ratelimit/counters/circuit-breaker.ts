@@ -1,0 +1,87 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Counters, Hit } from './counters.ts'
+
+/**
+ * Spares callers the wait for a backend that does not answer: when nothing but failures came for a while, they
+ * are to be told the last one's text at once. A probe of our own finds out when the backend is back, so that no
+ * caller is the one who tries.
+ */
+export interface CircuitBreaker {
+  /** Why the backend is not to be asked now: its last error. undefined when it is. */
+  readonly problem: string | undefined
+  /** The backend answered a call. */
+  succeeded(): void
+  /** It did not. */
+  failed(error: Error): void
+  /** Ends the probes. */
+  close(): void
+}
+
+export interface CircuitBreakerOptions {
+  readonly counters: Pick<Counters, 'add'>
+  readonly clock: Clock
+  /** Told when the backend is not asked any more, with its last error, and when it is again. */
+  readonly onChange: (problem: string | undefined) => void
+}
+
+export const circuitBreakerLimits = {
+  /** So many failures in a row open it, */
+  maxFailures: 10,
+  /** and so does a row of two or more that lasts so long: with few callers ten would take too long. */
+  maxFailingMs: 500,
+  /** How often the backend is asked then whether it answers again. */
+  probeMs: 200,
+} as const
+
+/** Adding 0 only looks: it creates no counter. */
+const probe: readonly Hit[] = [{ key: 'tollway_probe', hits: 0, expirySeconds: 1 }]
+
+export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBreaker {
+  const { counters, clock, onChange } = options
+  const { maxFailures, maxFailingMs, probeMs } = circuitBreakerLimits
+  let failures = 0
+  let failingSinceMs = 0
+  let problem: string | undefined
+  let probing: NodeJS.Timeout | undefined
+
+  function succeeded(): void {
+    failures = 0
+    if (problem === undefined) return
+    clearInterval(probing)
+    problem = undefined
+    onChange(undefined)
+  }
+
+  function failed({ message }: Error): void {
+    if (problem !== undefined) {
+      problem = message
+      return
+    }
+    const nowMs = clock.monotonicMs()
+    if (failures === 0) failingSinceMs = nowMs
+    failures += 1
+    const lasts = failures > 1 && nowMs - failingSinceMs >= maxFailingMs
+    if (failures < maxFailures && !lasts) return
+    problem = message
+    probing = setInterval(look, probeMs)
+    onChange(message)
+  }
+
+  async function look(): Promise<void> {
+    try {
+      await counters.add(probe)
+      succeeded()
+    } catch (error) {
+      failed(error as Error)
+    }
+  }
+
+  return {
+    get problem() {
+      return problem
+    },
+    succeeded,
+    failed,
+    close: () => clearInterval(probing),
+  }
+}

@@ -1,0 +1,236 @@
+import { connect as connectPlain, isIP, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { createReplyParser, isErrorReply, type Reply } from './reply-parser.ts'
+import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
+
+/** Where a Redis listens, and how a session with it begins. */
+export interface SessionOptions {
+  readonly endpoint: { readonly host: string; readonly port: number } | { readonly path: string }
+  readonly username?: string
+  readonly password?: string
+  /** The number of the database; 0 when left out. */
+  readonly database?: number
+  /** TLS, when given; `{}` trusts the authorities that Node trusts. */
+  readonly tls?: TlsOptions
+  /**
+   * The session ends when it is not connected after so long, and when it owes replies and brings nothing for
+   * so long.
+   */
+  readonly timeoutMs: number
+  /** For the timeout; the system's when left out. */
+  readonly clock?: Clock
+}
+
+/** The certificates and the key are PEM. */
+export interface TlsOptions {
+  /** The authorities that the server's certificate may come from. */
+  readonly ca?: string | Buffer
+  /** This client's own certificate, and its key. */
+  readonly cert?: string | Buffer
+  readonly key?: string | Buffer
+  /** The name that the server's certificate must have; the host when left out. */
+  readonly servername?: string
+  /** False accepts any name; the certificate must come from one of the authorities all the same. */
+  readonly verifyName?: boolean
+}
+
+/**
+ * Called once, with the replies in the order of the requests. When the session ended before all of them had
+ * come, those that are missing are missing at the end, and `problem` says why.
+ */
+export type OnReplies = (replies: readonly Reply[], problem: string | undefined) => void
+
+/** One connection to one Redis, from its beginning to its end. Knows nothing of what is asked. */
+export interface Session {
+  /** Sends what was written, in one write, and clears the writer. Nothing is ever sent again. */
+  send(requests: RequestWriter, onReplies: OnReplies): void
+  /** Ends it at once; replies that are owed are missing because of that problem. */
+  end(problem: string): void
+  /** When the socket is closed. Never rejects. */
+  readonly closed: Promise<void>
+}
+
+export interface SessionEvents {
+  /**
+   * Redis has answered a PING, after AUTH and SELECT where they are asked for. From now on the session may be
+   * used.
+   */
+  onServing(): void
+  /**
+   * Called once, for whatever reason the session ended, before those who wait for replies are told. The
+   * problem is the text of Redis or of the network, and never holds the password.
+   */
+  onEnd(problem: string): void
+}
+
+export const lostText = 'the connection to Redis was lost'
+const receiveBytes = 65_536
+/** An idle connection that is dead is noticed by the kernel, not by the next call. */
+const keepAliveDelayMs = 15_000
+
+/** Requests of one write whose replies are not complete. */
+interface Debt {
+  readonly requests: number
+  readonly replies: Reply[]
+  readonly onReplies: OnReplies
+}
+
+/**
+ * Connects, and greets with nothing but AUTH, SELECT and PING: proxies such as twemproxy know no more. A
+ * server that is loading its data takes connections and refuses requests, so only a PONG proves that it
+ * serves.
+ */
+export function openSession(options: SessionOptions, events: SessionEvents): Session {
+  const { timeoutMs, clock = systemClock } = options
+  const debts: Debt[] = []
+  const greetingReplies: Reply[] = []
+  let connected = false
+  let serving = false
+  let ended = false
+  let progressMs = clock.monotonicMs()
+  let watch: NodeJS.Timeout | undefined = setTimeout(checkProgress, timeoutMs)
+  const parser = createReplyParser(onReply)
+  const socket = connect(options, (bytes, chunk) => {
+    if (ended) return false
+    progressMs = clock.monotonicMs()
+    const problem = parser.push(chunk, bytes)
+    if (problem !== undefined) end(`what was sent as Redis's reply is none: ${problem}`)
+    return !ended
+  })
+  const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
+  socket.once(options.tls === undefined ? 'connect' : 'secureConnect', greet)
+  socket.once('end', () => end(lostText))
+  socket.once('close', () => end(lostText))
+  // Stays for errors after the end: nobody would hear those, and the process would end.
+  socket.on('error', error => end(serving ? `${lostText}: ${textOf(error)}` : textOf(error)))
+
+  function end(problem: string): void {
+    if (ended) return
+    ended = true
+    clearTimeout(watch)
+    socket.destroy()
+    // A server that refuses says so and hangs up.
+    events.onEnd((serving ? undefined : refusalIn(greetingReplies, options.password)) ?? problem)
+    for (const { replies, onReplies } of debts.splice(0)) onReplies(replies, problem)
+  }
+
+  function onReply(reply: Reply): void {
+    const debt = debts[0]
+    if (debt === undefined) {
+      end(isErrorReply(reply) ? reply.error : 'Redis sent a reply that nobody had asked for')
+      return
+    }
+    debt.replies.push(reply)
+    if (debt.replies.length < debt.requests) return
+    debts.shift()
+    debt.onReplies(debt.replies, undefined)
+  }
+
+  /** One timer watches all requests: most are answered long before it looks. */
+  function checkProgress(): void {
+    // After a turn in which the event loop was busy, what has arrived is read first.
+    setImmediate(() => {
+      watch = undefined
+      if (ended || (connected && debts.length === 0)) return
+      const leftMs = progressMs + timeoutMs - clock.monotonicMs()
+      if (leftMs > 0) watch = setTimeout(checkProgress, leftMs)
+      else if (connected) end(`Redis owed replies and brought nothing for ${timeoutMs} ms`)
+      else end(`there was no connection to Redis after ${timeoutMs} ms`)
+    })
+  }
+
+  function send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
+    if (ended) {
+      requests.clear(true)
+      onReplies(replies, lostText)
+      return
+    }
+    if (debts.length === 0) {
+      progressMs = clock.monotonicMs()
+      watch ??= setTimeout(checkProgress, timeoutMs)
+    }
+    debts.push({ requests: requests.requests, replies, onReplies })
+    socket.write(requests.bytes())
+    // Mostly the kernel has taken all of it by now; otherwise the socket goes on reading that memory.
+    requests.clear(socket.writableLength === 0)
+  }
+
+  function greet(): void {
+    connected = true
+    send(writeGreeting(options), onGreeted, greetingReplies)
+  }
+
+  function onGreeted(replies: readonly Reply[], problem: string | undefined): void {
+    if (problem !== undefined) return
+    const pong = replies.at(-1)
+    if (refusalIn(replies, options.password) !== undefined || pong !== 'PONG') {
+      end('what answers is not Redis: PING brought no PONG')
+      return
+    }
+    serving = true
+    events.onServing()
+  }
+
+  return { send: (requests, onReplies) => send(requests, onReplies), end, closed }
+}
+
+/** @param onData reads the first bytes of the chunk, whose memory is then used again; false stops reading */
+function connect(options: SessionOptions, onData: (bytes: number, chunk: Buffer) => boolean): Socket {
+  const chunk = Buffer.allocUnsafeSlow(receiveBytes)
+  const settings = {
+    ...options.endpoint,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveDelayMs,
+    onread: { buffer: chunk, callback: (bytes: number) => onData(bytes, chunk) },
+  }
+  if (options.tls === undefined) return connectPlain(settings)
+  return connectSecure({ ...settings, ...secureSettings(options.tls, options.endpoint) })
+}
+
+function secureSettings(tls: TlsOptions, endpoint: SessionOptions['endpoint']): ConnectionOptions {
+  const { ca, cert, key, verifyName = true } = tls
+  const host = 'host' in endpoint ? endpoint.host : ''
+  // The extension that tells the server its name takes no addresses; those are checked all the same.
+  const servername = tls.servername ?? (isIP(host) ? '' : host)
+  return {
+    minVersion: 'TLSv1.2',
+    ...(servername === '' ? {} : { servername }),
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(verifyName ? {} : { checkServerIdentity: () => undefined }),
+  }
+}
+
+/** In a writer of its own, so that the password does not stay in the one that is used again. */
+function writeGreeting({ username, password, database = 0 }: SessionOptions): RequestWriter {
+  const requests = createRequestWriter()
+  if (password !== undefined) {
+    requests.begin(requestHead('AUTH', username === undefined ? 1 : 2))
+    if (username !== undefined) requests.text(username)
+    requests.text(password)
+  }
+  if (database !== 0) {
+    requests.begin(requestHead('SELECT', 1))
+    requests.integer(database)
+  }
+  requests.begin(requestHead('PING', 0))
+  return requests
+}
+
+/**
+ * The first error, for what follows from it is of no interest. A server that does not know AUTH quotes what
+ * came with it, a part of a long password perhaps.
+ */
+function refusalIn(replies: readonly Reply[], password = ''): string | undefined {
+  const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')
+  return password === '' ? text : text?.replaceAll(password, '***')
+}
+
+function textOf(error: Error): string {
+  // A host name with several addresses brings one error for each of them, and no text of its own.
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
+  return first instanceof Error && first.message !== '' ? first.message : lostText
+}

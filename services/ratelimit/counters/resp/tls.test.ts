@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import { freePorts } from '../../../../test/support/free-ports.ts'
+import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../../test/support/require-server.ts'
+import { ask, connected, connectTo, waitForProblem } from './connection-under-test.ts'
+
+const skip = missingProgram('redis-server') || missingProgram('openssl')
+
+interface Certificate {
+  readonly certFile: string
+  readonly keyFile: string
+  readonly cert: string
+  readonly key: string
+}
+
+/** One that has signed itself, so that it is its own authority. */
+async function makeCertificate(folder: string, names: string): Promise<Certificate> {
+  const certFile = join(folder, `${names.length}.crt`)
+  const keyFile = join(folder, `${names.length}.key`)
+  await promisify(execFile)('openssl', [
+    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1'],
+    ...['-subj', '/CN=redis', '-addext', `subjectAltName=${names}`, '-keyout', keyFile, '-out', certFile],
+  ])
+  const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
+  return { certFile, keyFile, cert, key }
+}
+
+describe('a connection to Redis over TLS', { skip }, () => {
+  let folder = ''
+  let server: Certificate
+  let stranger: Certificate
+  let redis: RedisServer
+  let endpoint = { host: '127.0.0.1', port: 0 }
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'tollway-tls-'))
+    server = await makeCertificate(folder, 'DNS:redis.test,IP:127.0.0.1')
+    stranger = await makeCertificate(folder, 'DNS:elsewhere.test')
+    const [port = 0] = await freePorts(1)
+    endpoint = { host: '127.0.0.1', port }
+    redis = await startRedis([
+      ...['--tls-port', String(port), '--tls-cert-file', server.certFile, '--tls-key-file', server.keyFile],
+      ...['--tls-ca-cert-file', server.certFile, '--tls-auth-clients', 'optional'],
+    ])
+  })
+  after(async () => {
+    await redis?.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  test('requests are answered, long ones too', async t => {
+    const connection = await connected(t, { endpoint, tls: { ca: server.cert } })
+    const long = 'x'.repeat(300_000)
+    const first = ask(connection, `SET a ${long}`, 'GET a', 'INCRBY n 1')
+    const second = ask(connection, 'INCRBY n 1')
+    assert.deepEqual((await first).replies, ['OK', long, 1])
+    assert.deepEqual((await second).replies, [2])
+  })
+
+  test('a name that is asked for must be one of the certificate', async t => {
+    await connected(t, { endpoint, tls: { ca: server.cert, servername: 'redis.test' } })
+    await redis.command('CONFIG', 'RESETSTAT')
+    const tls = { ca: server.cert, servername: 'elsewhere.test' }
+    const refused = connectTo(t, { endpoint, tls, password: 'hunter2' })
+    await waitForProblem(t, refused, /does not match certificate's altnames/)
+    // Who is not trusted is not told the password.
+    assert.doesNotMatch(await redis.command('INFO', 'commandstats'), /cmdstat_(auth|ping)/)
+    await connected(t, { endpoint, tls: { ...tls, verifyName: false } })
+  })
+
+  test('an authority that is not ours is refused, whatever the name', async t => {
+    const connection = connectTo(t, { endpoint, tls: { ca: stranger.cert, verifyName: false } })
+    await waitForProblem(t, connection, /self-signed certificate/)
+  })
+
+  test('a server that asks for a certificate of ours', async t => {
+    await redis.command('CONFIG', 'SET', 'tls-auth-clients', 'yes')
+    t.after(() => redis.command('CONFIG', 'SET', 'tls-auth-clients', 'optional'))
+    const { cert, key } = server
+    await connected(t, { endpoint, tls: { ca: cert, cert, key } })
+    const without = connectTo(t, { endpoint, tls: { ca: cert } })
+    await waitForProblem(t, without, /certificate required|handshake|ECONNRESET|lost/)
+    assert.equal(without.healthy, false)
+  })
+
+  test('a server that does not speak TLS is told as such, in time', async t => {
+    const plain = { host: '127.0.0.1', port: redis.port }
+    const connection = connectTo(t, { endpoint: plain, tls: { ca: server.cert }, timeoutMs: 200 })
+    await waitForProblem(
+      t,
+      connection,
+      /wrong version number|packet length|no connection to Redis after 200 ms/,
+    )
+  })
+})
