@@ -1,86 +1,156 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { cpus, totalmem } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { renderTable } from '../../operator/cli/render.ts'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
-import { type DecisionResult, decisionCases, measureDecisions } from './decisions.ts'
-import { percentile } from './percentiles.ts'
+import type { BenchCase, Extent } from './bench-case.ts'
+import { cases } from './cases.ts'
+import { formatNumber } from './format-number.ts'
+import { helpText, type Options, readOptions } from './options.ts'
+import { profileDecisions } from './profile.ts'
 import { measurePropagation } from './propagation.ts'
+import { figureTable, goalTable, type Report, renderReport, type Table, verdictOf } from './report.ts'
+import { moveToOtherCore, SettingRefused } from './servers.ts'
 
-/** `bench.ts [decisions|propagation]`: measures, prints tables, and writes bench/results. */
-const rounds = Number(process.env['ROUNDS'] ?? 5)
-const edits = Number(process.env['EDITS'] ?? 200)
-const only = process.argv[2]
-const hasRedis = findProgram('redis-server') !== undefined
+/** The benchmarks; `--help` tells how they are called. */
+const options = optionsOrExit()
+const results = join(root, 'bench/results', options.short ? 'short' : '')
 const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
 const machine = `${cpus().length} × ${cpus()[0]?.model}, ${memory}, Node ${process.version}`
-const say = (text: string) => process.stderr.write(`${text} …\n`)
+const say = (text: string) => void process.stderr.write(`${text}\n`)
+const isAsked = (name: string) => options.names.includes(name)
 
-const median = (results: readonly DecisionResult[], field: keyof DecisionResult) =>
-  percentile(
-    results.map(result => result[field]),
-    0.5,
-  )
-
-/** The medians of both, and the spread of the ratio of CPU from round to round. */
-async function decisions(): Promise<void> {
-  const rows: string[][] = []
-  const all: Record<string, unknown> = {}
-  for (const one of decisionCases) {
-    say(`decisions: ${one.name}, ${rounds} rounds of both`)
-    const { ours, yardstick } = await measureDecisions(one, rounds)
-    all[one.name] = { ours, yardstick }
-    const ratios = ours.map((result, round) => result.cpuMicros / (yardstick[round]?.cpuMicros ?? Number.NaN))
-    const spread = [0.5, 0, 1].map(share => percentile(ratios, share).toFixed(2))
-    rows.push([
-      one.name,
-      `${median(ours, 'cpuMicros').toFixed(1)} / ${median(yardstick, 'cpuMicros').toFixed(1)}`,
-      `${spread[0]} (${spread[1]} to ${spread[2]})`,
-      ...(['decisionsPerSecond', 'p50Ms', 'p99Ms', 'rssMiB'] as const).map(field => {
-        const digits = field.endsWith('Ms') ? 2 : 0
-        return `${median(ours, field).toFixed(digits)} / ${median(yardstick, field).toFixed(digits)}`
-      }),
-    ])
+function optionsOrExit(): Options {
+  try {
+    const names = cases.map(({ name }) => name)
+    return readOptions(process.argv.slice(2), process.env, names)
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\nbench.ts --help tells more\n`)
+    process.exit(2)
   }
-  const heading = [
-    'OURS / YARDSTICK',
-    'CPU µs A DECISION',
-    'RATIO',
-    'DECISIONS/S',
-    'P50 MS',
-    'P99 MS',
-    'RSS MiB',
-  ]
-  show('decisions', `Decisions, flat out (${machine})`, renderTable(heading, rows), all)
+}
+
+function extent(): Extent {
+  const { rounds, short } = options
+  if (short) return { rounds, roundMs: 600, warmUpMs: 100, firstWarmUpMs: 700 }
+  return { rounds, roundMs: 3000, warmUpMs: 500, firstWarmUpMs: 3000 }
 }
 
 async function propagation(): Promise<void> {
-  const results = []
-  for (const replicas of hasRedis ? [1, 3] : [1]) {
-    say(`propagation: ${edits} edits with ${replicas} rate limit ${replicas === 1 ? 'process' : 'processes'}`)
-    results.push(await measurePropagation(replicas, edits))
+  const { edits } = options
+  const all = []
+  for (const replicas of findProgram('redis-server') ? [1, 3] : [1]) {
+    say(
+      `propagation: ${edits} edits with ${replicas} rate limit ${replicas === 1 ? 'process' : 'processes'} …`,
+    )
+    all.push(await measurePropagation(replicas, edits))
   }
-  const rows = results.map(({ replicas, p50Ms, p99Ms, maxMs, calls, failedCalls }) => [
-    `${replicas}`,
-    `${edits}`,
-    ...[p50Ms, p99Ms, maxMs].map(ms => ms.toFixed(1)),
-    `${calls}`,
-    `${failedCalls}`,
-  ])
-  const heading = ['PROCESSES', 'EDITS', 'P50 MS', 'P99 MS', 'MAX MS', 'CALLS MEANWHILE', 'FAILED']
-  const title = `From a manifest's save to all processes enforcing it (${machine})`
-  show('propagation', title, renderTable(heading, rows), results)
+  const rows = all.map(({ replicas, p50Ms, p99Ms, maxMs, calls, failedCalls }) =>
+    [replicas, edits, formatNumber(p50Ms), formatNumber(p99Ms), formatNumber(maxMs), calls, failedCalls].map(
+      String,
+    ),
+  )
+  const heading = ['Processes', 'Edits', 'p50 ms', 'p99 ms', 'max ms', 'Calls meanwhile', 'Failed']
+  show(`From a manifest's save to all processes enforcing it (${machine})`, { heading, rows })
+  keep('propagation', { machine, results: all })
 }
 
-function show(name: string, title: string, table: string, results: unknown): void {
-  process.stdout.write(`\n${title}\n\n${table}\n`)
-  const folder = join(root, 'bench/results')
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify({ machine, results }, undefined, 2)}\n`)
+async function decisions(chosen: readonly BenchCase[]): Promise<void> {
+  if (cpus().length < 2 || findProgram('taskset') === undefined) {
+    return say('decisions are left out: they need two cores, and taskset on the PATH')
+  }
+  const [busy = 0] = loadavg()
+  if (busy > 1) say(`the machine is busy (load average ${busy.toFixed(1)}): only ratios of CPU will hold`)
+  moveToOtherCore()
+  const reports: Report[] = []
+  for (const [index, one] of chosen.entries()) {
+    say(`[${index + 1}/${chosen.length}] ${one.name}: ${one.title} …`)
+    const startedMs = performance.now()
+    const report = await runCase(one)
+    say(`  ${Math.round((performance.now() - startedMs) / 1000)} s`)
+    if (report === undefined) continue
+    reports.push(report)
+    keep(one.name, report)
+  }
+  showReports(reports)
+  if (options.short && reports.some(({ rows }) => rows.some(row => verdictOf(row) === 'below half'))) {
+    say('a figure is below half its goal')
+    process.exitCode = 1
+  }
 }
 
-if (only !== 'decisions') await propagation()
-if (only === 'propagation') process.exit(0)
-if (hasRedis && findProgram('taskset')) await decisions()
-else say('decisions are not measured: that needs redis-server and taskset on the PATH')
+async function runCase({ name, title, needs, run }: BenchCase): Promise<Report | undefined> {
+  const missing = needs.filter(program => findProgram(program) === undefined)
+  if (missing.length > 0) {
+    say(`  LEFT OUT: ${name} needs ${missing.join(' and ')} on the PATH`)
+    return undefined
+  }
+  try {
+    const result = await run(extent())
+    for (const note of result.notes) say(`  ${note}`)
+    return { machine, title, ...result }
+  } catch (error) {
+    if (error instanceof SettingRefused) say(`  LEFT OUT: ${name}, as the service says: ${error.message}`)
+    else {
+      say(`  FAILED: ${name}: ${(error as Error).stack}`)
+      process.exitCode = 1
+    }
+    return undefined
+  }
+}
+
+async function profile(): Promise<void> {
+  moveToOtherCore()
+  say('profile: the case uniform-keys …')
+  const times = await profileDecisions(5000, 3000)
+  const rows = times
+    .slice(0, 10)
+    .map(({ name, share }, place) => [`${place + 1}`, name, `${formatNumber(share * 100)} %`])
+  show(`Where our server's time goes, 10,000 uniform keys (${machine})`, {
+    heading: ['', 'Function', 'Self time'],
+    rows,
+  })
+  keep('profile', { machine, times: times.slice(0, 100) })
+}
+
+/** What was measured last, of each case that there is a file of. */
+function showKept(): void {
+  const reports = cases.flatMap(({ name }) => {
+    try {
+      return [JSON.parse(readFileSync(join(results, `${name}.json`), 'utf8')) as Report]
+    } catch {
+      return []
+    }
+  })
+  showReports(reports)
+}
+
+function showReports(reports: readonly Report[]): void {
+  const machines = [...new Set(reports.map(report => report.machine))].join('; ')
+  show(`Goals (${machines})`, goalTable(reports))
+  show('Medians of all figures', figureTable(reports))
+  const notes = reports.flatMap(report => report.notes.map(note => `${report.title}: ${note}\n`))
+  process.stdout.write(`\n${notes.join('')}`)
+}
+
+function show(title: string, table: Table): void {
+  process.stdout.write(`\n${title}\n\n${renderReport(table, options.markdown)}`)
+}
+
+function keep(name: string, content: unknown): void {
+  mkdirSync(results, { recursive: true })
+  writeFileSync(join(results, `${name}.json`), `${JSON.stringify(content, undefined, 2)}\n`)
+}
+
+async function main(): Promise<void> {
+  if (options.help) return void process.stdout.write(helpText(cases))
+  if (isAsked('show')) return showKept()
+  const all = options.names.length === 0
+  // On all cores, so before anything is pinned to one.
+  if (isAsked('propagation') || (all && !options.short)) await propagation()
+  const chosen = all || isAsked('decisions') ? cases : cases.filter(({ name }) => isAsked(name))
+  if (chosen.length > 0) await decisions(chosen)
+  if (isAsked('profile')) await profile()
+}
+
+await main()

@@ -1,0 +1,45 @@
+import type { Goal } from './goals.ts'
+import type { Measurement } from './measure.ts'
+
+/** How long and how often is measured. */
+export interface Extent {
+  readonly rounds: number
+  readonly roundMs: number
+  /** Before each round. */
+  readonly warmUpMs: number
+  /** Before the first round of each server: until its code is compiled and its windows are known. */
+  readonly firstWarmUpMs: number
+}
+
+export interface BenchCase {
+  /** By which it is chosen. */
+  readonly name: string
+  readonly title: string
+  /** Programs that must be on the PATH. */
+  readonly needs: readonly string[]
+  /** @throws SettingRefused when the service does not know what this is about yet. */
+  run(extent: Extent): Promise<CaseResult>
+}
+
+export interface CaseResult {
+  readonly rows: readonly GoalRow[]
+  /** Everything that was measured, by server: a list of rounds. */
+  readonly measurements: Readonly<Record<string, readonly Partial<Measurement>[]>>
+  /** What a reader must know of this run. */
+  readonly notes: readonly string[]
+}
+
+/** A line of the table of goals. */
+export interface GoalRow {
+  readonly what: string
+  /** Empty for a ratio. */
+  readonly unit: string
+  /** What the goal is about, one a round. */
+  readonly figures: readonly number[]
+  /** undefined for what is told only. */
+  readonly goal: Goal | undefined
+  /** Medians of what was compared, with their unit; empty when nothing was. */
+  readonly compared: string
+  /** Why a goal that is missed is not held against us in this run. */
+  readonly excuse?: string
+}

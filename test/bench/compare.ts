@@ -1,0 +1,71 @@
+import type { GoalRow } from './bench-case.ts'
+import { formatNumber } from './format-number.ts'
+import type { Goal } from './goals.ts'
+import type { Measurement } from './measure.ts'
+import { median } from './percentiles.ts'
+
+/** A line of the table of goals, before it was measured. */
+export interface Comparison {
+  readonly what: string
+  readonly figure: keyof Measurement
+  readonly unit: string
+  /** Ours to the yardstick's, or ours alone. */
+  readonly of: 'ratio' | 'ours'
+  readonly goal?: Goal
+  /** The goal holds only as far as the core of Redis and the load allows. */
+  readonly boundByOtherCore?: boolean
+}
+
+/** Above this a core counts as full, and a server below it as one that waits. */
+const full = 0.9
+
+/** Compares round by round, so that both sides of a ratio come from the same minute. */
+export function compareRounds(
+  comparisons: readonly Comparison[],
+  ours: readonly Partial<Measurement>[],
+  yardstick: readonly Partial<Measurement>[],
+): readonly GoalRow[] {
+  return comparisons.map(({ what, figure, unit, of, goal, boundByOtherCore }) => {
+    const mine = ours.map(round => round[figure] ?? Number.NaN)
+    const theirs = yardstick.map(round => round[figure] ?? Number.NaN)
+    const ratios = mine.map((value, round) => value / (theirs[round] ?? Number.NaN))
+    const excused = boundByOtherCore === true && otherCoreIsFull(ours)
+    return {
+      what,
+      unit: of === 'ratio' ? '' : unit,
+      figures: of === 'ratio' ? ratios : mine,
+      goal,
+      compared: `${formatNumber(median(mine))} / ${formatNumber(median(theirs))} ${unit}`.trim(),
+      ...(excused && { excuse: 'the other core was full' }),
+    }
+  })
+}
+
+function otherCoreIsFull(ours: readonly Partial<Measurement>[]): boolean {
+  const busy = (figure: 'serverBusy' | 'otherCoreBusy') => median(ours.map(round => round[figure] ?? 0))
+  return busy('otherCoreBusy') > full && busy('serverBusy') < full
+}
+
+export const cpuRatio: Comparison = { what: 'CPU a decision', figure: 'cpuMicros', unit: 'µs', of: 'ratio' }
+
+export const rateRatio: Comparison = {
+  what: 'decisions/s',
+  figure: 'decisionsPerSecond',
+  unit: '/s',
+  of: 'ratio',
+  boundByOtherCore: true,
+}
+
+export function latencyRatio(figure: 'p50Ms' | 'p99Ms', atMost: number): Comparison {
+  return { what: figure.slice(0, 3), figure, unit: 'ms', of: 'ratio', goal: { atMost } }
+}
+
+export function redisCommands(atMost: number): Comparison {
+  return {
+    what: 'Redis commands a decision',
+    figure: 'redisCommands',
+    unit: 'commands',
+    of: 'ours',
+    goal: { atMost },
+  }
+}

@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePorts } from '../support/free-ports.ts'
+import { startProgram } from '../support/program.ts'
+import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
+import { generous, userQuestions, userRule } from './configurations.ts'
+import { type EnvoyPorts, envoyConfig } from './envoy-config.ts'
+import { formatNumber } from './format-number.ts'
+import { inTurn } from './in-turn.ts'
+import { driveAtRate } from './load/at-rate.ts'
+import { driveFlatOut } from './load/flat-out.ts'
+import { httpLoad } from './load/http-connection.ts'
+import type { Load, LoadResult } from './load/load-connection.ts'
+import { uniform, userRequest } from './load/requests.ts'
+import { type LatencyFigures, latencyFigures, median } from './percentiles.ts'
+import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
+
+/** What asking the service adds to a call through Envoy. */
+export const envoyCase: BenchCase = {
+  name: 'envoy',
+  title: 'through Envoy, 20 connections',
+  needs: ['redis-server', 'envoy'],
+  run,
+}
+
+const connections = 20
+const keys = 10_000
+const names = ['nothing asked', 'ours', 'yardstick'] as const
+
+async function run(extent: Extent): Promise<CaseResult> {
+  const redis = await startRedis()
+  const servers: MeasuredServer[] = []
+  try {
+    return await measureBehindEnvoy(extent, redis, servers)
+  } finally {
+    await Promise.all(servers.map(server => server.end()))
+    await redis.stop()
+  }
+}
+
+async function measureBehindEnvoy(
+  extent: Extent,
+  redis: RedisServer,
+  servers: MeasuredServer[],
+): Promise<CaseResult> {
+  const ours = await startOurs({ rules: userRule(generous), redisPort: redis.port })
+  servers.push(ours)
+  const yardstick = await startYardstick('grpc', redis.port, generous)
+  servers.push(yardstick)
+  const [admin = 0, app = 0, ...ports] = await freePorts(2 + names.length)
+  const asked = [undefined, ours.port, yardstick.port]
+  const listeners = names.map((name, place) => {
+    const rateLimit = asked[place]
+    return { name, port: ports[place] ?? 0, ...(rateLimit !== undefined && { rateLimit }) }
+  })
+  const envoy = await startEnvoy({ admin, app, listeners })
+  try {
+    return await measureListeners(extent, ports)
+  } finally {
+    await envoy.end()
+  }
+}
+
+async function startEnvoy(ports: EnvoyPorts): Promise<{ end(): Promise<void> }> {
+  const place = mkdtempSync(join(tmpdir(), 'bench-envoy-'))
+  const file = join(place, 'envoy.json')
+  writeFileSync(file, JSON.stringify(envoyConfig(ports)))
+  const args = ['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '-l', 'warn']
+  const program = startProgram('envoy', args)
+  const end = async () => {
+    await program.end('SIGKILL')
+    rmSync(place, { recursive: true, force: true })
+  }
+  try {
+    await waitFor('Envoy to take calls', async () => {
+      if (program.process.exitCode !== null) throw new Error(program.output())
+      return (await fetch(`http://127.0.0.1:${ports.admin}/ready`)).ok
+    })
+  } catch (error) {
+    await end()
+    throw error
+  }
+  return { end }
+}
+
+/** All at one rate, half of what passes with the yardstick, so that queues are not what is measured. */
+async function measureListeners(extent: Extent, ports: readonly number[]): Promise<CaseResult> {
+  const { rounds, roundMs, warmUpMs, firstWarmUpMs } = extent
+  const bodies = userQuestions(keys).map(userRequest)
+  const load = (port: number): Load => {
+    const next = uniform(keys)
+    const bodyOf = () => bodies[next()] ?? Buffer.alloc(0)
+    return { open: httpLoad({ port, status: 200 }), connections, streams: 1, bodyOf }
+  }
+  let capacity = 0
+  for (const port of ports) {
+    const { calls, seconds } = await driveFlatOut(load(port), { durationMs: firstWarmUpMs })
+    capacity = calls / seconds
+  }
+  const [nothing = [], ours = [], yardstick = []] = await inTurn(ports, rounds, async port => {
+    await driveAtRate(load(port), capacity / 2, warmUpMs)
+    return figuresOf(await driveAtRate(load(port), capacity / 2, roundMs))
+  })
+  const added = (round: LatencyFigures, index: number) => round.p50Ms - (nothing[index]?.p50Ms ?? Number.NaN)
+  const [byOurs, byYardstick] = [ours.map(added), yardstick.map(added)]
+  const compared = `${formatNumber(median(byOurs))} / ${formatNumber(median(byYardstick))} ms`
+  const figures = byOurs.map((ms, round) => ms / (byYardstick[round] ?? Number.NaN))
+  return {
+    rows: [{ what: 'p50 added', unit: '', figures, goal: { atMost: 1 / 2 }, compared }],
+    measurements: { ours, yardstick, 'nothing asked': nothing },
+    notes: [`at ${Math.round(capacity / 2)} calls/s: half of what passed with the yardstick flat out`],
+  }
+}
+
+function figuresOf({ calls, failed, seconds, latenciesMs }: LoadResult) {
+  if (failed > 0) throw new Error(`${failed} of ${calls} calls through Envoy were not let through`)
+  return { decisionsPerSecond: calls / seconds, ...latencyFigures(latenciesMs) }
+}

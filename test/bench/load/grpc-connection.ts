@@ -1,0 +1,110 @@
+import {
+  clientSettings,
+  flags,
+  frame,
+  frameHeaderBytes,
+  frameTypes,
+  headerBlocks,
+  preface,
+  requestTemplate,
+  windowUpdate,
+} from './frames.ts'
+import type { LoadListener, OpenConnection } from './load-connection.ts'
+import { openLoadSocket } from './socket.ts'
+
+export interface GrpcLoadTarget {
+  readonly port: number
+  /** `/package.Service/Method`. */
+  readonly path: string
+  /** Whether an answer's message, without its gRPC prefix, is the one that is expected. */
+  readonly expects: (message: Buffer) => boolean
+}
+
+/** The receive window; topped up when half of it is used. */
+const windowBytes = 0x3fffffff
+const grpcPrefixBytes = 5
+
+/**
+ * Unary calls over bare HTTP/2 frames, so that a load costs far less than the server that it is for. An
+ * answer is right when a message that is expected came in one DATA frame before the trailers: an error of
+ * gRPC comes without a message.
+ */
+export function grpcLoad(target: GrpcLoadTarget): OpenConnection {
+  return listener => openGrpcConnection(target, listener)
+}
+
+interface PendingCall {
+  readonly call: number
+  ok: boolean
+}
+
+async function openGrpcConnection({ port, path, expects }: GrpcLoadTarget, listener: LoadListener) {
+  const blocks = headerBlocks(path, `127.0.0.1:${port}`)
+  const first = requestTemplate(blocks.first)
+  const later = requestTemplate(blocks.later)
+  const pending = new Map<number, PendingCall>()
+  const reader = createFrameReader(take)
+  const socket = await openLoadSocket(port, reader, listener.lost)
+  socket.push(Buffer.concat([preface, clientSettings, windowUpdate(windowBytes)]))
+  let nextStreamId = 1
+  let received = 0
+
+  function finish(streamId: number, ok: boolean): void {
+    const ended = pending.get(streamId)
+    if (ended === undefined) return
+    pending.delete(streamId)
+    listener.answered(ended.call, ok)
+  }
+
+  function take(type: number, flagBits: number, streamId: number, payload: Buffer): void {
+    if (type === frameTypes.data) {
+      count(payload.length)
+      const asked = pending.get(streamId)
+      if (asked !== undefined) asked.ok = expects(payload.subarray(grpcPrefixBytes))
+    } else if (type === frameTypes.headers && (flagBits & flags.endStream) !== 0) {
+      finish(streamId, pending.get(streamId)?.ok === true)
+    } else if (type === frameTypes.resetStream) finish(streamId, false)
+    else if (type === frameTypes.settings && (flagBits & flags.ack) === 0) {
+      socket.push(frame(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
+    } else if (type === frameTypes.ping && (flagBits & flags.ack) === 0) {
+      socket.push(frame(frameTypes.ping, flags.ack, 0, Buffer.from(payload)))
+    } else if (type === frameTypes.goAway) listener.lost(`port ${port} sent GOAWAY`)
+  }
+
+  function count(bytes: number): void {
+    received += bytes
+    if (received <= windowBytes / 2) return
+    socket.push(windowUpdate(received))
+    received = 0
+  }
+
+  return {
+    send(body: Uint8Array, call: number) {
+      const streamId = nextStreamId
+      nextStreamId += 2
+      pending.set(streamId, { call, ok: false })
+      socket.push((streamId === 1 ? first : later)(streamId, body))
+    },
+    close: socket.close,
+  }
+}
+
+/** Cuts what comes into frames; the payload is valid until the next bytes come. */
+function createFrameReader(
+  take: (type: number, flagBits: number, streamId: number, payload: Buffer) => void,
+): (chunk: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0)
+  return chunk => {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    let offset = 0
+    while (bytes.length - offset >= frameHeaderBytes) {
+      const end = offset + frameHeaderBytes + bytes.readUIntBE(offset, 3)
+      if (end > bytes.length) break
+      const streamId = bytes.readUInt32BE(offset + 5)
+      const payload = bytes.subarray(offset + frameHeaderBytes, end)
+      take(bytes[offset + 3] ?? 0, bytes[offset + 4] ?? 0, streamId, payload)
+      offset = end
+    }
+    rest = offset === bytes.length ? Buffer.alloc(0) : Buffer.from(bytes.subarray(offset))
+  }
+}

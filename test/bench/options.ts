@@ -1,0 +1,88 @@
+import { parseArgs } from 'node:util'
+
+export interface Options {
+  /** Names of cases and parts; empty for all that measure. */
+  readonly names: readonly string[]
+  readonly short: boolean
+  readonly markdown: boolean
+  readonly help: boolean
+  readonly rounds: number
+  readonly edits: number
+}
+
+/** What can be named beside the cases. */
+export const parts = ['decisions', 'propagation', 'profile', 'show'] as const
+
+const maxRounds = 100
+const maxEdits = 10_000
+
+/**
+ * Reads the command line; SHORT=1 in the environment is `--short`.
+ *
+ * @throws Error that says what was found and what is allowed.
+ */
+export function readOptions(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  caseNames: readonly string[],
+): Options {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      short: { type: 'boolean', default: env['SHORT'] === '1' },
+      markdown: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+      rounds: { type: 'string' },
+      edits: { type: 'string' },
+    },
+  })
+  const known = [...parts, ...caseNames]
+  for (const name of positionals) {
+    if (!known.includes(name)) throw new Error(`there is no '${name}'; there are ${known.join(', ')}`)
+  }
+  return {
+    names: positionals,
+    short: values.short,
+    markdown: values.markdown,
+    help: values.help,
+    rounds: count('--rounds', values.rounds ?? (values.short ? '2' : '5'), maxRounds),
+    edits: count('--edits', values.edits ?? '200', maxEdits),
+  }
+}
+
+function count(name: string, text: string, max: number): number {
+  if (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= max) return Number(text)
+  throw new Error(`${name} is '${text}'; it must be a whole number from 1 to ${max}`)
+}
+
+export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {
+  const lines = cases.map(({ name, title }) => `  ${name.padEnd(15)}${title}`)
+  return `Measures on this machine, and prints tables. Progress goes to standard error.
+
+  bench.ts [--short] [--markdown] [--rounds N] [--edits N] [NAME ...]
+
+Names; without one, decisions and propagation:
+  decisions      all the cases below, against a yardstick in the same run
+  propagation    from a manifest's save until every process enforces it
+  profile        the ten functions that take the most time in the case uniform-keys
+  show           the table of what was measured last, from bench/results
+${lines.join('\n')}
+
+Options:
+  --short        a minute and a half, without propagation; exits 1 when a figure is below half its goal.
+                 SHORT=1 in the environment is the same
+  --markdown     tables for a page of documentation
+  --rounds N     how often each server is measured, in turn (5; 2 when short)
+  --edits N      of the manifest, for propagation (200)
+
+Examples:
+  make bench
+  bench.ts uniform-keys hot-key --rounds 3
+  bench.ts --short
+  bench.ts show --markdown
+
+Results are written to bench/results/NAME.json. Needs Linux, two cores, taskset, redis-server; Envoy and
+h2load for the cases of theirs. What is missing is told, and left out.
+`
+}

@@ -1,0 +1,49 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** Linux counts the time of processes in hundredths of a second, whatever the kernel's own tick is. */
+const ticksPerSecond = 100
+
+/** The process and those that it started, and they in turn, as far as they still run. */
+export function processTree(pid: number): readonly number[] {
+  const all = readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(name => ({ pid: Number(name), parent: Number(statFields(Number(name))?.[1]) }))
+  const below = (parent: number): number[] => [
+    parent,
+    ...all.filter(child => child.parent === parent).flatMap(child => below(child.pid)),
+  ]
+  return below(pid)
+}
+
+/** User and system time of the process tree and all its threads, as the kernel counts it. */
+export function cpuMicros(pid: number): number {
+  const ticks = processTree(pid).map(one => {
+    const fields = statFields(one)
+    return Number(fields?.[11] ?? 0) + Number(fields?.[12] ?? 0)
+  })
+  return (sum(ticks) * 1e6) / ticksPerSecond
+}
+
+/** What the process tree holds in memory; pages that several share count several times. */
+export function rssMiB(pid: number): number {
+  const kib = processTree(pid).map(one => Number(/VmRSS:\s+(\d+)/.exec(read(one, 'status'))?.[1] ?? 0))
+  return sum(kib) / 1024
+}
+
+/** The fields of /proc/PID/stat from the state on; the name before it may hold spaces. */
+function statFields(pid: number): string[] | undefined {
+  return read(pid, 'stat').split(') ').at(-1)?.split(' ')
+}
+
+/** Empty when the process has ended. */
+function read(pid: number, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}
