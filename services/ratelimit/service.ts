@@ -17,8 +17,8 @@ import { rateLimitMethods } from './servers/grpc-methods.ts'
 import { closeHttp, createHttpServer, listenHttp } from './servers/http.ts'
 import type { Settings } from './settings.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
-import { createLogSink } from './stats/log-sink.ts'
-import { createStats, type Stats } from './stats/stats.ts'
+import { openSink } from './stats/open-sink.ts'
+import { createStats } from './stats/stats.ts'
 
 /** The name under which grpc.health.v1 tells of the service, as the reference does. */
 const healthName = 'ratelimit'
@@ -63,7 +63,13 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
 
   const debug = createDebugServer({ stats, rules: () => describeRules(configuration.rules()) })
   await listenHttp(debug, settings.debugHost, settings.debugPort, false)
-  const sink = startSink(settings, stats)
+  const sink = await openSink(settings, {
+    stats,
+    log,
+    env: process.env,
+    random: Math.random,
+    write: text => process.stdout.write(text),
+  })
   const feed = openFeed(settings, configuration, log)
   const loaded = firstLoad(configuration)
   feed.start()
@@ -101,7 +107,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       await Promise.all([grpc.drain(settings.drainTimeoutMs), closeHttp(http, settings.drainTimeoutMs)])
       await feed.stop()
       await counters.close()
-      sink.stop()
+      await sink.stop()
       await closeHttp(debug, 0)
     },
   }
@@ -173,16 +179,4 @@ function tellOfBackend(counters: Counters, health: Health, log: Log): void {
     if (!counters.healthy) log.warn('the backend of the counters has not answered yet; calls are errors')
   }, backendPatienceMs)
   patience.unref()
-}
-
-function startSink(settings: Settings, stats: Stats): { stop(): void } {
-  if (settings.disableStats || settings.usePushStats !== 'false') return { stop() {} }
-  const sink = createLogSink(stats, line => process.stdout.write(line))
-  const timer = setInterval(() => sink.flush(), settings.statsFlushIntervalMs)
-  return {
-    stop() {
-      clearInterval(timer)
-      sink.flush()
-    },
-  }
 }

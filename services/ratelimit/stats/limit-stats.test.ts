@@ -11,13 +11,14 @@ function open(limits: Partial<Record<keyof typeof defaultNameLimits, NameLimits>
   return { stats, table, overflows, names }
 }
 
-test('a limit has its five counters, the same at each call and for whoever asks', () => {
+test('a limit has its six counters, the same at each call and for whoever asks', () => {
   const { table, names } = open()
   assert.equal(table.attach('d.k'), table.attach('d.k'))
   assert.equal(table.attachRequested('d.k').totalHits, table.attach('d.k').totalHits)
   assert.deepEqual(names(), [
     'd.k.near_limit',
     'd.k.over_limit',
+    'd.k.over_limit_with_local_cache',
     'd.k.shadow_mode',
     'd.k.total_hits',
     'd.k.within_limit',
@@ -56,5 +57,5 @@ test('callers with a new domain or value each time do not fill the memory', () =
     table.domainNotFound(`domain ${call}`)
     table.attachRequested(`${'x'.repeat(5_000)}${call}`)
   }
-  assert.equal(names().length, defaultNameLimits.unknownDomains.names + 1 + 5)
+  assert.equal(names().length, defaultNameLimits.unknownDomains.names + 1 + 6)
 })

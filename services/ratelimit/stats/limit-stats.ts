@@ -5,6 +5,8 @@ import type { Counter, Stats } from './stats.ts'
 export interface LimitStats {
   readonly totalHits: Counter
   readonly overLimit: Counter
+  /** Those hits above the limit that the local cache knew of, without asking the backend. */
+  readonly overLimitWithLocalCache: Counter
   readonly nearLimit: Counter
   readonly withinLimit: Counter
   readonly shadowMode: Counter
@@ -98,6 +100,7 @@ function countersOf(stats: Stats, name: string): LimitStats {
   return {
     totalHits: stats.counter(`${prefix}.total_hits`),
     overLimit: stats.counter(`${prefix}.over_limit`),
+    overLimitWithLocalCache: stats.counter(`${prefix}.over_limit_with_local_cache`),
     nearLimit: stats.counter(`${prefix}.near_limit`),
     withinLimit: stats.counter(`${prefix}.within_limit`),
     shadowMode: stats.counter(`${prefix}.shadow_mode`),

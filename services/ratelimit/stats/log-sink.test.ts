@@ -47,3 +47,11 @@ test('a name from a caller stays in its line', () => {
   stats.counter('a\nb').value += 1
   assert.equal(flush(), '{"name":"a\\nb","type":"counter","value":1}\n')
 })
+
+test('a timer is written as what was added since the last time', () => {
+  const { stats, flush } = open()
+  const time = stats.histogram('time')
+  for (const ms of [1, 1, 1, 9]) time.record(ms)
+  assert.equal(flush(), '{"name":"time","type":"timer","count":4,"p50_ms":1,"p99_ms":9.088}\n')
+  assert.equal(flush(), '')
+})

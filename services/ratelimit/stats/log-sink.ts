@@ -1,20 +1,56 @@
+import { type Change, createChanges } from './changes.ts'
+import { quantileMs } from './histogram.ts'
+import type { Sink } from './sink.ts'
 import type { Stats } from './stats.ts'
+
+/** So much is written at once: a write for each line would be a call of the system for each. */
+const writeCharacters = 64 * 1024
 
 /**
  * Writes what changed since the last time, one JSON object a line: `{"name":…,"type":"counter","value":…}`. A
- * counter's value is what was added since then, a gauge's is what it is.
+ * counter's value is what was added since then, a gauge's is what it is. A timer has the count, the median and
+ * the 99th percentile in milliseconds of what was added. Tags stand in each line as `"tags":{…}`.
  */
-export function createLogSink(stats: Stats, write: (line: string) => void): { flush(): void } {
-  const last = new Map<string, number>()
+export function createLogSink(
+  stats: Stats,
+  write: (text: string) => void,
+  extraTags: ReadonlyMap<string, string> = new Map(),
+): Sink {
+  const pass = createChanges(stats)
+  const tags = extraTags.size === 0 ? {} : { tags: Object.fromEntries(extraTags) }
+  const gauges = new Map<string, number>()
+  let stopped = false
+  const changed = (change: Change) => {
+    if (change.kind !== 'gauge') return true
+    const before = gauges.get(change.name) ?? 0
+    gauges.set(change.name, change.value)
+    return before !== change.value
+  }
+  const flush = () => {
+    if (stopped) return
+    let text = ''
+    for (const change of pass()) {
+      if (changed(change)) text += `${JSON.stringify({ name: change.name, ...tags, ...shown(change) })}\n`
+      if (text.length < writeCharacters) continue
+      write(text)
+      text = ''
+    }
+    if (text !== '') write(text)
+  }
   return {
-    flush() {
-      for (const { name, kind, value } of stats.entries()) {
-        const before = last.get(name)
-        if (before === value || (before === undefined && value === 0)) continue
-        last.set(name, value)
-        const shown = kind === 'counter' ? value - (before ?? 0) : value
-        write(`${JSON.stringify({ name, type: kind, value: shown })}\n`)
-      }
+    flush,
+    async stop() {
+      flush()
+      stopped = true
     },
   }
+}
+
+function shown(change: Change) {
+  const { kind: type } = change
+  if (change.kind === 'counter') return { type, value: change.added }
+  if (change.kind === 'gauge') return { type, value: change.value }
+  const { counts } = change
+  const count = counts.reduce((sum, some) => sum + some, 0)
+  return { type, count, p50_ms: quantileMs(counts, 0.5), p99_ms: quantileMs(counts, 0.99) }
 }

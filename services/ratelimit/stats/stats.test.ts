@@ -22,3 +22,32 @@ test('entries are sorted by name, and a gauge is read when it is asked for', () 
     { name: 'c', kind: 'counter', value: 0 },
   ])
 })
+
+test('sinks find everything at the place where it was made', () => {
+  const stats = createStats()
+  const { counters, histograms } = stats
+  stats.counter('b').value += 1
+  stats.counter('a')
+  stats.counter('b').value += 1
+  stats.gauge('g', () => 1)
+  stats.gauge('g', () => 2)
+  assert.equal(stats.histogram('h'), stats.histogram('h'))
+  assert.deepEqual(counters, [
+    { name: 'b', value: 2 },
+    { name: 'a', value: 0 },
+  ])
+  assert.deepEqual(
+    stats.gauges.map(({ read }) => read()),
+    [2],
+  )
+  assert.deepEqual(
+    histograms.map(({ name }) => name),
+    ['h'],
+  )
+})
+
+test('durations are no entries: those are counters and gauges', () => {
+  const stats = createStats()
+  stats.histogram('h').record(1)
+  assert.deepEqual(stats.entries(), [])
+})

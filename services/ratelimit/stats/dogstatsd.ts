@@ -1,0 +1,18 @@
+import { type Mogrifier, mogrify } from './mogrifiers.ts'
+import { type Dialect, lineName, tagsOf, tagText } from './statsd-lines.ts'
+
+/**
+ * Tags as the agent reads them: `name:value|type|#tag:value,tag:value`, the extra ones before those of the
+ * mogrifiers.
+ */
+export function dogstatsdDialect(
+  extraTags: ReadonlyMap<string, string>,
+  mogrifiers: readonly Mogrifier[],
+): Dialect {
+  const extra = tagsOf(extraTags).map(([name, value]) => `${name}:${value}`)
+  return statName => {
+    const { name, tags } = mogrify(mogrifiers, statName)
+    const all = [...extra, ...tags.map(([tag, value]) => `${tagText(tag)}:${tagText(value)}`)]
+    return { head: lineName(name), tail: all.length === 0 ? '' : `|#${all.join(',')}` }
+  }
+}

@@ -1,0 +1,136 @@
+import { readFile } from 'node:fs/promises'
+import type { Log } from '@tollway/chassis/log.ts'
+import { formatProblem } from '../rules/format-problem.ts'
+import { defaultMappings } from './default-mappings.ts'
+import { dogstatsdDialect } from './dogstatsd.ts'
+import { createExposition } from './exposition.ts'
+import { createLogSink } from './log-sink.ts'
+import type { Mapping } from './mapping.ts'
+import { parseMappingFile } from './mapping-file.ts'
+import { readMogrifiers } from './mogrifiers.ts'
+import { startPrometheusServer } from './prometheus-server.ts'
+import type { Sink } from './sink.ts'
+import type { Stats } from './stats.ts'
+import { type Dialect, statsdDialect } from './statsd-lines.ts'
+import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
+import { openTcpTransport } from './tcp-transport.ts'
+import type { TransportOptions } from './transport.ts'
+import { openUdpTransport } from './udp-transport.ts'
+
+/** The settings of statistics that go somewhere, as `settings.ts` reads them. */
+export interface SinkSettings {
+  readonly disableStats: boolean
+  /** Empty when it was not said: then it is on unless another sink is. */
+  readonly usePushStats: boolean | ''
+  readonly useAgentStats: boolean
+  readonly usePullStats: boolean
+  readonly statsFlushIntervalMs: number
+  readonly pushStatsHost: string
+  readonly pushStatsPort: number
+  readonly pushStatsProtocol: 'tcp' | 'udp'
+  readonly extraTags: ReadonlyMap<string, string>
+  /** Names of mogrifiers. */
+  readonly agentStatsMogrifiers: readonly string[]
+  readonly pullStatsAddress: { readonly host: string; readonly port: number }
+  readonly pullStatsPath: string
+  /** Empty for the default mapping. */
+  readonly pullStatsMapperFile: string
+  readonly pullStatsTimersInMilliseconds: boolean
+}
+
+export interface SinkSurroundings {
+  readonly stats: Stats
+  readonly log: Log
+  /** The process's environment: the settings of a mogrifier are named after it. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly random: () => number
+  /** Where the log sink writes. */
+  write(text: string): void
+}
+
+/**
+ * Opens the one sink that is asked for, and flushes it again and again until it is stopped. As in the
+ * reference, statistics go to a statsd server unless something else is said, and when that is switched off, to
+ * the log sink. Rejects with all that is wrong: two sinks that were both switched on, a mogrifier, a mapping
+ * file, an address that cannot be bound.
+ */
+export async function openSink(
+  settings: SinkSettings,
+  surroundings: SinkSurroundings,
+): Promise<{ stop(): Promise<void> }> {
+  if (settings.disableStats) return { async stop() {} }
+  const sink = await createSink(settings, surroundings)
+  const timer = setInterval(() => sink.flush(), settings.statsFlushIntervalMs)
+  return {
+    stop() {
+      clearInterval(timer)
+      return sink.stop()
+    },
+  }
+}
+
+function createSink(settings: SinkSettings, surroundings: SinkSurroundings): Promise<Sink> | Sink {
+  const { usePushStats, useAgentStats, usePullStats, pushStatsProtocol, extraTags } = settings
+  const on = [
+    usePushStats === true && 'USE_PUSHSTATS',
+    useAgentStats && 'USE_AGENTSTATS',
+    usePullStats && 'USE_PULLSTATS',
+  ].filter(name => name !== false)
+  if (on.length > 1) {
+    const found = `${on.join(' and ')} are both true`
+    throw new Error(`unable to use more than one stats sink at the same time: ${found}; allowed: one of them`)
+  }
+  if (useAgentStats) return statsd(settings, surroundings, 'udp', agentDialect(settings, surroundings))
+  if (usePullStats) return prometheus(settings, surroundings)
+  if (usePushStats === false) return createLogSink(surroundings.stats, surroundings.write, extraTags)
+  return statsd(settings, surroundings, pushStatsProtocol, statsdDialect(extraTags))
+}
+
+function statsd(
+  { pushStatsHost: host, pushStatsPort: port }: SinkSettings,
+  { stats, log, random }: SinkSurroundings,
+  protocol: 'tcp' | 'udp',
+  dialect: Dialect,
+): Sink {
+  const open = protocol === 'tcp' ? openTcpTransport : openUdpTransport
+  return createStatsdSink({
+    stats,
+    dialect,
+    openTransport(onWritable) {
+      const dropped = stats.counter(droppedLinesName)
+      const options: TransportOptions = { host, port, dropped, log, random, onWritable }
+      return open(options)
+    },
+  })
+}
+
+function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }: SinkSurroundings): Dialect {
+  const mogrifiers = readMogrifiers(agentStatsMogrifiers, env)
+  if ('value' in mogrifiers) return dogstatsdDialect(extraTags, mogrifiers.value)
+  throw new Error(mogrifiers.problems.map(({ name, message }) => `${name}: ${message}`).join('\n'))
+}
+
+async function prometheus(settings: SinkSettings, { stats, log }: SinkSurroundings): Promise<Sink> {
+  const { pullStatsAddress, pullStatsPath, extraTags, pullStatsTimersInMilliseconds } = settings
+  const expose = createExposition({
+    stats,
+    mappings: await readMappings(settings.pullStatsMapperFile, log),
+    extraTags,
+    timersInMilliseconds: pullStatsTimersInMilliseconds,
+    onProblem: message => log.warn(message),
+  })
+  const onDefect = (error: unknown) =>
+    log.error('the metrics could not be written', { error: (error as Error).stack ?? String(error) })
+  return startPrometheusServer({ ...pullStatsAddress, path: pullStatsPath, expose, onDefect })
+}
+
+async function readMappings(path: string, log: Log): Promise<readonly Mapping[]> {
+  if (path === '') return defaultMappings
+  const text = await readFile(path, 'utf8').catch((error: Error) => {
+    throw new Error(`PULLSTATS_MAPPER_YAML: ${error.message}`)
+  })
+  const read = parseMappingFile('PULLSTATS_MAPPER_YAML', text)
+  if ('problems' in read) throw new Error(read.problems.map(formatProblem).join('\n'))
+  for (const warning of read.warnings) log.warn(formatProblem(warning))
+  return read.value
+}

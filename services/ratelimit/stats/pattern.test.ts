@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { compilePattern, expandTemplate } from './pattern.ts'
+
+test('a pattern takes time in proportion to the name, however it is written', { timeout: 5000 }, () => {
+  const name = `ratelimit.service.rate_limit.${'.'.repeat(10_000)}x`
+  for (const text of ['(.*)\\.(.*)\\.(.*)(\\..*)\\.near_limit$', '^(\\.?\\.?)+$', '(a|a|\\.)*\\.y']) {
+    const compiled = compilePattern(text)
+    assert.ok('pattern' in compiled)
+    assert.equal(compiled.pattern.exec(name), null)
+  }
+})
+
+test('groups are counted, and Go names them in its own way', () => {
+  const groups = (text: string) => {
+    const compiled = compilePattern(text)
+    return 'groups' in compiled ? compiled.groups : compiled.error
+  }
+  assert.equal(groups('a'), 0)
+  assert.equal(groups('(a)(?:b)|(c)'), 2)
+  assert.equal(groups('(?P<name>a)\\.'), 1)
+})
+
+test('what cannot be done in that time, or means something else in Go, is refused', () => {
+  const refused = ['(?=a)', '(a)\\1', '(', '[b-a]', '\\Aa', 'a\\z', '[[:alpha:]]', '(?i)a', 'a'.repeat(1001)]
+  for (const text of refused) assert.ok('error' in compilePattern(text), text)
+})
+
+test('a template takes what the groups matched', () => {
+  const expand = (template: string) => expandTemplate(template, ['whole', 'one', undefined], () => '?')
+  const cases = { $1: 'one', '${1}x': 'onex', '$1$2.$0': 'one.whole', $3: '?', $12: '?', $: '$', $$1: '$one' }
+  for (const [template, expected] of Object.entries(cases)) assert.equal(expand(template), expected, template)
+})

@@ -1,0 +1,62 @@
+import { createServer, type Server } from 'node:http'
+import { pipeline, Readable } from 'node:stream'
+import { closeHttp, listenHttp } from '../servers/http.ts'
+import type { Exposition } from './exposition.ts'
+import type { Sink } from './sink.ts'
+
+export interface PrometheusServerOptions {
+  readonly host: string
+  readonly port: number
+  /** Such as `/metrics`. */
+  readonly path: string
+  expose(): Promise<Exposition>
+  /** Told of every defect; the scrape is answered with 500. */
+  onDefect(error: unknown): void
+}
+
+/** Scrapes that are read when the process stops have so long to end. */
+const closeGraceMs = 500
+
+/**
+ * Serves the metrics; it is the scraper that asks, so that a flush has nothing to do. Rejects with a system
+ * error (`EADDRINUSE`, …) when the address cannot be bound.
+ */
+export async function startPrometheusServer(
+  options: PrometheusServerOptions,
+): Promise<Sink & { readonly address: ReturnType<Server['address']> }> {
+  const server = createServer((request, response) => {
+    const answer = (status: number, body: string) => {
+      response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' })
+      response.end(body)
+    }
+    request.resume()
+    if (request.url?.split('?')[0] !== options.path) return answer(404, `metrics are at ${options.path}\n`)
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD')
+      return answer(405, 'metrics are read with GET\n')
+    }
+    options.expose().then(
+      ({ contentType, pieces }) => {
+        response.writeHead(200, { 'content-type': contentType })
+        // A scraper that goes away in between needs no answer.
+        pipeline(Readable.from(pieces), response, () => {})
+      },
+      error => {
+        options.onDefect(error)
+        answer(500, 'the metrics could not be written\n')
+      },
+    )
+  })
+  server.requestTimeout = 10_000
+  server.headersTimeout = 10_000
+  await listenHttp(server, options.host, options.port, false)
+  let stopping: Promise<void> | undefined
+  return {
+    address: server.address(),
+    flush() {},
+    stop() {
+      stopping ??= closeHttp(server, closeGraceMs)
+      return stopping
+    },
+  }
+}
