@@ -72,10 +72,9 @@ test('one descriptor over its limit is enough, but quotas must all be over', () 
     ['quota:ok over', true],
   ]
   for (const [text, expected] of cases) {
-    const votes = text
-      .split(' ')
-      .filter(Boolean)
-      .map(word => ({ over: word.endsWith('over'), quota: word.startsWith('quota') }))
+    const words = text.split(' ')
+    const count = (pattern: RegExp) => words.filter(word => pattern.test(word)).length
+    const votes = { over: count(/^over/), quotas: count(/^quota:/), quotasOver: count(/^quota:over/) }
     assert.equal(isOverall(votes), expected, text)
   }
 })

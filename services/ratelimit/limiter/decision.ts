@@ -1,5 +1,8 @@
 import type { Unit } from '../rules/config.ts'
 
+/** The most descriptors and entries of one request, together. A megabyte could hold half a million. */
+export const maxParts = 10_000
+
 /** A rate limit call and its answer, whatever protocol it came by. */
 export interface DecisionRequest {
   readonly domain: string
@@ -11,12 +14,12 @@ export interface DecisionRequest {
 export interface DescriptorRequest {
   readonly entries: readonly Entry[]
   /** Whole, 0 to 2^53-1; 0 only looks. */
-  readonly hitsAddend?: number
+  readonly hitsAddend?: number | undefined
   /**
    * The caller's own limit instead of the configured one. undefined as a unit: the caller named none that is
    * known.
    */
-  readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined }
+  readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
 }
 
 export interface Entry {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Counters, CountersError } from '../counters/counters.ts'
+import { type Counters, CountersError, type Hit } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
@@ -151,10 +151,10 @@ test('what cannot be answered is an error in the words of the reference, and is 
       /^descriptors\[0\]\.limit\.unit /,
     ],
   ]
-  for (const [request, message] of wrong) await assert.rejects(limiter.decide(request), { message })
+  for (const [request, message] of wrong) assert.throws(() => limiter.decide(request), { message })
   assert.equal(stats.counter('ratelimit.service.call.should_rate_limit.service_error').value, 3)
   const before = open(basic, { rules: () => undefined })
-  await assert.rejects(before.limiter.decide(request('a=b')), {
+  assert.throws(() => before.limiter.decide(request('a=b')), {
     message: 'no rate limit configuration loaded',
   })
 })
@@ -168,14 +168,87 @@ test('an unknown domain has no limit, and is counted', async () => {
   assert.equal(stats.counter('ratelimit.service.rate_limit.other.domain_not_found').value, 1)
 })
 
+test('quotas must all be used up; what is replaced, unlimited or not matched is none', async () => {
+  const yaml = `
+domain: d
+descriptors:
+  - {key: small, quota_mode: true, rate_limit: {name: small, unit: day, requests_per_unit: 0}}
+  - {key: large, quota_mode: true, rate_limit: {name: large, unit: day, requests_per_unit: 9}}
+  - {key: free, quota_mode: true, rate_limit: {unlimited: true}}
+  - {key: instead, rate_limit: {unit: day, requests_per_unit: 9, replaces: [{name: large}]}}
+`
+  const table: [string, string, string][] = [
+    // request, its answer, the answer under the global quota mode
+    ['small=x', 'OVER', 'OVER'],
+    ['small=x; large=x', 'OK', 'OK'],
+    ['small=x; free=x', 'OVER', 'OVER'],
+    ['small=x; large=x; instead=x', 'OVER', 'OK'],
+    ['small=x; nothing=x', 'OVER', 'OK'],
+  ]
+  for (const [text, expected, globally] of table) {
+    assert.equal(await codes(open(yaml).limiter, text, 1), expected, text)
+    assert.equal(await codes(open(yaml, { quotaMode: true }).limiter, text, 1), globally, `${text}, globally`)
+  }
+})
+
+/** Counts like memory does, and tells the hits that it was given. */
+function watchedCounters() {
+  const batches: (readonly Hit[])[] = []
+  const counters: Counters = {
+    ...createMemoryCounters({ clock }),
+    add(batch) {
+      batches.push(batch)
+      return Promise.resolve(batch.map(({ hits }) => hits))
+    },
+  }
+  return { counters, batches }
+}
+
+test('all hits of a call go to the counters at once, with their windows and expiries', async () => {
+  const { counters, batches } = watchedCounters()
+  const more = { counters, cacheKeyPrefix: 'p:', expirationJitterMaxSeconds: 10, random: () => 0.55 }
+  const { limiter } = open(basic, more)
+  const decision = await limiter.decide(request('user=a; path=/free; path=/watched #2; nothing=x; plan=gold'))
+  assert.deepEqual(batches, [
+    [
+      { key: 'p:d_user_a_999960', hits: 1, expirySeconds: 65, limit: 3 },
+      { key: 'p:d_path_/watched_997200', hits: 2, expirySeconds: 3605, limit: 1 },
+      { key: 'p:d_plan_gold_999960', hits: 1, expirySeconds: 65, limit: 100 },
+    ],
+  ])
+  assert.deepEqual(
+    decision.statuses.map(({ remaining }) => remaining),
+    [2, 0xffffffff, 0, 0, 99],
+  )
+})
+
+test('windows follow the clock', async () => {
+  const { counters, batches } = watchedCounters()
+  let now = 59
+  const { limiter } = open(basic, { counters, clock: { nowMs: () => now * 1000, monotonicMs: () => 0 } })
+  const resets: unknown[] = []
+  for (now of [59, 60, 61, 59])
+    resets.push((await limiter.decide(request('user=a'))).statuses[0]?.limit?.resetSeconds)
+  assert.deepEqual(resets, [1, 60, 59, 1])
+  const keys = batches.flat().map(({ key }) => key)
+  assert.deepEqual(keys, ['d_user_a_0', 'd_user_a_60', 'd_user_a_60', 'd_user_a_0'])
+})
+
+test('what no counter is asked for is answered at once', () => {
+  const { limiter } = open(basic, { counters: watchedCounters().counters })
+  assert.ok(!(limiter.decide(request('path=/free; nothing=x')) instanceof Promise))
+  assert.ok(limiter.decide(request('user=a')) instanceof Promise)
+})
+
 test('a backend that fails is the error of the call', async () => {
   const counters: Counters = {
     add: () => Promise.reject(new CountersError('CLUSTERDOWN')),
     healthy: false,
+    problem: 'CLUSTERDOWN',
     onHealth() {},
     close: () => Promise.resolve(),
   }
   const { limiter, stats } = open(basic, { counters })
-  await assert.rejects(limiter.decide(request('user=alice')), { message: 'CLUSTERDOWN' })
+  await assert.rejects(async () => limiter.decide(request('user=alice')), { message: 'CLUSTERDOWN' })
   assert.equal(stats.counter('ratelimit.service.call.should_rate_limit.redis_error').value, 1)
 })

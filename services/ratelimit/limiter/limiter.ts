@@ -17,8 +17,11 @@ import { secondsUntilReset, windowStart } from './window.ts'
 
 /** Answers rate limit calls: match, count, decide, record. */
 export interface Limiter {
-  /** Rejects with a `RequestError`, or with the `CountersError` of a backend that failed. */
-  decide(request: DecisionRequest): Promise<Decision>
+  /**
+   * Answers at once when the counters do, so that nothing waits for a turn of the microtask queue. Throws, or
+   * rejects with, a `RequestError`, or the `CountersError` of a backend that failed.
+   */
+  decide(request: DecisionRequest): Decision | Promise<Decision>
 }
 
 export interface LimiterOptions {
@@ -46,96 +49,116 @@ const unlimitedRemaining = 0xffffffff
 const noLimit: DescriptorDecision = { over: false, remaining: 0 }
 const unlimited: DescriptorDecision = { over: false, remaining: unlimitedRemaining }
 
-/** A descriptor whose limit is counted, and its place in the request. */
-interface Counted {
-  readonly index: number
-  readonly limit: Limit<LimitStats>
-  readonly hits: number
-}
+type Found = Match<LimitStats> | undefined
+
+/** Of each descriptor, what limits it; undefined for no match, or one that another descriptor's replaces. */
+type Matches = readonly Found[]
 
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, counters, stats, limitStats } = options
+  const { clock, counters, stats, limitStats, quotaMode, shadowMode } = options
+  const { cacheKeyPrefix, expirationJitterMaxSeconds, nearLimitRatio } = options
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
   const backendErrors = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
 
-  function matchesOf(request: DecisionRequest): (Match<LimitStats> | undefined)[] {
+  function matchesOf(request: DecisionRequest): Matches {
     const rules = options.rules()
     check(request, rules)
-    if (!rules.domains.has(request.domain)) {
-      limitStats.domainNotFound(request.domain).value += 1
-      return request.descriptors.map(() => undefined)
+    const { domain, descriptors } = request
+    if (!rules.domains.has(domain)) {
+      limitStats.domainNotFound(domain).value += 1
+      return descriptors.map(() => undefined)
     }
-    return request.descriptors.map((descriptor, index) => {
-      const { entries, limit } = descriptor
-      if (limit === undefined) return match(rules, request.domain, entries, limitStats.attachRequested)
-      if (limit.unit === undefined) {
-        throw new RequestError(
-          `descriptors[${index}].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR`,
-          true,
-        )
-      }
-      const { requestsPerUnit, unit } = limit
-      return overrideLimit(request.domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
-    })
+    const matches: Found[] = []
+    let mayReplace = false
+    for (const descriptor of descriptors) {
+      const found =
+        descriptor.limit === undefined
+          ? match(rules, domain, descriptor.entries, limitStats.attachRequested)
+          : matchOwnLimit(domain, descriptor, matches.length)
+      if (found !== undefined && found.limit.replaces.length > 0) mayReplace = true
+      matches.push(found)
+    }
+    return mayReplace ? withoutReplaced(matches) : matches
   }
 
-  function hitOf(found: Match<LimitStats>, hits: number, nowSeconds: number): Hit {
-    const { unit, unitSeconds } = found.limit
-    const jitter = Math.floor(options.random() * options.expirationJitterMaxSeconds)
-    const key = `${options.cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unit)}`
-    return { key, hits, expirySeconds: unitSeconds + jitter }
+  function matchOwnLimit(domain: string, { entries, limit }: DescriptorRequest, index: number): Found {
+    if (limit === undefined) return undefined
+    const { requestsPerUnit, unit } = limit
+    if (unit === undefined) {
+      throw new RequestError(
+        `descriptors[${index}].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR`,
+        true,
+      )
+    }
+    return overrideLimit(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
   }
 
-  async function answer(request: DecisionRequest): Promise<Decision> {
-    const matches = matchesOf(request)
-    const replaced = replacedLimits(matches)
-    const nowSeconds = Math.floor(clock.nowMs() / 1000)
-    const statuses: DescriptorDecision[] = []
-    const counted: Counted[] = []
+  /** One hit for each match that is counted. */
+  function hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number): Hit[] {
     const batch: Hit[] = []
-    for (const [index, found] of matches.entries()) {
-      statuses.push(found?.limit.unlimited ? unlimited : noLimit)
-      if (found === undefined || found.limit.unlimited || replaced.has(found.limit.name)) continue
-      const hits = hitsOf(request, request.descriptors[index])
-      found.limit.stats.totalHits.value += hits
-      counted.push({ index, limit: found.limit, hits })
-      batch.push(hitOf(found, hits, nowSeconds))
+    for (let index = 0; index < matches.length; index++) {
+      const found = matches[index]
+      if (found === undefined || found.limit.unlimited) continue
+      const { requestsPerUnit, unitSeconds, stats } = found.limit
+      const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
+      const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unitSeconds)}`
+      batch.push({ key, hits, expirySeconds: unitSeconds + jitterSeconds(), limit: requestsPerUnit })
+      stats.totalHits.value += hits
     }
-    const values = batch.length > 0 ? await counters.add(batch) : []
-    const overIndexes = new Set<number>()
-    for (const [place, { index, limit, hits }] of counted.entries()) {
-      const status = record(limit, hits, values[place] ?? maxCount, nowSeconds)
-      statuses[index] = status
-      if (status.over) overIndexes.add(index)
+    return batch
+  }
+
+  function jitterSeconds(): number {
+    if (expirationJitterMaxSeconds === 0) return 0
+    return Math.floor(options.random() * expirationJitterMaxSeconds)
+  }
+
+  /** `batch` and the counters' `values` have one for each match that is counted, in their order. */
+  function answer(
+    matches: Matches,
+    batch: readonly Hit[],
+    values: readonly number[],
+    nowSeconds: number,
+  ): Decision {
+    const statuses: DescriptorDecision[] = []
+    const votes = { over: 0, quotas: 0, quotasOver: 0 }
+    let place = 0
+    for (const found of matches) {
+      if (found?.limit.unlimited) {
+        statuses.push(unlimited)
+        continue
+      }
+      let status = noLimit
+      if (found !== undefined) {
+        status = record(found.limit, batch[place]?.hits ?? 0, values[place] ?? maxCount, nowSeconds)
+        place += 1
+      }
+      statuses.push(status)
+      // Under the global quota mode every descriptor that is not unlimited is one, also without a limit.
+      const quota = quotaMode || found?.limit.quotaMode === true
+      if (quota) votes.quotas += 1
+      if (status.over) votes[quota ? 'quotasOver' : 'over'] += 1
     }
-    const votes = matches.map((found, index) => ({
-      over: overIndexes.has(index),
-      quota: isQuota(found),
-    }))
     const over = isOverall(votes)
-    if (over && options.shadowMode) globalShadow.value += 1
-    return { over: over && !options.shadowMode, statuses }
+    if (over && shadowMode) globalShadow.value += 1
+    return { over: over && !shadowMode, statuses }
   }
 
-  /**
-   * Under the global quota mode every descriptor that is not unlimited is a quota, also one without a limit.
-   */
-  function isQuota(found: Match<LimitStats> | undefined): boolean {
-    if (options.quotaMode) return found?.limit.unlimited !== true
-    return found?.limit.quotaMode === true
-  }
-
-  function record(limit: Limit<LimitStats>, hits: number, after: number, nowSeconds: number) {
-    const { requestsPerUnit, unit, name } = limit
-    const threshold = nearLimitThreshold(requestsPerUnit, options.nearLimitRatio)
-    const outcome = decide(requestsPerUnit, threshold, hits, after)
-    limit.stats.overLimit.value += outcome.overLimitHits
-    limit.stats.nearLimit.value += outcome.nearLimitHits
-    limit.stats.withinLimit.value += outcome.withinLimitHits
+  function record(
+    limit: Limit<LimitStats>,
+    hits: number,
+    after: number,
+    nowSeconds: number,
+  ): DescriptorDecision {
+    const { requestsPerUnit, unit, name, stats } = limit
+    const outcome = decide(requestsPerUnit, nearLimitThreshold(requestsPerUnit, nearLimitRatio), hits, after)
+    stats.overLimit.value += outcome.overLimitHits
+    stats.nearLimit.value += outcome.nearLimitHits
+    stats.withinLimit.value += outcome.withinLimitHits
     const shadowed = outcome.over && limit.shadowMode
-    if (shadowed) limit.stats.shadowMode.value += shadowedHits(requestsPerUnit, hits, after)
-    const resetSeconds = secondsUntilReset(nowSeconds, unit)
+    if (shadowed) stats.shadowMode.value += shadowedHits(requestsPerUnit, hits, after)
+    const resetSeconds = secondsUntilReset(nowSeconds, limit.unitSeconds)
     return {
       over: outcome.over && !shadowed,
       remaining: outcome.remaining,
@@ -143,17 +166,39 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
+  function counted(error: unknown): unknown {
+    if (error instanceof RequestError) serviceErrors.value += 1
+    else if (error instanceof CountersError) backendErrors.value += 1
+    return error
+  }
+
   return {
-    async decide(request) {
+    decide(request) {
       try {
-        return await answer(request)
+        const matches = matchesOf(request)
+        const nowSeconds = Math.floor(clock.nowMs() / 1000)
+        const batch = hitsOf(request, matches, nowSeconds)
+        const values = batch.length === 0 ? [] : counters.add(batch)
+        if (!(values instanceof Promise)) return answer(matches, batch, values, nowSeconds)
+        return values.then(
+          later => answer(matches, batch, later, nowSeconds),
+          (error: unknown) => {
+            throw counted(error)
+          },
+        )
       } catch (error) {
-        if (error instanceof RequestError) serviceErrors.value += 1
-        else if (error instanceof CountersError) backendErrors.value += 1
-        throw error
+        throw counted(error)
       }
     },
   }
+}
+
+/** An unlimited rule cannot be replaced. */
+function withoutReplaced(matches: Matches): Matches {
+  const replaced = replacedLimits(matches)
+  return matches.map(found =>
+    found && !found.limit.unlimited && replaced.has(found.limit.name) ? undefined : found,
+  )
 }
 
 /** The reference's three service errors, in its words and its order. */
@@ -166,8 +211,4 @@ function check(
     throw new RequestError('rate limit descriptor list must not be empty', false)
   }
   if (rules === undefined) throw new RequestError('no rate limit configuration loaded', false)
-}
-
-function hitsOf(request: DecisionRequest, descriptor: DescriptorRequest | undefined): number {
-  return descriptor?.hitsAddend ?? Math.max(1, request.hitsAddend)
 }

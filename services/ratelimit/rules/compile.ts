@@ -49,6 +49,12 @@ export interface Rule<S> {
   readonly shares: boolean
   /** Whether this rule or one above it shares its counter. */
   readonly sharesInPath: boolean
+  /**
+   * What is the same in the cache key of every request that comes here, ready for `match`: `domain_key_value_`
+   * for a rule of one value, `domain_key_` for one of any value. undefined below or with what is not of one
+   * value.
+   */
+  readonly stem: string | undefined
   readonly valueToMetric: boolean
   /** Whether this rule or one above it has `value_to_metric`. */
   readonly valueToMetricInPath: boolean
@@ -169,12 +175,23 @@ function createRule<S>(
     parent,
     shares,
     sharesInPath: shares || parent?.sharesInPath === true,
+    stem: wildcard === undefined ? stemOf(domain, descriptor, parent) : undefined,
     valueToMetric,
     valueToMetricInPath,
     naming: descriptor.detailedMetric ? 'detailed' : valueToMetricInPath ? 'by value' : 'configured',
     limit,
     below,
   }
+}
+
+function stemOf(
+  domain: string,
+  { key, value }: DescriptorConfig,
+  parent: Rule<unknown> | undefined,
+): string | undefined {
+  const above = parent === undefined ? `${domain}_` : parent.value === '' ? undefined : parent.stem
+  if (above === undefined) return undefined
+  return value === '' ? `${above}${key}_` : `${above}${key}_${value}_`
 }
 
 /**

@@ -13,9 +13,9 @@ import {
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
+import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { rateLimitMethods } from './grpc-methods.ts'
-import { maxParts } from './request-parts.ts'
 import { openLimiter } from './servers-under-test.ts'
 
 type Request = MessageInitShape<typeof RateLimitRequestSchema>

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { closeHttp, createHttpServer, listenHttp, maxBodyBytes } from './http.ts'
-import { maxParts } from './request-parts.ts'
 import { listen, openLimiter } from './servers-under-test.ts'
 
 interface Options {

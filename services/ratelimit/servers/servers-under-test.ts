@@ -1,10 +1,13 @@
 import type { Server } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import fc from 'fast-check'
 import { type Counters, CountersError } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
+import type { Decision } from '../limiter/decision.ts'
 import { createLimiter } from '../limiter/limiter.ts'
 import { compile } from '../rules/compile.ts'
+import { units } from '../rules/config.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
@@ -50,10 +53,29 @@ function failingCounters(text: string): Counters {
   return {
     add: () => Promise.reject(new CountersError(text)),
     healthy: false,
+    problem: text,
     onHealth() {},
     close: () => Promise.resolve(),
   }
 }
+
+const uint32 = fc.oneof(fc.constant(0), fc.nat(300), fc.integer({ min: 0, max: 0xffffffff }))
+const limits = fc.record({
+  name: fc.oneof(fc.constant(''), fc.string({ unit: 'grapheme', size: 'medium' })),
+  requestsPerUnit: uint32,
+  unit: fc.constantFrom(...units),
+  resetSeconds: fc.integer({ min: 1, max: 31_536_000 }),
+})
+const statuses = fc.record(
+  { over: fc.boolean(), remaining: uint32, limit: limits },
+  { requiredKeys: ['over', 'remaining'] },
+)
+
+/** Every kind of decision that a limiter makes. */
+export const decisions: fc.Arbitrary<Decision> = fc.record({
+  over: fc.boolean(),
+  statuses: fc.array(statuses),
+})
 
 /** Binds the server to a free port until the test ends; answers `http://127.0.0.1:port`. */
 export async function listen(t: TestContext, server: Server): Promise<string> {

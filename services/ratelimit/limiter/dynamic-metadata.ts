@@ -1,0 +1,43 @@
+import type { Json, JsonObject } from '../rules/config.ts'
+import type { DecisionRequest, DescriptorRequest } from './decision.ts'
+
+/**
+ * What the answer tells the proxy of the request: its domain, its descriptors, its hits, and the metadata of the
+ * rules whose limit let it through, in their order; of equal names the first value counts, and maps in maps are
+ * merged.
+ */
+export function dynamicMetadata(request: DecisionRequest, ofPassed: readonly JsonObject[]): JsonObject {
+  const { domain, descriptors, hitsAddend } = request
+  const metadata = ofPassed.reduce<JsonObject>(merge, {})
+  return {
+    domain,
+    descriptors: descriptors.map(describe),
+    ...(hitsAddend !== 0 && { hitsAddend }),
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+  }
+}
+
+function describe({ entries, limit, hitsAddend }: DescriptorRequest): JsonObject {
+  return {
+    entries: entries.map(({ key, value }) => `${key}=${value}`),
+    ...(limit && {
+      limit: `requests_per_unit:${limit.requestsPerUnit} unit:${limit.unit?.toUpperCase() ?? 'UNKNOWN'}`,
+    }),
+    ...(hitsAddend !== undefined && { hitsAddend }),
+  }
+}
+
+/** Own properties alone, so that a map may have any name, `__proto__` too. */
+function merge(first: JsonObject, second: JsonObject): JsonObject {
+  const merged = new Map<string, Json>(Object.entries(first))
+  for (const [name, value] of Object.entries(second)) {
+    const known = merged.get(name)
+    if (known === undefined) merged.set(name, value)
+    else if (isObject(known) && isObject(value)) merged.set(name, merge(known, value))
+  }
+  return Object.fromEntries(merged)
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

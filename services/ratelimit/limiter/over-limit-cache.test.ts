@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { createOverLimitCache, maxKeyLength } from './over-limit-cache.ts'
+
+const halfMebibyte = 512 * 1024
+
+test('a key is over until its window ends', () => {
+  const cache = createOverLimitCache(1)
+  assert.equal(cache.has('k_60', 60), false)
+  cache.add('k_60', 120)
+  assert.equal(cache.has('k_60', 119), true)
+  assert.equal(cache.has('k_60', 120), false)
+  assert.equal(cache.has('k_60', 60), false, 'what has expired is gone')
+  const { lookupCount, hitCount, missCount, expiredCount, entryCount } = cache.counts
+  assert.deepEqual([lookupCount, hitCount, missCount, expiredCount, entryCount], [4, 1, 3, 1, 0])
+})
+
+test('it never holds more than its bytes, and keys that are in use stay', () => {
+  const cache = createOverLimitCache(2 * halfMebibyte)
+  cache.add('in use', 100)
+  for (let index = 0; index < 100_000; index++) {
+    cache.add(`key ${index}`, 100)
+    assert.ok(cache.has('in use', 1))
+  }
+  // Every entry takes more than 64 bytes.
+  assert.ok(cache.counts.entryCount < (2 * halfMebibyte) / 64)
+  assert.ok(cache.counts.entryCount > (2 * halfMebibyte) / 4 / 80)
+  assert.ok(cache.counts.evacuateCount > 80_000)
+  assert.equal(cache.has('key 0', 1), false)
+})
+
+test('a key that is too long is not noted', () => {
+  const cache = createOverLimitCache(halfMebibyte)
+  cache.add('x'.repeat(maxKeyLength + 1), 100)
+  assert.equal(cache.counts.entryCount, 0)
+})
+
+test('it never tells of a key that was not noted, whatever comes in which order', () => {
+  const step = fc.record({ key: fc.nat(5), at: fc.nat(20), add: fc.boolean() })
+  fc.assert(
+    fc.property(fc.array(step), steps => {
+      const cache = createOverLimitCache(halfMebibyte)
+      const model = new Map<string, number>()
+      for (const { key, at, add } of steps) {
+        if (add) {
+          cache.add(`${key}`, at)
+          model.set(`${key}`, at)
+        } else {
+          const expected = at < (model.get(`${key}`) ?? 0)
+          assert.equal(cache.has(`${key}`, at), expected)
+          if (!expected) model.delete(`${key}`)
+        }
+      }
+      assert.ok(cache.counts.entryCount <= 6)
+    }),
+  )
+})

@@ -1,0 +1,125 @@
+import { GrpcError } from '@tollway/grpc/status.ts'
+import { maxCount } from '../counters/counters.ts'
+import { type DecisionRequest, type DescriptorRequest, type Entry, maxParts } from '../limiter/decision.ts'
+import { overrideUnits } from './wire-enums.ts'
+import { WireReader } from './wire-reader.ts'
+
+/**
+ * An encoded envoy.service.ratelimit.v3.RateLimitRequest, as `toDecisionRequest(fromBinary(...))` reads it,
+ * without the messages in between. The fields' numbers are those of the .proto files.
+ *
+ * Like the generated decoder it goes by a field's number alone: what the schema says is read, whatever wire
+ * type the tag claims. It throws for the same bytes, and answers the same for all others.
+ *
+ * @throws GrpcError INVALID_ARGUMENT as soon as there are more than `maxParts` descriptors and entries
+ */
+export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
+  const reader = new WireReader(bytes)
+  const descriptors: DescriptorRequest[] = []
+  let domain = ''
+  let hitsAddend = 0
+  let partsLeft = maxParts
+  while (reader.at < reader.length) {
+    const tag = reader.tag()
+    switch (tag >>> 3) {
+      case 1:
+        domain = reader.string()
+        break
+      case 2: {
+        const descriptor = readDescriptor(reader, partsLeft - 1)
+        descriptors.push(descriptor)
+        partsLeft -= 1 + descriptor.entries.length
+        break
+      }
+      case 3:
+        hitsAddend = reader.uint32()
+        break
+      default:
+        reader.skip(tag, 1)
+    }
+  }
+  return { domain, descriptors, hitsAddend }
+}
+
+function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorRequest {
+  if (entriesAllowed < 0) throw tooManyParts()
+  const entries: Entry[] = []
+  let limit: DescriptorRequest['limit']
+  let hitsAddend: number | undefined
+  const end = reader.messageEnd()
+  while (reader.at < end) {
+    const tag = reader.tag()
+    switch (tag >>> 3) {
+      case 1:
+        if (entries.length === entriesAllowed) throw tooManyParts()
+        entries.push(readEntry(reader))
+        break
+      case 2:
+        limit = readLimit(reader, limit)
+        break
+      case 3:
+        hitsAddend = readWrappedCount(reader, hitsAddend)
+        break
+      default:
+        reader.skip(tag, 2)
+    }
+  }
+  return { entries, hitsAddend, limit }
+}
+
+function readEntry(reader: WireReader): Entry {
+  let key = ''
+  let value = ''
+  const end = reader.messageEnd()
+  while (reader.at < end) {
+    const tag = reader.tag()
+    switch (tag >>> 3) {
+      case 1:
+        key = reader.string()
+        break
+      case 2:
+        value = reader.string()
+        break
+      default:
+        reader.skip(tag, 3)
+    }
+  }
+  return { key, value }
+}
+
+/** A message that comes twice is one: the later fields count, and those that only the earlier one has. */
+function readLimit(reader: WireReader, earlier: DescriptorRequest['limit']): DescriptorRequest['limit'] {
+  let requestsPerUnit = earlier?.requestsPerUnit ?? 0
+  let unit = earlier?.unit
+  const end = reader.messageEnd()
+  while (reader.at < end) {
+    const tag = reader.tag()
+    switch (tag >>> 3) {
+      case 1:
+        requestsPerUnit = reader.uint32()
+        break
+      case 2:
+        unit = overrideUnits[reader.uint32()]
+        break
+      default:
+        reader.skip(tag, 3)
+    }
+  }
+  return { requestsPerUnit, unit }
+}
+
+/** A UInt64Value. What a counter cannot tell anyway is cut off. */
+function readWrappedCount(reader: WireReader, earlier = 0): number {
+  let count = earlier
+  const end = reader.messageEnd()
+  while (reader.at < end) {
+    const tag = reader.tag()
+    if (tag >>> 3 === 1) count = Math.min(reader.uint64(), maxCount)
+    else reader.skip(tag, 3)
+  }
+  return count
+}
+
+function tooManyParts(): GrpcError {
+  return new GrpcError('INVALID_ARGUMENT', `descriptors: at most ${maxParts} and their entries are allowed`)
+}

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import {
+  RateLimitResponseSchema,
+  type RateLimitResponse_DescriptorStatusSchema as StatusSchema,
+} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import fc from 'fast-check'
+import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import { encodeDecision } from './encode-decision.ts'
+import { decisions } from './servers-under-test.ts'
+import { codeOf, responseUnits } from './wire-enums.ts'
+
+/** The same by way of the generated message. */
+function encodeGenerated({ over, statuses }: Decision): Uint8Array {
+  const message = create(RateLimitResponseSchema, {
+    overallCode: codeOf(over),
+    statuses: statuses.map(toStatus),
+  })
+  return toBinary(RateLimitResponseSchema, message)
+}
+
+function toStatus({ over, remaining, limit }: DescriptorDecision): MessageInitShape<typeof StatusSchema> {
+  const status = { code: codeOf(over), limitRemaining: remaining }
+  if (limit === undefined) return status
+  const { name, requestsPerUnit, unit, resetSeconds } = limit
+  return {
+    ...status,
+    currentLimit: { name, requestsPerUnit, unit: responseUnits[unit] },
+    durationUntilReset: { seconds: BigInt(resetSeconds) },
+  }
+}
+
+function assertEncodesTheSame(decision: Decision): void {
+  const bytes = encodeDecision(decision)
+  assert.equal(Buffer.from(bytes).toString('hex'), Buffer.from(encodeGenerated(decision)).toString('hex'))
+}
+
+test('a decision has the bytes that the generated encoder writes', () => {
+  fc.assert(fc.property(decisions, assertEncodesTheSame), { seed: 1, numRuns: 1000 })
+})
+
+test('lengths and numbers on both sides of each size of a varint', () => {
+  const sizes = [1, 7, 14, 21, 28].flatMap(bits => [2 ** bits - 1, 2 ** bits])
+  for (const number of [0, ...sizes, 0xffffffff]) {
+    const name = 'ä'.repeat(Math.min(number, 40_000))
+    const limit = { name, requestsPerUnit: number, unit: 'week' as const, resetSeconds: Math.max(1, number) }
+    assertEncodesTheSame({ over: false, statuses: [{ over: true, remaining: number, limit }] })
+  }
+})
+
+test('answers do not share their memory', () => {
+  const status = { over: false, remaining: 1 }
+  const first = encodeDecision({ over: false, statuses: [status] })
+  const copy = Buffer.from(first)
+  encodeDecision({ over: true, statuses: [{ ...status, remaining: 2 }] })
+  assert.deepEqual(Buffer.from(first), copy)
+})

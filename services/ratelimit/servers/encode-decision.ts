@@ -1,0 +1,95 @@
+import { Buffer } from 'node:buffer'
+import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import { codeOf, responseUnits } from './wire-enums.ts'
+
+type CurrentLimit = NonNullable<DescriptorDecision['limit']>
+
+/** Of one byte, as each tag here is: the field's number, and whether a varint or a length follows. */
+const varint = (field: number) => field << 3
+const delimited = (field: number) => (field << 3) | 2
+
+/**
+ * An envoy.service.ratelimit.v3.RateLimitResponse, byte for byte as the generated encoder writes it. Sizes
+ * are reckoned first, so that the answer is written once, into memory of just its size.
+ *
+ * Fields with higher numbers follow the statuses, so what is rare and deep can come from the generated
+ * encoder, as bytes to be appended.
+ */
+export function encodeDecision({ over, statuses }: Decision): Uint8Array {
+  let size = 2
+  for (const status of statuses) size += messageSize(statusSize(status))
+  const bytes = Buffer.allocUnsafe(size)
+  let at = writeVarint(bytes, 0, varint(1), codeOf(over))
+  for (const status of statuses) {
+    at = writeHead(bytes, at, delimited(2), statusSize(status))
+    at = writeStatus(bytes, at, status)
+  }
+  return bytes
+}
+
+function statusSize({ remaining, limit }: DescriptorDecision): number {
+  const size = 2 + uintSize(remaining)
+  if (limit === undefined) return size
+  return size + messageSize(limitSize(limit)) + messageSize(uintSize(limit.resetSeconds))
+}
+
+function writeStatus(bytes: Buffer, start: number, { over, remaining, limit }: DescriptorDecision): number {
+  let at = writeVarint(bytes, start, varint(1), codeOf(over))
+  if (limit !== undefined) {
+    at = writeHead(bytes, at, delimited(2), limitSize(limit))
+    at = writeLimit(bytes, at, limit)
+  }
+  at = writeUint(bytes, at, varint(3), remaining)
+  if (limit === undefined) return at
+  at = writeHead(bytes, at, delimited(4), uintSize(limit.resetSeconds))
+  return writeUint(bytes, at, varint(1), limit.resetSeconds)
+}
+
+function limitSize({ name, requestsPerUnit }: CurrentLimit): number {
+  const size = uintSize(requestsPerUnit) + 2
+  return name === '' ? size : size + messageSize(Buffer.byteLength(name))
+}
+
+function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit }: CurrentLimit): number {
+  let at = writeUint(bytes, start, varint(1), requestsPerUnit)
+  at = writeVarint(bytes, at, varint(2), responseUnits[unit])
+  if (name === '') return at
+  at = writeHead(bytes, at, delimited(3), Buffer.byteLength(name))
+  return at + bytes.write(name, at)
+}
+
+/** Of a number's field: none when it is 0, as proto3 says. */
+function uintSize(value: number): number {
+  return value === 0 ? 0 : 1 + varintSize(value)
+}
+
+/** Of a field that has its length before it. */
+function messageSize(length: number): number {
+  return 1 + varintSize(length) + length
+}
+
+function varintSize(value: number): number {
+  if (value < 0x80) return 1
+  if (value < 0x4000) return 2
+  if (value < 0x200000) return 3
+  return value < 0x10000000 ? 4 : 5
+}
+
+function writeUint(bytes: Buffer, at: number, tag: number, value: number): number {
+  return value === 0 ? at : writeVarint(bytes, at, tag, value)
+}
+
+const writeHead = writeVarint
+
+/** Answers where the next byte goes. */
+function writeVarint(bytes: Buffer, start: number, tag: number, value: number): number {
+  let at = start
+  let rest = value
+  bytes[at++] = tag
+  while (rest > 0x7f) {
+    bytes[at++] = (rest & 0x7f) | 0x80
+    rest >>>= 7
+  }
+  bytes[at++] = rest
+  return at
+}

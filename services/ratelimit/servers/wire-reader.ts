@@ -1,0 +1,149 @@
+import { Buffer } from 'node:buffer'
+
+/**
+ * Strings of a message up to this size are cut out of one text of the whole message: one call out of
+ * JavaScript a message instead of one a string. A request of one entry is decoded in 230 ns instead of 400,
+ * one of two entries in 270 instead of 570. A string that is cut out can keep the text alive, so the text of
+ * a long message is not made.
+ */
+const wholeTextBytes = 1024
+
+/** Groups, which nothing has used for long, may lie in each other this deep, the messages around included. */
+export const maxDepth = 100
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * Reads one protobuf message from its start to its end, and accepts exactly what the library's reader
+ * accepts: varints of up to ten bytes, of which what is beyond the type's bits is dropped, and no string that
+ * is not UTF-8. Every method throws for bytes that are no message.
+ */
+export class WireReader {
+  /** Where the next byte is. */
+  at = 0
+  readonly #bytes: Buffer
+  #wholeText: string | undefined
+  /** The upper half of the last varint that had more than one byte. */
+  #high = 0
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  get length(): number {
+    return this.#bytes.length
+  }
+
+  /** A field's number, times 8, and the wire type of what follows. */
+  tag(): number {
+    const start = this.at
+    const tag = this.uint32()
+    const size = this.at - start
+    if (size > 1 && (size > 5 || this.#high > 0)) throw new Error('a tag has more than 32 bits')
+    if (tag < 8 || (tag & 7) > 5) throw new Error(`no field has the tag ${tag}`)
+    return tag
+  }
+
+  uint32(): number {
+    const byte = this.#bytes[this.at]
+    if (byte !== undefined && byte < 0x80) {
+      this.at += 1
+      return byte
+    }
+    return this.#longVarint()
+  }
+
+  /** As a number: what is beyond 2^53 is rounded. */
+  uint64(): number {
+    const byte = this.#bytes[this.at]
+    if (byte !== undefined && byte < 0x80) {
+      this.at += 1
+      return byte
+    }
+    const low = this.#longVarint()
+    return this.#high * 2 ** 32 + low
+  }
+
+  /** Where the message that follows ends. */
+  messageEnd(): number {
+    const length = this.uint32()
+    return this.at + length
+  }
+
+  string(): string {
+    const bytes = this.#bytes
+    const end = this.messageEnd()
+    const start = this.at
+    if (end > bytes.length) throw truncated()
+    this.at = end
+    for (let at = start; at < end; at++) {
+      if ((bytes[at] ?? 0) > 0x7f) return strictUtf8.decode(bytes.subarray(start, end))
+    }
+    if (bytes.length > wholeTextBytes) return bytes.toString('latin1', start, end)
+    this.#wholeText ??= bytes.toString('latin1')
+    return this.#wholeText.substring(start, end)
+  }
+
+  /** Passes over a field that nobody knows. `depth` is that of the message it stands in, from 1. */
+  skip(tag: number, depth: number): void {
+    switch (tag & 7) {
+      case 0:
+        while ((this.#bytes[this.at++] ?? 0) > 0x7f);
+        break
+      case 1:
+        this.at += 8
+        break
+      case 2:
+        this.at = this.messageEnd()
+        break
+      case 3:
+        this.#skipGroup(tag >>> 3, depth + 1)
+        break
+      case 5:
+        this.at += 4
+        break
+      default:
+        throw new Error('a group ends that did not begin')
+    }
+    if (this.at > this.#bytes.length) throw truncated()
+  }
+
+  #skipGroup(field: number, depth: number): void {
+    if (depth > maxDepth) throw new Error(`groups lie in each other deeper than ${maxDepth}`)
+    for (;;) {
+      const tag = this.tag()
+      if ((tag & 7) === 4) {
+        if (tag >>> 3 !== field) throw new Error('another group ends than the one that began last')
+        return
+      }
+      this.skip(tag, depth)
+    }
+  }
+
+  /** The lower half of a varint; the upper one goes to `#high`. */
+  #longVarint(): number {
+    let low = 0
+    let high = 0
+    for (let bits = 0; bits < 70; bits += 7) {
+      const byte = this.#bytes[this.at]
+      if (byte === undefined) throw truncated()
+      this.at += 1
+      const part = byte & 0x7f
+      if (bits < 32) low |= part << bits
+      // The fifth byte has bits of both halves.
+      if (bits === 28) high = part >>> 4
+      else if (bits > 28) high |= part << (bits - 32)
+      if (byte < 0x80) {
+        this.#high = high >>> 0
+        return low >>> 0
+      }
+    }
+    throw new Error('a varint has more than ten bytes')
+  }
+}
+
+function truncated(): RangeError {
+  return new RangeError('the message ends too early')
+}
