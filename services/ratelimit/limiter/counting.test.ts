@@ -3,12 +3,17 @@ import { test } from 'node:test'
 import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
 import { CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
-import { createCounting, type FailureMode } from './counting.ts'
+import { type CountingOptions, createCounting, type FailureMode, knownOver } from './counting.ts'
+import { createOverLimitCache } from './over-limit-cache.ts'
 
 const batch: readonly Hit[] = [{ key: 'k_60', hits: 2, expirySeconds: 60, limit: 10 }]
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
-function open(mode: FailureMode, more: { problem?: string; localShare?: number } = {}) {
+interface More extends Partial<Pick<CountingOptions, 'cache' | 'stopWhenOver' | 'localShare' | 'counters'>> {
+  readonly problem?: string
+}
+
+function open(mode: FailureMode, more: More = {}) {
   const told: string[] = []
   const breaker: CircuitBreaker = {
     problem: more.problem,
@@ -18,8 +23,11 @@ function open(mode: FailureMode, more: { problem?: string; localShare?: number }
   }
   let failures = 0
   const counting = createCounting({
-    counters: { add: () => Promise.reject(new CountersError('away')) },
+    counters: more.counters ?? { add: () => Promise.reject(new CountersError('away')) },
     breaker,
+    cache: more.cache,
+    stopWhenOver: more.stopWhenOver ?? false,
+    clock,
     mode,
     local: createMemoryCounters({ clock }),
     localShare: more.localShare ?? 1,
@@ -55,4 +63,42 @@ test('while the breaker says so the backend is not asked', async () => {
   const { counting, told, failures } = open('error', { problem: 'gone for long' })
   await assert.rejects(async () => counting.add(batch), { name: 'CountersError', message: 'gone for long' })
   assert.deepEqual([told, failures()], [[], 1])
+})
+
+const hit = (key: string): Hit => ({ key, hits: 1, expirySeconds: 60, limit: 1 })
+
+/** Counts in memory as a backend elsewhere would, and tells what it was asked. */
+function askedBackend() {
+  const memory = createMemoryCounters({ clock })
+  const asked: string[] = []
+  const add = (batch: readonly Hit[]) => {
+    asked.push(batch.map(({ key, hits }) => `${key}+${hits}`).join(' '))
+    return Promise.resolve(memory.add(batch))
+  }
+  return { counters: { add }, asked }
+}
+
+test('the backend is not asked again about a key that is over its limit', async () => {
+  const { counters, asked } = askedBackend()
+  const { counting } = open('error', { counters, cache: createOverLimitCache(1) })
+  assert.deepEqual(await counting.add([hit('a'), hit('b')]), [1, 1])
+  assert.deepEqual(await counting.add([hit('a')]), [2])
+  assert.deepEqual(await counting.add([hit('a')]), [knownOver])
+  assert.deepEqual(await counting.add([hit('a'), hit('b'), hit('a')]), [knownOver, 2, knownOver])
+  assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
+})
+
+test('when one key is known to be over and counting is to stop then, the others are looked at only', async () => {
+  const { counters, asked } = askedBackend()
+  const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })
+  await counting.add([{ ...hit('a'), hits: 2 }])
+  assert.deepEqual(await counting.add([hit('a'), hit('b')]), [knownOver, 0])
+  assert.deepEqual(asked, ['a+2', 'b+0'])
+})
+
+test('what is decided without the backend is not remembered', async () => {
+  const cache = createOverLimitCache(1)
+  const { counting } = open('deny', { cache })
+  assert.deepEqual(await counting.add([hit('a')]), [maxCount])
+  assert.equal(cache.counts.entryCount, 0)
 })

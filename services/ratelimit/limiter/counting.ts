@@ -1,18 +1,30 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
 import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
+import type { OverLimitCache } from './over-limit-cache.ts'
 
 /** What a call gets whose hits could not be counted: an error, or a decision without the backend. */
 export type FailureMode = 'error' | 'allow' | 'deny' | 'local'
 
-/** Counts hits, and says what holds where the backend fails. */
+/** The value of a counter that is over its limit and was not asked for: more than any limit. */
+export const knownOver = Number.POSITIVE_INFINITY
+
+/** Counts hits: spares the backend what is known, and says what holds where it fails. */
 export interface Counting {
-  /** As `Counters.add`. Rejects only when failures are errors. */
+  /**
+   * As `Counters.add`, but `knownOver` for each key that the cache knows. Rejects only when failures are errors.
+   */
   add(batch: readonly Hit[]): readonly number[] | Promise<readonly number[]>
 }
 
 export interface CountingOptions {
   readonly counters: Pick<Counters, 'add'>
   readonly breaker: CircuitBreaker
+  /** Of keys that are over their limit; none when left out. */
+  readonly cache?: OverLimitCache | undefined
+  /** When one key of a call is known to be over, the others are looked at and not counted. */
+  readonly stopWhenOver: boolean
+  readonly clock: Clock
   readonly mode: FailureMode
   /** Counts in this process alone; for the mode `local`. */
   readonly local: Pick<Counters, 'add'>
@@ -23,12 +35,9 @@ export interface CountingOptions {
 }
 
 export function createCounting(options: CountingOptions): Counting {
-  const { counters, breaker, mode, local, localShare, onFailure } = options
+  const { counters, breaker, cache, stopWhenOver, clock, mode, local, localShare, onFailure } = options
 
-  function withoutBackend(
-    error: unknown,
-    batch: readonly Hit[],
-  ): readonly number[] | Promise<readonly number[]> {
+  function withoutBackend(error: unknown, batch: readonly Hit[]): Values {
     onFailure()
     if (mode === 'allow') return batch.map(() => 0)
     if (mode === 'deny') return batch.map(() => maxCount)
@@ -39,21 +48,55 @@ export function createCounting(options: CountingOptions): Counting {
     return values instanceof Promise ? values.then(scaled) : scaled(values)
   }
 
+  function ask(batch: readonly Hit[]): Values {
+    if (breaker.problem !== undefined) return withoutBackend(new CountersError(breaker.problem), batch)
+    const values = counters.add(batch)
+    if (!(values instanceof Promise)) return noted(batch, values)
+    return values.then(
+      later => {
+        breaker.succeeded()
+        return noted(batch, later)
+      },
+      (error: Error) => {
+        breaker.failed(error)
+        return withoutBackend(error, batch)
+      },
+    )
+  }
+
+  /**
+   * The values as they are. What is over stays so until its window ends; a key carries its window, so that to
+   * remember it for longer does no harm.
+   */
+  function noted(batch: readonly Hit[], values: readonly number[]): readonly number[] {
+    if (cache === undefined) return values
+    for (const [index, { key, limit, expirySeconds }] of batch.entries()) {
+      if ((values[index] ?? 0) > limit) cache.add(key, nowSeconds() + expirySeconds)
+    }
+    return values
+  }
+
+  const nowSeconds = () => Math.floor(clock.nowMs() / 1000)
+
+  function askOfUnknown(batch: readonly Hit[], isKnown: readonly boolean[]): Values {
+    const unknown = batch.filter((_, index) => !isKnown[index])
+    const join = (values: readonly number[]) => {
+      let next = 0
+      return isKnown.map(known => (known ? knownOver : (values[next++] ?? maxCount)))
+    }
+    if (unknown.length === 0) return join([])
+    const values = ask(stopWhenOver ? unknown.map(hit => ({ ...hit, hits: 0 })) : unknown)
+    return values instanceof Promise ? values.then(join) : join(values)
+  }
+
   return {
     add(batch) {
-      if (breaker.problem !== undefined) return withoutBackend(new CountersError(breaker.problem), batch)
-      const values = counters.add(batch)
-      if (!(values instanceof Promise)) return values
-      return values.then(
-        later => {
-          breaker.succeeded()
-          return later
-        },
-        (error: Error) => {
-          breaker.failed(error)
-          return withoutBackend(error, batch)
-        },
-      )
+      if (cache === undefined) return ask(batch)
+      const seconds = nowSeconds()
+      const isKnown = batch.map(({ key }) => cache.has(key, seconds))
+      return isKnown.includes(true) ? askOfUnknown(batch, isKnown) : ask(batch)
     },
   }
 }
+
+type Values = readonly number[] | Promise<readonly number[]>

@@ -1,4 +1,4 @@
-import type { Unit } from '../rules/config.ts'
+import type { JsonObject, Unit } from '../rules/config.ts'
 
 /** The most descriptors and entries of one request, together. A megabyte could hold half a million. */
 export const maxParts = 10_000
@@ -31,6 +31,15 @@ export interface Decision {
   readonly over: boolean
   /** One for each descriptor, in the request's order. */
   readonly statuses: readonly DescriptorDecision[]
+  /** For the proxy to add to its answer; where they are asked for. */
+  readonly headers?: readonly ResponseHeader[]
+  /** For the proxy's own filters; where it is asked for. */
+  readonly metadata?: JsonObject
+}
+
+export interface ResponseHeader {
+  readonly key: string
+  readonly value: string
 }
 
 export interface DescriptorDecision {

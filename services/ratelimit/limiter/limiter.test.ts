@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Counters, CountersError, type Hit } from '../counters/counters.ts'
+import { CountersError, type Hit } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
+import { type Counting, knownOver } from './counting.ts'
 import type { DecisionRequest } from './decision.ts'
 import { createLimiter, type LimiterOptions } from './limiter.ts'
 
@@ -21,7 +22,7 @@ function open(yaml: string, more: Partial<LimiterOptions> = {}) {
   const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
   const limiter = createLimiter({
     rules: () => rules,
-    counters: createMemoryCounters({ clock }),
+    counting: createMemoryCounters({ clock }),
     stats,
     limitStats,
     clock,
@@ -31,6 +32,7 @@ function open(yaml: string, more: Partial<LimiterOptions> = {}) {
     nearLimitRatio: 0.8,
     shadowMode: false,
     quotaMode: false,
+    dynamicMetadata: false,
     ...more,
   })
   return { limiter, stats }
@@ -194,26 +196,25 @@ descriptors:
 /** Counts like memory does, and tells the hits that it was given. */
 function watchedCounters() {
   const batches: (readonly Hit[])[] = []
-  const counters: Counters = {
-    ...createMemoryCounters({ clock }),
+  const counting: Counting = {
     add(batch) {
       batches.push(batch)
       return Promise.resolve(batch.map(({ hits }) => hits))
     },
   }
-  return { counters, batches }
+  return { counting, batches }
 }
 
 test('all hits of a call go to the counters at once, with their windows and expiries', async () => {
-  const { counters, batches } = watchedCounters()
-  const more = { counters, cacheKeyPrefix: 'p:', expirationJitterMaxSeconds: 10, random: () => 0.55 }
+  const { counting, batches } = watchedCounters()
+  const more = { counting, cacheKeyPrefix: 'p:', expirationJitterMaxSeconds: 10, random: () => 0.55 }
   const { limiter } = open(basic, more)
   const decision = await limiter.decide(request('user=a; path=/free; path=/watched #2; nothing=x; plan=gold'))
   assert.deepEqual(batches, [
     [
-      { key: 'p:d_user_a_999960', hits: 1, expirySeconds: 65, limit: 3 },
-      { key: 'p:d_path_/watched_997200', hits: 2, expirySeconds: 3605, limit: 1 },
-      { key: 'p:d_plan_gold_999960', hits: 1, expirySeconds: 65, limit: 100 },
+      { key: 'p:d_user_a_999960', hits: 1, expirySeconds: 65, limit: 3, perSecond: false },
+      { key: 'p:d_path_/watched_997200', hits: 2, expirySeconds: 3605, limit: 1, perSecond: false },
+      { key: 'p:d_plan_gold_999960', hits: 1, expirySeconds: 65, limit: 100, perSecond: false },
     ],
   ])
   assert.deepEqual(
@@ -223,9 +224,9 @@ test('all hits of a call go to the counters at once, with their windows and expi
 })
 
 test('windows follow the clock', async () => {
-  const { counters, batches } = watchedCounters()
+  const { counting, batches } = watchedCounters()
   let now = 59
-  const { limiter } = open(basic, { counters, clock: { nowMs: () => now * 1000, monotonicMs: () => 0 } })
+  const { limiter } = open(basic, { counting, clock: { nowMs: () => now * 1000, monotonicMs: () => 0 } })
   const resets: unknown[] = []
   for (now of [59, 60, 61, 59])
     resets.push((await limiter.decide(request('user=a'))).statuses[0]?.limit?.resetSeconds)
@@ -235,20 +236,52 @@ test('windows follow the clock', async () => {
 })
 
 test('what no counter is asked for is answered at once', () => {
-  const { limiter } = open(basic, { counters: watchedCounters().counters })
+  const { limiter } = open(basic, { counting: watchedCounters().counting })
   assert.ok(!(limiter.decide(request('path=/free; nothing=x')) instanceof Promise))
   assert.ok(limiter.decide(request('user=a')) instanceof Promise)
 })
 
 test('a backend that fails is the error of the call', async () => {
-  const counters: Counters = {
-    add: () => Promise.reject(new CountersError('CLUSTERDOWN')),
-    healthy: false,
-    problem: 'CLUSTERDOWN',
-    onHealth() {},
-    close: () => Promise.resolve(),
-  }
-  const { limiter, stats } = open(basic, { counters })
+  const { limiter } = open(basic, {
+    counting: { add: () => Promise.reject(new CountersError('CLUSTERDOWN')) },
+  })
   await assert.rejects(async () => limiter.decide(request('user=alice')), { message: 'CLUSTERDOWN' })
-  assert.equal(stats.counter('ratelimit.service.call.should_rate_limit.redis_error').value, 1)
+})
+
+test('a key that is known to be over its limit is over, and is counted apart', async () => {
+  const { limiter, stats } = open(basic, { counting: { add: batch => batch.map(() => knownOver) } })
+  const decision = await limiter.decide(request('user=alice #2; path=/watched'))
+  assert.deepEqual(
+    decision.statuses.map(({ over, remaining }) => [over, remaining]),
+    [
+      [true, 0],
+      [false, 0],
+    ],
+  )
+  const value = (name: string) => stats.counter(`ratelimit.service.rate_limit.d.${name}`).value
+  assert.deepEqual([value('user.over_limit'), value('user.over_limit_with_local_cache')], [2, 2])
+  assert.deepEqual([value('path_/watched.shadow_mode'), value('path_/watched.near_limit')], [1, 0])
+})
+
+test('answers tell headers and metadata when they are asked for', async () => {
+  const yaml = `
+domain: d
+descriptors:
+  - {key: user, metadata: {team: a}, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: zero, metadata: {team: b}, rate_limit: {unit: minute, requests_per_unit: 0}}
+`
+  const headerNames = { limit: 'L', remaining: 'R', reset: 'S' }
+  const { limiter } = open(yaml, { headerNames, dynamicMetadata: true, shadowMode: true })
+  const decision = await limiter.decide(request('user=alice; zero=x'))
+  assert.equal(decision.over, false)
+  assert.deepEqual(decision.headers, [
+    { key: 'L', value: '0' },
+    { key: 'R', value: '0' },
+    { key: 'S', value: `${60 - (nowSeconds % 60)}` },
+  ])
+  assert.deepEqual(decision.metadata, {
+    domain: 'd',
+    descriptors: [{ entries: ['user=alice'] }, { entries: ['zero=x'] }],
+    metadata: { team: 'a' },
+  })
 })

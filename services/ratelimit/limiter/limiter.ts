@@ -1,10 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
+import type { Span } from '@tollway/chassis/tracing.ts'
+import { type Hit, maxCount } from '../counters/counters.ts'
 import type { Limit, RuleSet } from '../rules/compile.ts'
 import { type Match, match, overrideLimit } from '../rules/match.ts'
 import { replacedLimits } from '../rules/replaces.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import type { Stats } from '../stats/stats.ts'
+import type { StartCounting } from '../tracing/spans.ts'
+import { type Counting, knownOver } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits } from './decide.ts'
 import {
   type Decision,
@@ -13,15 +16,18 @@ import {
   type DescriptorRequest,
   RequestError,
 } from './decision.ts'
+import { dynamicMetadata } from './dynamic-metadata.ts'
+import { type ResponseHeaderNames, responseHeaders } from './response-headers.ts'
 import { secondsUntilReset, windowStart } from './window.ts'
 
 /** Answers rate limit calls: match, count, decide, record. */
 export interface Limiter {
   /**
    * Answers at once when the counters do, so that nothing waits for a turn of the microtask queue. Throws, or
-   * rejects with, a `RequestError`, or the `CountersError` of a backend that failed.
+   * rejects with, a `RequestError`, or the `CountersError` of a backend that failed. With a span, counting is
+   * one of its children.
    */
-  decide(request: DecisionRequest): Decision | Promise<Decision>
+  decide(request: DecisionRequest, span?: Span): Decision | Promise<Decision>
 }
 
 export interface LimiterOptions {
@@ -30,7 +36,9 @@ export interface LimiterOptions {
    * alone.
    */
   readonly rules: () => RuleSet<LimitStats> | undefined
-  readonly counters: Counters
+  readonly counting: Counting
+  /** How counting is traced; not at all when left out. */
+  readonly startCounting?: StartCounting | undefined
   readonly stats: Stats
   readonly limitStats: LimitStatsTable
   readonly clock: Clock
@@ -41,6 +49,10 @@ export interface LimiterOptions {
   readonly nearLimitRatio: number
   readonly shadowMode: boolean
   readonly quotaMode: boolean
+  /** Each answer has these headers when given. */
+  readonly headerNames?: ResponseHeaderNames | undefined
+  /** Each answer tells of its request, and what the rules say. */
+  readonly dynamicMetadata: boolean
 }
 
 /** What remains with each OK descriptor that no limit bounds. */
@@ -55,10 +67,9 @@ type Found = Match<LimitStats> | undefined
 type Matches = readonly Found[]
 
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, counters, stats, limitStats, quotaMode, shadowMode } = options
+  const { clock, counting, startCounting, stats, limitStats, quotaMode, shadowMode, headerNames } = options
   const { cacheKeyPrefix, expirationJitterMaxSeconds, nearLimitRatio } = options
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
-  const backendErrors = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
 
   function matchesOf(request: DecisionRequest): Matches {
@@ -100,10 +111,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
     for (let index = 0; index < matches.length; index++) {
       const found = matches[index]
       if (found === undefined || found.limit.unlimited) continue
-      const { requestsPerUnit, unitSeconds, stats } = found.limit
+      const { requestsPerUnit, unit, unitSeconds, stats } = found.limit
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
       const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unitSeconds)}`
-      batch.push({ key, hits, expirySeconds: unitSeconds + jitterSeconds(), limit: requestsPerUnit })
+      const expirySeconds = unitSeconds + jitterSeconds()
+      batch.push({ key, hits, expirySeconds, limit: requestsPerUnit, perSecond: unit === 'second' })
       stats.totalHits.value += hits
     }
     return batch
@@ -116,6 +128,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** `batch` and the counters' `values` have one for each match that is counted, in their order. */
   function answer(
+    request: DecisionRequest,
     matches: Matches,
     batch: readonly Hit[],
     values: readonly number[],
@@ -135,14 +148,30 @@ export function createLimiter(options: LimiterOptions): Limiter {
         place += 1
       }
       statuses.push(status)
-      // Under the global quota mode every descriptor that is not unlimited is one, also without a limit.
-      const quota = quotaMode || found?.limit.quotaMode === true
+      const quota = isQuota(found)
       if (quota) votes.quotas += 1
       if (status.over) votes[quota ? 'quotasOver' : 'over'] += 1
     }
     const over = isOverall(votes)
     if (over && shadowMode) globalShadow.value += 1
-    return { over: over && !shadowMode, statuses }
+    const decision = { over: over && !shadowMode, statuses }
+    if (headerNames === undefined && !options.dynamicMetadata) return decision
+    return { ...decision, ...extras(request, matches, statuses) }
+  }
+
+  /** Under the global quota mode every descriptor that is not unlimited is one, also without a limit. */
+  function isQuota(found: Found): boolean {
+    return quotaMode || found?.limit.quotaMode === true
+  }
+
+  function extras(request: DecisionRequest, matches: Matches, statuses: readonly DescriptorDecision[]) {
+    const isOver = (index: number) => statuses[index]?.over === true && !isQuota(matches[index])
+    const passed = matches.filter((_, index) => statuses[index]?.over === false)
+    const ofPassed = passed.flatMap(found => (found?.limit.metadata ? [found.limit.metadata] : []))
+    return {
+      ...(headerNames && { headers: responseHeaders(statuses, isOver, headerNames) }),
+      ...(options.dynamicMetadata && { metadata: dynamicMetadata(request, ofPassed) }),
+    }
   }
 
   function record(
@@ -154,6 +183,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     const { requestsPerUnit, unit, name, stats } = limit
     const outcome = decide(requestsPerUnit, nearLimitThreshold(requestsPerUnit, nearLimitRatio), hits, after)
     stats.overLimit.value += outcome.overLimitHits
+    if (after === knownOver) stats.overLimitWithLocalCache.value += outcome.overLimitHits
     stats.nearLimit.value += outcome.nearLimitHits
     stats.withinLimit.value += outcome.withinLimitHits
     const shadowed = outcome.over && limit.shadowMode
@@ -168,20 +198,25 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function counted(error: unknown): unknown {
     if (error instanceof RequestError) serviceErrors.value += 1
-    else if (error instanceof CountersError) backendErrors.value += 1
     return error
   }
 
+  function count(batch: readonly Hit[], span: Span | undefined) {
+    if (batch.length === 0) return []
+    if (span === undefined || startCounting === undefined) return counting.add(batch)
+    return startCounting(span, batch).run(() => counting.add(batch))
+  }
+
   return {
-    decide(request) {
+    decide(request, span) {
       try {
         const matches = matchesOf(request)
         const nowSeconds = Math.floor(clock.nowMs() / 1000)
         const batch = hitsOf(request, matches, nowSeconds)
-        const values = batch.length === 0 ? [] : counters.add(batch)
-        if (!(values instanceof Promise)) return answer(matches, batch, values, nowSeconds)
+        const values = count(batch, span)
+        if (!(values instanceof Promise)) return answer(request, matches, batch, values, nowSeconds)
         return values.then(
-          later => answer(matches, batch, later, nowSeconds),
+          later => answer(request, matches, batch, later, nowSeconds),
           (error: unknown) => {
             throw counted(error)
           },

@@ -1,15 +1,10 @@
-import type { DescriptorDecision } from './decision.ts'
+import type { DescriptorDecision, ResponseHeader } from './decision.ts'
 
 /** The names of the headers that tell a caller of its limit. */
 export interface ResponseHeaderNames {
   readonly limit: string
   readonly remaining: string
   readonly reset: string
-}
-
-export interface ResponseHeader {
-  readonly key: string
-  readonly value: string
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import {
   RateLimitResponseSchema,
   type RateLimitResponse_DescriptorStatusSchema as StatusSchema,
@@ -55,4 +55,21 @@ test('answers do not share their memory', () => {
   const copy = Buffer.from(first)
   encodeDecision({ over: true, statuses: [{ ...status, remaining: 2 }] })
   assert.deepEqual(Buffer.from(first), copy)
+})
+
+test('headers and metadata follow the statuses', () => {
+  const headers = [{ key: 'RateLimit-Limit', value: '3' }]
+  const metadata = {
+    domain: 'd',
+    descriptors: [{ entries: ['a=b'], hitsAddend: 2 }],
+    metadata: { list: [null] },
+  }
+  const bytes = encodeDecision({ over: true, statuses: [{ over: true, remaining: 0 }], headers, metadata })
+  const message = fromBinary(RateLimitResponseSchema, bytes)
+  assert.deepEqual(toJson(RateLimitResponseSchema, message), {
+    overallCode: 'OVER_LIMIT',
+    statuses: [{ code: 'OVER_LIMIT' }],
+    responseHeadersToAdd: headers,
+    dynamicMetadata: metadata,
+  })
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { createGrpcClient } from '@tollway/grpc/client.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
@@ -31,7 +32,7 @@ async function start(t: TestContext, opened: { readonly limiter: Limiter } = ope
   const { stats } = openLimiter()
   const defects: unknown[] = []
   const server = createGrpcServer({
-    methods: rateLimitMethods(opened.limiter, stats),
+    methods: rateLimitMethods({ limiter: opened.limiter, stats, clock: systemClock }),
     onDefect: (_, error) => defects.push(error),
   })
   const bound = await server.listen({ host: '127.0.0.1', port: 0 })

@@ -1,31 +1,55 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Tracing } from '@tollway/chassis/tracing.ts'
 import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { Stats } from '../stats/stats.ts'
+import { fromMetadata } from '../tracing/call-headers.ts'
+import { startDecision } from '../tracing/spans.ts'
 import { decodeDecisionRequest } from './decode-decision-request.ts'
 import { encodeDecision } from './encode-decision.ts'
+
+export interface RateLimitMethodsOptions {
+  readonly limiter: Limiter
+  readonly stats: Stats
+  readonly clock: Clock
+  /** undefined when calls are not traced. */
+  readonly tracing?: Tracing | undefined
+}
 
 /**
  * envoy.service.ratelimit.v3.RateLimitService. Errors have the reference's code: UNKNOWN. A decision that
  * the limiter has at once is answered at once.
  */
-export function rateLimitMethods(limiter: Limiter, stats: Stats): readonly AnyMethod[] {
+export function rateLimitMethods(options: RateLimitMethodsOptions): readonly AnyMethod[] {
+  const { limiter, stats, clock, tracing } = options
   const requests = stats.counter('ratelimit_server.ShouldRateLimit.total_requests')
+  const responseTimes = stats.histogram('ratelimit_server.ShouldRateLimit.response_time')
   const shouldRateLimit: Method<DecisionRequest | GrpcError, Decision> = {
     path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
     kind: 'unary',
     decode: decodeOrRefuse,
     encode: encodeDecision,
-    handle(request) {
+    handle(request, call) {
+      const startedMs = clock.monotonicMs()
       requests.value += 1
-      if (request instanceof GrpcError) throw request
-      try {
-        const decision = limiter.decide(request)
-        return decision instanceof Promise ? decision.catch(throwStatus) : decision
-      } catch (error) {
+      const taken = (decision: Decision) => {
+        responseTimes.record(clock.monotonicMs() - startedMs)
+        return decision
+      }
+      const failed = (error: unknown) => {
+        responseTimes.record(clock.monotonicMs() - startedMs)
         return throwStatus(error)
+      }
+      try {
+        if (request instanceof GrpcError) throw request
+        const span = tracing && startDecision(tracing, request, fromMetadata(call.metadata))
+        const decision = span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
+        return decision instanceof Promise ? decision.then(taken, failed) : taken(decision)
+      } catch (error) {
+        return failed(error)
       }
     },
   }

@@ -1,7 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Tracing } from '@tollway/chassis/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
+import { fromHttpHeaders } from '../tracing/call-headers.ts'
+import { startDecision, startJsonAnswer } from '../tracing/spans.ts'
 import { parseRequestJson, toResponseJson } from './json-messages.ts'
 
 /** A longer body of /json is refused. */
@@ -9,6 +12,7 @@ export const maxBodyBytes = 1024 * 1024
 
 export interface HttpServerOptions {
   readonly limiter: Limiter
+  readonly tracing?: Tracing | undefined
   readonly healthy: () => boolean
   /** Whether the process is about to end: callers then get each answer with the end of their connection. */
   readonly draining: () => boolean
@@ -23,7 +27,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (options.draining()) response.setHeader('connection', 'close')
     if (path === '/healthcheck') return healthcheck(options.healthy(), response)
     if (path !== '/json') return text(response, 404, '404 page not found\n')
-    readBody(request, body => json(options, body, response))
+    readBody(request, body => json(options, body, request, response))
   })
   server.requestTimeout = 30_000
   server.headersTimeout = 10_000
@@ -41,14 +45,24 @@ function healthcheck(healthy: boolean, response: ServerResponse): void {
 }
 
 /** Answers at once when the limiter does. */
-function json(options: HttpServerOptions, body: Buffer | undefined, response: ServerResponse): void {
+function json(
+  options: HttpServerOptions,
+  body: Buffer | undefined,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): void {
   const request = body && parseRequestJson(body)
   if (request === undefined) {
     text(response, 400, badRequest)
     return
   }
-  const answer = (decision: Decision) =>
-    send(response, decision.over ? 429 : 200, jsonHeaders, toResponseJson(decision))
+  const { limiter, tracing } = options
+  const span = tracing && startDecision(tracing, request, fromHttpHeaders(incoming.headers))
+  const answer = (decision: Decision) => {
+    const respond = () => send(response, decision.over ? 429 : 200, jsonHeaders, toResponseJson(decision))
+    if (span) startJsonAnswer(span).run(respond)
+    else respond()
+  }
   const fail = (error: unknown) => {
     if (error instanceof RequestError || error instanceof CountersError) {
       text(response, 400, badRequest)
@@ -58,7 +72,7 @@ function json(options: HttpServerOptions, body: Buffer | undefined, response: Se
     if (!response.headersSent) text(response, 500, 'Internal Server Error\n')
   }
   try {
-    const decision = options.limiter.decide(request)
+    const decision = span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
     if (decision instanceof Promise) decision.then(answer).catch(fail)
     else answer(decision)
   } catch (error) {

@@ -74,6 +74,8 @@ export function toResponseJson(decision: Decision): string {
       limitRemaining: remaining || undefined,
       durationUntilReset: limit && `${limit.resetSeconds}s`,
     })),
+    responseHeadersToAdd: decision.headers?.length ? decision.headers : undefined,
+    dynamicMetadata: decision.metadata,
   })
 }
 

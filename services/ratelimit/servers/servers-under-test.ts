@@ -2,8 +2,9 @@ import type { Server } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
-import { type Counters, CountersError } from '../counters/counters.ts'
+import { CountersError } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
+import type { Counting } from '../limiter/counting.ts'
 import type { Decision } from '../limiter/decision.ts'
 import { createLimiter } from '../limiter/limiter.ts'
 import { compile } from '../rules/compile.ts'
@@ -35,7 +36,7 @@ export function openLimiter(failure?: string) {
   const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
   const limiter = createLimiter({
     rules: () => rules,
-    counters: failure === undefined ? createMemoryCounters({ clock }) : failingCounters(failure),
+    counting: failure === undefined ? createMemoryCounters({ clock }) : failingCounters(failure),
     stats,
     limitStats,
     clock,
@@ -45,18 +46,13 @@ export function openLimiter(failure?: string) {
     nearLimitRatio: 0.8,
     shadowMode: false,
     quotaMode: false,
+    dynamicMetadata: false,
   })
   return { limiter, stats }
 }
 
-function failingCounters(text: string): Counters {
-  return {
-    add: () => Promise.reject(new CountersError(text)),
-    healthy: false,
-    problem: text,
-    onHealth() {},
-    close: () => Promise.resolve(),
-  }
+function failingCounters(text: string): Counting {
+  return { add: () => Promise.reject(new CountersError(text)) }
 }
 
 const uint32 = fc.oneof(fc.constant(0), fc.nat(300), fc.integer({ min: 0, max: 0xffffffff }))

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Counters, CountersError } from '../counters/counters.ts'
+import { createMemoryCounters } from '../counters/memory.ts'
+import { compile } from '../rules/compile.ts'
+import { parseYaml } from '../rules/parse-yaml.ts'
+import { createLimitStats } from '../stats/limit-stats.ts'
+import { createStats } from '../stats/stats.ts'
+import { type LimiterSettings, openLimiter } from './open-limiter.ts'
+
+const yaml = 'domain: d\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 1}}]\n'
+const clock = { nowMs: () => 60_000, monotonicMs: () => 0 }
+const request = { domain: 'd', descriptors: [{ entries: [{ key: 'user', value: 'x' }] }], hitsAddend: 1 }
+
+const plain: LimiterSettings = {
+  cacheKeyPrefix: '',
+  expirationJitterMaxSeconds: 0,
+  nearLimitRatio: 0.8,
+  shadowMode: false,
+  quotaMode: false,
+  dynamicMetadata: false,
+  backendFailureMode: 'error',
+  backendFailureLocalShare: 1,
+  localCacheBytes: 0,
+  stopIncrementWhenOverLimit: false,
+  responseHeaders: false,
+  limitHeader: 'L',
+  remainingHeader: 'R',
+  resetHeader: 'S',
+}
+
+function open(settings: Partial<LimiterSettings>, more: Partial<Counters> = {}) {
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const parsed = parseYaml('test.yaml', yaml)
+  assert.ok('value' in parsed)
+  const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
+  const counters = { ...createMemoryCounters({ clock }), ...more }
+  const warnings: string[] = []
+  const log = { debug() {}, info() {}, error() {}, warn: (text: string) => void warnings.push(text) }
+  const parts = { rules: () => rules, counters, stats, limitStats, clock, random: () => 0, log }
+  return { limiter: openLimiter({ ...plain, ...settings }, parts), stats, warnings }
+}
+
+const away: Partial<Counters> = { add: () => Promise.reject(new CountersError('CLUSTERDOWN')) }
+const failuresName = 'ratelimit.service.call.should_rate_limit.redis_error'
+
+test('a backend that fails is counted in every mode, and told once', async () => {
+  for (const backendFailureMode of ['error', 'allow', 'deny', 'local'] as const) {
+    const { limiter, stats, warnings } = open({ backendFailureMode }, away)
+    const codes: string[] = []
+    for (let call = 0; call < 12; call++) {
+      const answer = await Promise.resolve(limiter.decide(request)).catch((error: Error) => error.message)
+      codes.push(typeof answer === 'string' ? answer : answer.over ? 'over' : 'ok')
+    }
+    const first = { error: 'CLUSTERDOWN', allow: 'ok', deny: 'over', local: 'ok' }[backendFailureMode]
+    const later = { error: 'CLUSTERDOWN', allow: 'ok', deny: 'over', local: 'over' }[backendFailureMode]
+    assert.deepEqual(codes, [first, ...Array(11).fill(later)], backendFailureMode)
+    assert.equal(stats.counter(failuresName).value, 12)
+    assert.equal(warnings.length, 1)
+    limiter.close()
+  }
+})
+
+test('the local cache tells its counts, and answers without the backend', async () => {
+  let asked = 0
+  const memory = createMemoryCounters({ clock })
+  const add: Counters['add'] = batch => {
+    asked += 1
+    return memory.add(batch)
+  }
+  const { limiter, stats } = open({ localCacheBytes: 1 }, { add })
+  for (let call = 0; call < 5; call++) await limiter.decide(request)
+  assert.equal(asked, 2)
+  const counts = stats.entries().filter(({ name }) => name.startsWith('ratelimit.localcache.'))
+  const shown = counts.map(({ name, value }) => `${name.split('.').at(-1)} ${value}`)
+  assert.deepEqual(shown, [
+    'entryCount 1',
+    'evacuateCount 0',
+    'expiredCount 0',
+    'hitCount 3',
+    'lookupCount 5',
+    'missCount 2',
+    'overwriteCount 0',
+  ])
+  limiter.close()
+})
+
+test('answers tell the headers that the settings name', async () => {
+  const { limiter } = open({ responseHeaders: true })
+  const { headers } = await limiter.decide(request)
+  assert.deepEqual(headers, [
+    { key: 'L', value: '1' },
+    { key: 'R', value: '0' },
+    { key: 'S', value: '60' },
+  ])
+  limiter.close()
+})

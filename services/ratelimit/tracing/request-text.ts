@@ -1,0 +1,43 @@
+import { maxTextChars } from '@tollway/chassis/tracing.ts'
+import type { DecisionRequest, DescriptorRequest } from '../limiter/decision.ts'
+
+/**
+ * The request as protobuf's text format writes it, on one line, as the reference's attribute has it. At most
+ * `maxTextChars` long, of which the last then is `…`; a request of a megabyte costs no more than that.
+ */
+export function requestText(request: DecisionRequest): string {
+  let text = ''
+  for (const part of partsOf(request)) {
+    text += part
+    if (text.length > maxTextChars) return `${text.slice(0, maxTextChars - 1)}…`
+  }
+  return text
+}
+
+function* partsOf({ domain, descriptors, hitsAddend }: DecisionRequest): Generator<string> {
+  yield `domain:${quoted(domain)}`
+  for (const descriptor of descriptors) {
+    yield ' descriptors:{'
+    yield* partsOfDescriptor(descriptor)
+    yield '}'
+  }
+  if (hitsAddend !== 0) yield ` hits_addend:${hitsAddend}`
+}
+
+function* partsOfDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): Generator<string> {
+  let space = ''
+  for (const { key, value } of entries) {
+    yield `${space}entries:{key:${quoted(key)} value:${quoted(value)}}`
+    space = ' '
+  }
+  if (limit !== undefined) {
+    const unit = (limit.unit ?? 'unknown').toUpperCase()
+    yield `${space}limit:{requests_per_unit:${limit.requestsPerUnit} unit:${unit}}`
+    space = ' '
+  }
+  if (hitsAddend !== undefined) yield `${space}hits_addend:{value:${hitsAddend}}`
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, maxTextChars))
+}
