@@ -179,6 +179,27 @@ test('bidi: fails visibly when the server goes away, and writes after that are l
   }
 })
 
+test('a way to the server that goes silent is noticed while a call runs, and another is made', async t => {
+  const { port } = await start(t, [echoEach])
+  const proxy = await openProxy(t, port)
+  const client = openClient(t, proxy.port, { keepaliveMs: 50, keepaliveTimeoutMs: 200 })
+  const call = client.bidi(path, textCodec)
+  call.write('hello')
+  const answers = call.messages[Symbol.asyncIterator]()
+  assert.equal((await answers.next()).value, 'hello')
+  const silent = failure(answers.next())
+  const answered = proxy.answers()
+  await waitFor('signs of life', () => proxy.answers() >= answered + 3)
+  proxy.silence()
+  assert.equal((await silent).code, statusCodes.UNAVAILABLE)
+  const next = client.bidi(path, textCodec)
+  next.write('again')
+  for await (const text of next.messages) {
+    assert.equal(text, 'again')
+    break
+  }
+})
+
 test('bidi: leaving the loop, or the signal, cancels the call', async t => {
   const { client, server } = await start(t, [echoEach])
   const left = client.bidi(path, textCodec)

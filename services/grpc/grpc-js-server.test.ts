@@ -1,4 +1,4 @@
-import { createGrpcJsServer } from './grpc-js-server.ts'
+import { createGrpcJsServer } from './server-contract/grpc-js-server.ts'
 import { serverContract } from './server-contract.ts'
 
 serverContract('grpc-js server', createGrpcJsServer)

@@ -1,24 +1,46 @@
 import { lstat, unlink } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import type { BoundAddress, ListenAddress } from './server.ts'
+import type { BoundAddress, GrpcLimits, ListenAddress } from './server.ts'
+import { createHandshakes } from './tls-handshakes.ts'
 
 /** A bound address that takes connections until it is closed. */
 export interface Listener {
   readonly bound: BoundAddress
-  /** Takes no connection from now on; those that were taken live on. Removes the socket file. */
+  /**
+   * Takes no connection from now on; those that were handed over live on, unfinished TLS handshakes do not.
+   * Removes the socket file.
+   */
   close(): void
 }
 
 /**
- * Binds an address and hands over each connection, with TCP_NODELAY. Rejects with the system error when the
- * address cannot be bound. A socket file on which nobody listens was left by a process that was killed: it is
- * replaced.
+ * Binds an address and hands over each connection, with TCP_NODELAY; one with TLS after its handshake.
+ * Rejects with the system error when the address cannot be bound, and with what `createHandshakes` throws.
  */
 export async function openListener(
   address: ListenAddress,
+  limits: GrpcLimits,
   onConnection: (socket: Socket) => void,
 ): Promise<Listener> {
-  const server = createServer({ noDelay: true }, onConnection)
+  const handshakes = address.tls && createHandshakes(address.tls, limits, onConnection)
+  const server = createServer({ noDelay: true }, handshakes?.begin ?? onConnection)
+  try {
+    await bindOrReplace(server, address)
+  } catch (error) {
+    handshakes?.close()
+    throw error
+  }
+  return {
+    bound: boundAddress(server, address),
+    close() {
+      server.close()
+      handshakes?.close()
+    },
+  }
+}
+
+/** A socket file on which nobody listens was left by a process that was killed: it is replaced. */
+async function bindOrReplace(server: Server, address: ListenAddress): Promise<void> {
   try {
     await bind(server, address)
   } catch (error) {
@@ -26,7 +48,6 @@ export async function openListener(
     await unlink(address.socketPath)
     await bind(server, address)
   }
-  return { bound: boundAddress(server, address), close: () => server.close() }
 }
 
 function bind(server: Server, address: ListenAddress): Promise<void> {

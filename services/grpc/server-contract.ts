@@ -4,6 +4,7 @@ import { lifecycleContract } from './server-contract/lifecycle.ts'
 import { limitContract } from './server-contract/limits.ts'
 import { streamContract } from './server-contract/streams.ts'
 import type { CreateServer } from './server-contract/support.ts'
+import { tlsContract } from './server-contract/tls.ts'
 
 /**
  * Registers the tests that every fulfilment of the contract in server.ts has to pass, one suite for all of
@@ -15,5 +16,6 @@ export function serverContract(name: string, createServer: CreateServer): void {
     describe('streams', () => streamContract(createServer))
     describe('limits', () => limitContract(createServer))
     describe('lifecycle', () => lifecycleContract(createServer))
+    describe('TLS', () => tlsContract(createServer))
   })
 }

@@ -1,3 +1,5 @@
+import type { X509Certificate } from 'node:crypto'
+
 /**
  * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what
  * the bytes mean is its own business. `server-contract.ts` holds every fulfilment to what is said here.
@@ -5,7 +7,8 @@
 export interface GrpcServer {
   /**
    * Binds and serves. May be called for several addresses. Rejects with a system error (`EADDRINUSE`, ...)
-   * when the address cannot be bound. A socket file on which nobody listens any more is replaced.
+   * when the address cannot be bound, and with an error of OpenSSL for credentials that are none. A socket
+   * file on which nobody listens any more is replaced.
    */
   listen(address: ListenAddress): Promise<BoundAddress>
   /**
@@ -19,7 +22,7 @@ export interface GrpcServer {
   readonly activeCalls: number
 }
 
-export type ListenAddress =
+export type ListenAddress = (
   | {
       readonly host: string
       /** 0 asks for a free port. */
@@ -28,6 +31,42 @@ export type ListenAddress =
       readonly reusePort?: boolean
     }
   | { readonly socketPath: string }
+) & {
+  /** Without it all is sent as it is. */
+  readonly tls?: ServerTls | undefined
+}
+
+/**
+ * TLS 1.2 or newer, with HTTP/2 by ALPN. It knows no files: the owner of the credentials watches them. A
+ * change concerns handshakes that begin after it; connections that are there live on.
+ */
+export interface ServerTls {
+  /** Asked when the address is bound, and after each change. */
+  credentials(): TlsCredentials
+  /** Refuses callers without a certificate that `ca` vouches for. Needs `ca`. */
+  readonly requireClientCert: boolean
+  /**
+   * What else has to be true of the certificate of a caller, as which names it has. Asked only of
+   * certificates that `ca` vouches for; an error refuses the caller.
+   */
+  verifyClient?(certificate: X509Certificate): Error | undefined
+  /**
+   * Calls back after each change of the credentials, until the returned function is called. The listener
+   * throws for credentials that are none; those before them then stay in force.
+   */
+  onChange(listener: () => void): () => void
+  /** Told of each caller that was refused, or gave up, before it could make a call. For logs. */
+  onRefused?(error: Error, peer: string): void
+}
+
+/** All in PEM. */
+export interface TlsCredentials {
+  /** The own certificate, and behind it those between it and the CA. */
+  readonly cert: string
+  readonly key: string
+  /** Who vouches for the other side: one certificate or several. */
+  readonly ca?: string | undefined
+}
 
 export type BoundAddress = { readonly host: string; readonly port: number } | { readonly socketPath: string }
 
@@ -117,6 +156,10 @@ export interface GrpcLimits {
   readonly maxConnectionAgeMs: number
   /** What still runs on a connection that was told to go is cut after this; 0 for never. */
   readonly maxConnectionAgeGraceMs: number
+  /** A caller that takes longer for its TLS handshake is refused. */
+  readonly handshakeTimeoutMs: number
+  /** Connections beyond so many unfinished TLS handshakes of an address are closed at once. */
+  readonly maxHandshakes: number
 }
 
 export const defaultLimits: GrpcLimits = {
@@ -126,6 +169,8 @@ export const defaultLimits: GrpcLimits = {
   maxConcurrentStreams: 1000,
   maxConnectionAgeMs: 0,
   maxConnectionAgeGraceMs: 0,
+  handshakeTimeoutMs: 10_000,
+  maxHandshakes: 1000,
 }
 
 /** What grpc.health.v1 tells of each service. The name `''` stands for the whole server. */

@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net'
-import { ClosedStreams, endings } from './closed-streams.ts'
+import type { Duplex } from 'node:stream'
+import { endings } from './closed-streams.ts'
 import type { ConnectionOptions, OpenStream } from './connection-options.ts'
 import { FloodGauge } from './flood-gauge.ts'
 import { ReceiveWindow } from './flow-control.ts'
@@ -17,22 +17,17 @@ import {
   StreamError,
   wordBytes,
 } from './frames.ts'
-import { HeaderBlocks, type OpenBlock } from './header-blocks.ts'
+import { HeaderBlocks } from './header-blocks.ts'
+import { type HeaderBlockSink, HeaderFrames } from './header-frames.ts'
 import { dynamicTableBytes, type HeaderBlock } from './hpack-decoder.ts'
 import { emptyTableUpdate } from './hpack-encoder.ts'
 import { type Keepalive, startKeepalive } from './keepalive.ts'
 import { Output } from './output.ts'
-import {
-  checkGoAway,
-  checkPriority,
-  dependsOnItself,
-  priorityBytes,
-  windowIncrement,
-  withoutPadding,
-} from './payload-checks.ts'
+import { checkGoAway, checkPriority, windowIncrement, withoutPadding } from './payload-checks.ts'
 import { areTrailers, parseRequest } from './request.ts'
 import { defaultPeerSettings, readSettings, settingsFrame } from './settings.ts'
 import { Stream, type StreamHost } from './stream.ts'
+import { StreamTable } from './stream-table.ts'
 
 /** What is remembered of a request's header block; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
@@ -52,42 +47,38 @@ const drainPing = Buffer.from('drain...', 'latin1')
 const keepalivePing = Buffer.from('alive?..', 'latin1')
 
 /** One connection of an HTTP/2 server (RFC 9113), over TCP, a unix socket or TLS. */
-export class Connection implements StreamHost {
+export class Connection implements StreamHost, HeaderBlockSink {
   readonly output: Output
   readonly peer = defaultPeerSettings()
   sendWindow = defaultWindowBytes
   readonly waiting = new Set<Stream>()
   plainHeaders = true
 
-  readonly #socket: Socket
+  readonly #socket: Duplex
   readonly #options: ConnectionOptions
   readonly #reader: FrameReader
+  readonly #headers: HeaderFrames
   readonly #blocks: HeaderBlocks<Opener>
-  readonly #streams = new Map<number, Stream>()
-  readonly #closedStreams = new ClosedStreams()
+  readonly #streams = new StreamTable()
   readonly #receiveWindow = new ReceiveWindow(connectionWindowBytes)
   readonly #controlFrames: FloodGauge
   readonly #resets: FloodGauge
-  /** Streams that are open, and closed ones on which there is still work. */
-  #places = 0
+  /** Those whose first frame came in the chunk that is read now. */
   #begun: Stream[] = []
-  #openBlock: OpenBlock | undefined
   #settingsSeen = false
   #tableUpdateDue = false
-  #lastStreamId = 0
-  /** Streams beyond this are ignored: the peer knows that it may try them elsewhere (RFC 9113, 6.8). */
-  #lastAcceptedId = maxStreamId
   #state: 'open' | 'draining' | 'drained' | 'ended' = 'open'
   readonly #keepalive: Keepalive
   #timer: NodeJS.Timeout | undefined
 
-  constructor(socket: Socket, options: ConnectionOptions) {
+  constructor(socket: Duplex, options: ConnectionOptions) {
     this.#socket = socket
     this.#options = options
     this.output = new Output(socket, () => this.pump())
     this.#reader = new FrameReader((type, flags, id, buffer, start, end) =>
       this.#onFrame(type, flags, id, buffer, start, end),
     )
+    this.#headers = new HeaderFrames(options.maxHeaderListBytes, this)
     this.#blocks = new HeaderBlocks(options.maxHeaderListBytes, block => this.#toOpener(block))
     this.#controlFrames = new FloodGauge('control frames', maxControlFramesPerSecond, options.clock)
     this.#resets = new FloodGauge('resets', maxResetsPerSecond, options.clock)
@@ -152,13 +143,12 @@ export class Connection implements StreamHost {
   }
 
   onClosed(stream: Stream, ending: number): void {
-    this.#streams.delete(stream.id)
-    this.#closedStreams.add(stream.id, ending)
+    this.#streams.close(stream.id, ending)
     if (this.#state === 'drained') this.#endWhenIdle()
   }
 
   onReleased(): void {
-    this.#places -= 1
+    this.#streams.release()
   }
 
   #receive(chunk: Buffer): void {
@@ -181,9 +171,9 @@ export class Connection implements StreamHost {
 
   #fail(error: unknown): void {
     if (error instanceof ConnectionError) {
-      this.#writeGoAway(this.#lastStreamId, error.code, error.message)
+      this.#writeGoAway(this.#streams.lastId, error.code, error.message)
     } else {
-      this.#writeGoAway(this.#lastStreamId, errorCodes.INTERNAL_ERROR, '')
+      this.#writeGoAway(this.#streams.lastId, errorCodes.INTERNAL_ERROR, '')
       this.#options.onDefect(error)
     }
     this.#loseStreams()
@@ -200,7 +190,7 @@ export class Connection implements StreamHost {
   }
 
   #loseStreams(): void {
-    for (const stream of [...this.#streams.values()]) {
+    for (const stream of this.#streams.openStreams()) {
       stream.close(endings.BY_US)
       stream.listener.onReset()
     }
@@ -211,8 +201,8 @@ export class Connection implements StreamHost {
     if (!this.#settingsSeen && type !== frameTypes.SETTINGS) {
       throw new ConnectionError('PROTOCOL_ERROR', 'the first frame is not SETTINGS')
     }
-    const open = this.#openBlock
-    if (open && (type !== frameTypes.CONTINUATION || id !== open.streamId)) {
+    const openId = this.#headers.openStreamId
+    if (openId !== undefined && (type !== frameTypes.CONTINUATION || id !== openId)) {
       throw new ConnectionError('PROTOCOL_ERROR', 'a header block is interrupted')
     }
     try {
@@ -229,10 +219,10 @@ export class Connection implements StreamHost {
         this.#onData(flags, id, buffer, start, end)
         break
       case frameTypes.HEADERS:
-        this.#onHeaders(flags, id, buffer, start, end)
+        this.#headers.onHeaders(flags, id, buffer, start, end)
         break
       case frameTypes.CONTINUATION:
-        this.#onContinuation(flags, buffer.subarray(start, end))
+        this.#headers.onContinuation(flags, buffer.subarray(start, end))
         break
       case frameTypes.PRIORITY:
         checkPriority(id, buffer, start, end)
@@ -261,13 +251,13 @@ export class Connection implements StreamHost {
 
   #failStream({ streamId, code }: StreamError): void {
     this.#resets.count()
-    const stream = this.#streams.get(streamId)
+    const stream = this.#streams.open(streamId)
     if (stream) {
       stream.reset(code)
       stream.listener.onReset()
     } else {
       this.writeFrame(frameTypes.RST_STREAM, 0, streamId, wordBytes(code))
-      this.#closedStreams.add(streamId, endings.BY_US)
+      this.#streams.close(streamId, endings.BY_US)
     }
   }
 
@@ -282,7 +272,7 @@ export class Connection implements StreamHost {
     const endStream = (flags & frameFlags.END_STREAM) !== 0
     const { start, end } = withoutPadding(flags, buffer, from, to)
     if (start === end && !endStream) this.#controlFrames.count()
-    const stream = this.#streams.get(id) ?? this.#closedStream(id)
+    const stream = this.#streams.forData(id)
     if (!stream) return
     if (stream.remoteEnded) throw new StreamError(id, 'STREAM_CLOSED', 'DATA after the end')
     if (!stream.receiveWindow.take(bytes)) {
@@ -295,51 +285,7 @@ export class Connection implements StreamHost {
     if (endStream && !stream.closed) stream.listener.onEnd()
   }
 
-  /** For a frame of a stream that is not open: undefined when it is to be ignored. */
-  #closedStream(id: number): undefined {
-    if (id > this.#lastAcceptedId) return undefined
-    this.#refuseIdle(id)
-    if (this.#closedStreams.endingOf(id) === endings.BY_US) return undefined
-    throw new StreamError(id, 'STREAM_CLOSED', 'DATA of a closed stream')
-  }
-
-  /** RFC 9113, 5.1: on a stream that was not begun only HEADERS and PRIORITY may come. */
-  #refuseIdle(id: number): void {
-    if (id > this.#lastStreamId || id % 2 === 0) {
-      throw new ConnectionError('PROTOCOL_ERROR', `stream ${id} was not begun`)
-    }
-  }
-
-  #onHeaders(flags: number, id: number, buffer: Buffer, from: number, to: number): void {
-    if (id % 2 === 0) throw new ConnectionError('PROTOCOL_ERROR', `HEADERS of stream ${id}`)
-    let { start, end } = withoutPadding(flags, buffer, from, to)
-    let ownParent = false
-    if (flags & frameFlags.PRIORITY) {
-      if (end - start < priorityBytes) throw new ConnectionError('FRAME_SIZE_ERROR', 'HEADERS are too short')
-      ownParent = dependsOnItself(id, buffer, start)
-      start += priorityBytes
-    }
-    const endStream = (flags & frameFlags.END_STREAM) !== 0
-    if (flags & frameFlags.END_HEADERS) {
-      this.#onHeaderBlock(id, endStream, ownParent, buffer, start, end)
-      return
-    }
-    this.#openBlock = { streamId: id, endStream, ownParent, parts: [], bytes: 0 }
-    this.#blocks.extend(this.#openBlock, buffer.subarray(start, end))
-  }
-
-  #onContinuation(flags: number, part: Buffer): void {
-    const open = this.#openBlock
-    if (!open) throw new ConnectionError('PROTOCOL_ERROR', 'CONTINUATION of nothing')
-    if (part.length < smallContinuationBytes) this.#controlFrames.count()
-    this.#blocks.extend(open, part)
-    if (!(flags & frameFlags.END_HEADERS)) return
-    this.#openBlock = undefined
-    const { streamId, endStream, ownParent, parts, bytes } = open
-    this.#onHeaderBlock(streamId, endStream, ownParent, Buffer.concat(parts), 0, bytes)
-  }
-
-  #onHeaderBlock(
+  onHeaderBlock(
     id: number,
     endStream: boolean,
     ownParent: boolean,
@@ -347,24 +293,27 @@ export class Connection implements StreamHost {
     start: number,
     end: number,
   ): void {
-    if (id <= this.#lastStreamId) {
+    if (id <= this.#streams.lastId) {
       this.#onTrailers(id, endStream, this.#blocks.decode(buffer, start, end))
       return
     }
     const opener = this.#blocks.meaning(buffer, start, end)
-    if (id > this.#lastAcceptedId) return
-    this.#lastStreamId = id
+    if (!this.#streams.accepts(id)) return
+    this.#streams.use(id)
     if (!opener || ownParent) throw new StreamError(id, 'PROTOCOL_ERROR', 'a malformed request')
-    if (this.#places >= this.#options.maxConcurrentStreams) {
+    if (this.#streams.places >= this.#options.maxConcurrentStreams) {
       throw new StreamError(id, 'REFUSED_STREAM', 'too many streams')
     }
     const stream = new Stream(id, this, endStream, opener.contentLength)
     stream.countBody(0, endStream)
-    this.#places += 1
-    this.#streams.set(id, stream)
+    this.#streams.add(stream)
     this.#begun.push(stream)
     stream.listener = opener.open(stream)
     if (endStream && !stream.closed) stream.listener.onEnd()
+  }
+
+  onSmallContinuation(): void {
+    this.#controlFrames.count()
   }
 
   #toOpener(block: HeaderBlock): Opener {
@@ -373,13 +322,8 @@ export class Connection implements StreamHost {
   }
 
   #onTrailers(id: number, endStream: boolean, block: HeaderBlock): void {
-    const stream = this.#streams.get(id)
-    if (!stream) {
-      const ending = this.#closedStreams.endingOf(id)
-      if (ending === endings.BY_US) return
-      if (ending === endings.BY_PEER) throw new ConnectionError('STREAM_CLOSED', `stream ${id} is closed`)
-      throw new ConnectionError('PROTOCOL_ERROR', `stream ${id} is not newer than the last`)
-    }
+    const stream = this.#streams.forTrailers(id)
+    if (!stream) return
     if (stream.remoteEnded) throw new StreamError(id, 'STREAM_CLOSED', 'HEADERS after the end')
     if (!endStream || !areTrailers(block)) throw new StreamError(id, 'PROTOCOL_ERROR', 'malformed trailers')
     stream.countBody(0, true)
@@ -389,11 +333,8 @@ export class Connection implements StreamHost {
 
   #onResetStream(id: number, bytes: number): void {
     if (bytes !== 4) throw new ConnectionError('FRAME_SIZE_ERROR', `RST_STREAM of ${bytes} bytes`)
-    const stream = this.#streams.get(id)
-    if (!stream) {
-      if (id <= this.#lastAcceptedId) this.#refuseIdle(id)
-      return
-    }
+    const stream = this.#streams.forControl(id)
+    if (!stream) return
     this.#resets.count()
     stream.close(endings.BY_PEER)
     stream.listener.onReset()
@@ -423,7 +364,7 @@ export class Connection implements StreamHost {
   /** A changed initial window changes those of open streams, even to below zero (RFC 9113, 6.9.2). */
   #widenStreams(bytes: number): void {
     if (bytes === 0) return
-    for (const stream of this.#streams.values()) {
+    for (const stream of this.#streams.openStreams()) {
       stream.sendWindow += bytes
       if (stream.sendWindow > maxWindowBytes) {
         throw new ConnectionError('FLOW_CONTROL_ERROR', 'INITIAL_WINDOW_SIZE makes a window too large')
@@ -446,13 +387,13 @@ export class Connection implements StreamHost {
   #finishDrain(): void {
     clearTimeout(this.#timer)
     this.#state = 'drained'
-    this.#lastAcceptedId = this.#lastStreamId
-    this.#writeGoAway(this.#lastStreamId, errorCodes.NO_ERROR, '')
+    this.#streams.acceptNoMore()
+    this.#writeGoAway(this.#streams.lastId, errorCodes.NO_ERROR, '')
     this.#endWhenIdle()
   }
 
   #endWhenIdle(): void {
-    if (this.#streams.size === 0) this.end()
+    if (this.#streams.isEmpty) this.end()
   }
 
   #onWindowUpdate(id: number, increment: number): void {
@@ -463,11 +404,8 @@ export class Connection implements StreamHost {
         throw new ConnectionError('FLOW_CONTROL_ERROR', 'the window of the connection is too large')
       }
     } else {
-      const stream = this.#streams.get(id)
-      if (!stream) {
-        if (id <= this.#lastAcceptedId) this.#refuseIdle(id)
-        return
-      }
+      const stream = this.#streams.forControl(id)
+      if (!stream) return
       if (increment === 0) throw new StreamError(id, 'PROTOCOL_ERROR', 'WINDOW_UPDATE by 0')
       stream.sendWindow += increment
       if (stream.sendWindow > maxWindowBytes) {
@@ -486,5 +424,3 @@ export class Connection implements StreamHost {
 const noBytes = Buffer.alloc(0)
 /** No HEADERS frame of ours is longer, whatever the peer takes. */
 const maxHeadersFrameBytes = 16_384
-/** CONTINUATION frames below this count as control frames: they carry next to nothing. */
-const smallContinuationBytes = 64

@@ -1,81 +1,162 @@
 import assert from 'node:assert/strict'
+import { Duplex } from 'node:stream'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
-import { frame, request, startRig, texts, waitFor } from '../server-contract/support.ts'
+import { CallTotals } from '../call-context.ts'
+import { indexMethods } from '../index-methods.ts'
+import { type ConnectionContext, serveConnection } from '../serve-connection.ts'
+import { defaultLimits } from '../server.ts'
+import { request, startRig, texts, waitFor } from '../server-contract/support.ts'
 import { createSocketServer } from '../socket-server.ts'
 import { statusCodes } from '../status.ts'
-import { frameBytes, frameTypes, wordBytes } from './frames.ts'
-import { encodeHeaderBlock } from './hpack-encoder.ts'
-import { openRawClient, requestFields, settingsPayload } from './testdata/raw-client.ts'
+import { FrameReader } from './frame-reader.ts'
+import { defaultMaxFrameBytes, frameBytes, frameTypes, preface } from './frames.ts'
+import { frameStep, type Step, toFrame } from './testdata/frame-steps.ts'
+import { openRawClient } from './testdata/raw-client.ts'
 
+const soak = process.env['SOAK'] === '1'
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)
-const runs = Number(process.env['FC_RUNS'] ?? 200)
-/** Together 10,000 frames with the default number of runs. */
-const framesInRun = 50
+const runs = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 100))
+/** Half of them are mutated: the long form, of 100,000 runs, has 10 million of those. */
+const framesInRun = 200
+/** How much more memory may be in use at the end of a long form than after a tenth of it. */
+const maxGrowthBytes = 8 * 1024 * 1024
+/** Whatever a frame that was begun still lacks, and then a frame that no stream may have. */
+const zeros = Buffer.alloc(2 * defaultMaxFrameBytes)
 
 const echo = texts.unary('/test.Test/Echo', text => text)
 const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
+const steps = fc.array(frameStep([echo.path, echoEach.path, '/nobody']), {
+  minLength: framesInRun,
+  maxLength: framesInRun,
+})
 
-const streamId = fc.constantFrom(0, 1, 1, 3, 3, 5, 7, 2, 2 ** 31 - 1)
-const headers = fc
-  .constantFrom(echo.path, echoEach.path, '/nobody')
-  .map(path => encodeHeaderBlock(requestFields(path, [['grpc-timeout', '1S']])))
-const payload = fc.oneof(
-  { weight: 4, arbitrary: headers },
-  { weight: 4, arbitrary: fc.string({ maxLength: 30 }).map(text => frame(text)) },
-  { weight: 1, arbitrary: fc.constantFrom(0, 1, 8, 65_535, 2 ** 31 - 1).map(word => wordBytes(word)) },
-  { weight: 1, arbitrary: fc.tuple(fc.nat(7), fc.nat(70_000)).map(setting => settingsPayload(setting)) },
-  { weight: 1, arbitrary: fc.uint8Array({ maxLength: 40 }) },
-)
-const anyFrame = fc
-  .record({
-    type: fc.oneof(fc.constantFrom(...Object.values(frameTypes)), fc.nat(255)),
-    flags: fc.oneof(fc.constantFrom(0, 1, 4, 5), fc.nat(255)),
-    streamId,
-    payload,
+/** A connection in memory: what is pushed into it is read at once, what it writes is looked at. */
+function openConnection(context: ConnectionContext) {
+  let goneAway = false
+  let closed = false
+  const reader = new FrameReader((type, _flags, _id, buffer, start) => {
+    // A drain says GOAWAY without an error, and that is not the end.
+    if (type === frameTypes.GOAWAY && buffer.readUInt32BE(start + 4) !== 0) goneAway = true
   })
-  .map(each => frameBytes(each.type, each.flags, each.streamId, each.payload))
-/** Frames that fit together, so that the mutated ones meet streams that are open. */
-const call = fc
-  .tuple(fc.constantFrom(1, 3, 5, 7, 9, 11), headers, fc.boolean())
-  .map(([id, block, ends]) =>
-    Buffer.concat([
-      frameBytes(frameTypes.HEADERS, 4, id, block),
-      frameBytes(frameTypes.DATA, ends ? 1 : 0, id, frame('text')),
-    ]),
-  )
-const mutation = fc.record({ at: fc.nat(2000), byte: fc.nat(255) })
+  reader.read(preface)
+  const socket = new Duplex({
+    read() {},
+    write(chunk: Buffer, _encoding, done) {
+      reader.read(chunk)
+      done()
+    },
+    final(done) {
+      done()
+      socket.destroy()
+    },
+  })
+  const { connection } = serveConnection(socket, 'memory', context, () => (closed = true))
+  socket.push(Buffer.concat([preface, frameBytes(frameTypes.SETTINGS, 0, 0, Buffer.alloc(0))]))
+  return {
+    connection,
+    push(bytes: Buffer): void {
+      if (!socket.destroyed) socket.push(bytes)
+    },
+    hasGoneAway: () => goneAway,
+    /** It takes no more frames: by an error, or because a drain is done. */
+    hasEnded: () => socket.writableEnded,
+    isClosed: () => closed,
+  }
+}
 
-function mutate(bytes: Buffer, mutations: readonly { readonly at: number; readonly byte: number }[]): Buffer {
-  const mutated = Buffer.from(bytes)
-  for (const { at, byte } of mutations) if (at < mutated.length) mutated.writeUInt8(byte, at)
+/** Takes the steps on connections one after the other; returns how many mutated frames were read. */
+async function play(all: readonly Step[], context: ConnectionContext): Promise<number> {
+  let mutated = 0
+  let rest = all
+  while (rest.length > 0) {
+    const current = openConnection(context)
+    let drained = false
+    let newestId = -1
+    let taken = 0
+    for (const step of rest) {
+      if (current.hasEnded()) break
+      taken += 1
+      if (step.drains) current.connection.drain()
+      drained ||= step.drains
+      const next = toFrame(step, newestId)
+      newestId = next.newestId
+      const { cut = next.bytes.length } = step
+      current.push(next.bytes.subarray(0, cut))
+      current.push(next.bytes.subarray(cut))
+      if (step.mutations.length > 0) mutated += 1
+      if (taken % 20 === 0) await turn()
+    }
+    current.push(zeros)
+    for (let turns = 0; !current.isClosed() && turns < 1000; turns += 1) await turn()
+    assert.ok(current.isClosed(), 'the connection has ended')
+    assert.ok(current.hasGoneAway() || drained, 'by GOAWAY')
+    rest = rest.slice(taken)
+  }
   return mutated
 }
 
-test('mutated frames cost at most their connection', { timeout: 60_000 + runs * 100 }, async t => {
-  const { client, port, server, defects } = await startRig(t, createSocketServer, [echo, echoEach])
-  const frames = fc.array(fc.oneof({ weight: 3, arbitrary: call }, { weight: 2, arbitrary: anyFrame }), {
-    minLength: framesInRun,
-    maxLength: framesInRun,
+/** The memory in use after everything that can be collected was. */
+function usedBytes(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
+test('mutated frames: each connection ends by GOAWAY, and nothing stays behind', {
+  timeout: 60_000 + runs * 100,
+}, async t => {
+  const totals = new CallTotals()
+  const context: ConnectionContext = {
+    methods: indexMethods([echo, echoEach]),
+    limits: defaultLimits,
+    onDefect: (path, error) => assert.fail(`${path}: ${error}`),
+    totals,
+    clock: systemClock,
+    random: Math.random,
+    keepaliveMs: 60_000,
+  }
+  let mutated = 0
+  let run = 0
+  let bytesEarly = 0
+  const property = fc.asyncProperty(steps, async all => {
+    mutated += await play(all, context)
+    for (let turns = 0; totals.size > 0 && turns < 1000; turns += 1) await turn()
+    assert.equal(totals.size, 0, 'no call runs')
+    run += 1
+    if (run === Math.ceil(runs / 10)) bytesEarly = usedBytes()
   })
-  await fc.assert(
-    fc.asyncProperty(
-      frames,
-      fc.array(mutation, { maxLength: 4 }),
-      fc.nat(1000),
-      async (parts, where, cut) => {
-        const caller = await openRawClient(t, port)
-        const bytes = mutate(Buffer.concat(parts), where)
-        caller.write(bytes.subarray(0, cut))
-        caller.socket.end(bytes.subarray(cut))
-        const { status, message } = await request(client, echo.path, 'others')
-        assert.equal(status.code, statusCodes.OK)
-        assert.equal(Buffer.from(message ?? []).toString(), 'others')
-        await waitFor('a closed connection', caller.isClosed)
-        assert.deepEqual(defects, [])
-      },
-    ),
-    { seed, numRuns: runs },
-  )
+  await fc.assert(property, { seed, numRuns: runs })
+  const growthBytes = usedBytes() - bytesEarly
+  t.diagnostic(`${mutated} mutated frames, the memory in use grew by ${growthBytes} bytes`)
+  if (!soak) return
+  assert.ok(mutated >= 95 * runs, `only ${mutated} frames were mutated`)
+  assert.ok(growthBytes < maxGrowthBytes, `the memory in use grew by ${growthBytes} bytes`)
+})
+
+test('mutated frames on a socket cost at most their connection', { timeout: 60_000 }, async t => {
+  const { client, port, server, defects } = await startRig(t, createSocketServer, [echo, echoEach])
+  const property = fc.asyncProperty(steps, fc.boolean(), async (all, hangsUp) => {
+    const caller = await openRawClient(t, port)
+    let newestId = -1
+    for (const step of all) {
+      const next = toFrame(step, newestId)
+      newestId = next.newestId
+      caller.write(next.bytes)
+    }
+    if (hangsUp) caller.socket.end()
+    else caller.write(zeros)
+    const { status, message } = await request(client, echo.path, 'others')
+    assert.equal(status.code, statusCodes.OK)
+    assert.equal(Buffer.from(message ?? []).toString(), 'others')
+    await waitFor('a closed connection', caller.isClosed)
+    assert.deepEqual(defects, [])
+  })
+  await fc.assert(property, { seed, numRuns: 100 })
   await waitFor('no call', () => server.activeCalls === 0)
 })

@@ -1,22 +1,9 @@
-import { ConnectionError } from './frames.ts'
 import { type HeaderBlock, HpackDecoder } from './hpack-decoder.ts'
 
-/** A longer header block, still encoded, ends its connection: nobody honest sends one. */
-const minBlockBytes = 64 * 1024
 /** So many blocks are remembered for a connection; then it begins anew. */
 const maxRemembered = 64
 /** Longer blocks are not remembered: what is sent often is short. */
 const maxRememberedBytes = 512
-
-/** A header block whose CONTINUATION frames have not all come yet (RFC 9113, 6.10). */
-export interface OpenBlock {
-  readonly streamId: number
-  readonly endStream: boolean
-  /** It says that the stream depends on itself, which is an error once the block is read. */
-  readonly ownParent: boolean
-  readonly parts: Buffer[]
-  bytes: number
-}
 
 /**
  * The header blocks that a connection receives. What a block means to `parse` is remembered by its bytes, as
@@ -26,13 +13,11 @@ export interface OpenBlock {
 export class HeaderBlocks<Meaning> {
   readonly #decoder: HpackDecoder
   readonly #parse: (block: HeaderBlock) => Meaning
-  readonly #maxBytes: number
   readonly #remembered = new Map<string, Meaning>()
 
   constructor(maxListBytes: number, parse: (block: HeaderBlock) => Meaning) {
     this.#decoder = new HpackDecoder(maxListBytes)
     this.#parse = parse
-    this.#maxBytes = Math.max(minBlockBytes, 2 * maxListBytes)
   }
 
   /** @throws ConnectionError COMPRESSION_ERROR */
@@ -55,14 +40,5 @@ export class HeaderBlocks<Meaning> {
     const block = this.#decoder.decode(source, start, end)
     if (!block.repeatable) this.#remembered.clear()
     return block
-  }
-
-  /** @throws ConnectionError ENHANCE_YOUR_CALM when the block becomes too large. */
-  extend(open: OpenBlock, part: Buffer): void {
-    open.bytes += part.length
-    if (open.bytes > this.#maxBytes) {
-      throw new ConnectionError('ENHANCE_YOUR_CALM', `a header block exceeds ${this.#maxBytes} bytes`)
-    }
-    if (part.length > 0) open.parts.push(part)
   }
 }

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 
 const bufferBytes = 64 * 1024
 /** What is gathered for one write: room for a frame of the largest size, and for the answers of a turn. */
@@ -14,7 +14,7 @@ const spareBuffers: Buffer[] = []
  * take at once stays the socket's: new frames are then written behind it, or into another buffer.
  */
 export class Output {
-  readonly #socket: Socket
+  readonly #socket: Duplex
   readonly #onRoom: () => void
   #buffer: Buffer | undefined
   /** What is between these was added and not written yet. */
@@ -26,7 +26,7 @@ export class Output {
   #closed = false
 
   /** `onRoom` is told after each write that more may be sent; until then `hasRoom` may be false. */
-  constructor(socket: Socket, onRoom: () => void) {
+  constructor(socket: Duplex, onRoom: () => void) {
     this.#socket = socket
     this.#onRoom = onRoom
     socket.on('drain', () => {

@@ -66,7 +66,13 @@ function socketFileContract(createServer: CreateServer): void {
     const folder = mkdtempSync(join(tmpdir(), 'grpc-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const server = createServer({
-      methods: [texts.unary('/test.Test/Peer', (_, call) => call.peer)],
+      methods: [
+        texts.unary('/test.Test/Peer', (_, call) => call.peer),
+        texts.unary('/test.Test/Late', async text => {
+          await new Promise(resolve => setImmediate(resolve))
+          return text
+        }),
+      ],
       onDefect: assert.fail,
     })
     t.after(() => server.drain(0))
@@ -79,6 +85,32 @@ function socketFileContract(createServer: CreateServer): void {
     const { message } = await request(openClient(t, `unix:${socketPath}`), '/test.Test/Peer')
     assert.equal(Buffer.from(message ?? []).toString(), 'unix')
     await server.drain(0)
+    assert.equal(existsSync(socketPath), false)
+  })
+
+  test('a drain of a unix socket under load answers each call that it has taken', async t => {
+    const { server, socketPath } = start(t)
+    await server.listen({ socketPath })
+    let answered = 0
+    /** Calls until the server is gone. */
+    async function callOn(client: ReturnType<typeof openClient>, caller: number): Promise<void> {
+      for (let call = 0; ; call += 1) {
+        const text = `call ${call} of ${caller}`
+        const { status, message } = await request(client, '/test.Test/Late', text)
+        if (status.code === statusCodes.UNAVAILABLE) return
+        assert.equal(status.code, statusCodes.OK, status.details)
+        assert.equal(Buffer.from(message ?? []).toString(), text)
+        answered += 1
+      }
+    }
+    const clients = Array.from({ length: 10 }, () => openClient(t, `unix:${socketPath}`))
+    const callers = Array.from({ length: 200 }, (_, index) =>
+      callOn(clients[index % clients.length] ?? assert.fail(), index),
+    )
+    await waitFor('answers', () => answered >= 1000)
+    await server.drain(20_000)
+    await Promise.all(callers)
+    assert.equal(server.activeCalls, 0)
     assert.equal(existsSync(socketPath), false)
   })
 

@@ -81,17 +81,23 @@ export function openClient(t: TestContext, target: string): Client {
   return client
 }
 
-/** A way to the server that can be cut, as a cable is. */
+/** A way to the server that can be cut as a connection is, or silenced as a cable is that somebody cuts. */
 export async function openProxy(t: TestContext, serverPort: number) {
   const sockets: Socket[] = []
+  let answers = 0
   const proxy = createServer(socket => {
     const upstream = connect(serverPort, '127.0.0.1')
     sockets.push(socket, upstream)
+    upstream.on('data', () => (answers += 1))
     for (const end of [socket, upstream]) end.on('error', () => {})
     socket.pipe(upstream).pipe(socket)
   })
   function cut(): void {
     for (const socket of sockets) socket.destroy()
+  }
+  /** From now on nothing comes through, and nobody is told. */
+  function silence(): void {
+    for (const socket of sockets) socket.unpipe().removeAllListeners('data').pause()
   }
   t.after(() => {
     cut()
@@ -99,7 +105,12 @@ export async function openProxy(t: TestContext, serverPort: number) {
   })
   await new Promise<void>(resolve => proxy.listen(0, '127.0.0.1', resolve))
   const address = proxy.address()
-  return { port: typeof address === 'object' && address ? address.port : 0, cut }
+  return {
+    port: typeof address === 'object' && address ? address.port : 0,
+    cut,
+    silence,
+    answers: () => answers,
+  }
 }
 
 export interface Outcome {
@@ -191,9 +202,13 @@ export function openStream(
 }
 
 /** Waits for what must come soon, and says what did not. */
-export async function waitFor(what: string, condition: () => boolean, patienceMs = 5_000): Promise<void> {
+export async function waitFor(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  patienceMs = 20_000,
+): Promise<void> {
   const giveUpMs = performance.now() + patienceMs
-  while (!condition()) {
+  while (!(await condition())) {
     if (performance.now() > giveUpMs) throw new Error(`${what}: not so after ${patienceMs} ms`)
     await new Promise(resolve => setTimeout(resolve, 2))
   }

@@ -6,11 +6,13 @@ import {
   type ServerInterceptingCallInterface,
   type ServerInterceptor,
 } from '@grpc/grpc-js'
-import { asBuffer, fromGrpcJsMetadata, headerListBytes, toGrpcJsMetadata } from './grpc-js-metadata.ts'
-import { healthMethods, healthWatchPath } from './health.ts'
-import { indexMethods } from './index-methods.ts'
-import { type Listener, openListener } from './listener.ts'
-import { type CallWire, type RunningCall, runCall } from './run-call.ts'
+import { createDrain } from '../drain.ts'
+import { asBuffer, fromGrpcJsMetadata, headerListBytes, toGrpcJsMetadata } from '../grpc-js-metadata.ts'
+import { healthMethods, healthWatchPath } from '../health.ts'
+import { indexMethods } from '../index-methods.ts'
+import { type Listener, openListener } from '../listener.ts'
+import { peerName } from '../peer-name.ts'
+import { type CallWire, type RunningCall, runCall } from '../run-call.ts'
 import {
   type AnyMethod,
   type BoundAddress,
@@ -20,14 +22,15 @@ import {
   type GrpcServerOptions,
   type ListenAddress,
   type Metadata,
-} from './server.ts'
-import { GrpcError, statusCodes } from './status.ts'
+} from '../server.ts'
+import { type GrpcError, statusCodes } from '../status.ts'
 
 /** How long peers have to take the status of a call that was cut at the end of a drain. */
 const cutFlushMs = 500
 
 /**
- * The contract fulfilled by @grpc/grpc-js. The library speaks HTTP/2 and gRPC's framing. Sockets are bound
+ * The contract fulfilled by @grpc/grpc-js, against which our own server is held: what both do is what callers
+ * expect. No process of ours serves by it. The library speaks HTTP/2 and gRPC's framing. Sockets are bound
  * here, for it cannot share a port, and handlers are run by `runCall`, for its own streams buffer sixteen
  * messages.
  *
@@ -40,27 +43,12 @@ export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   const { health } = options
   const methods = indexMethods(health ? [...options.methods, ...healthMethods(health)] : options.methods)
   const calls = createCallRegister()
-  const connections = createConnections(createServer(methods, limits, options.onDefect, calls))
-  const graceOver = Promise.withResolvers<void>()
-  let drained: Promise<void> | undefined
-
-  async function drain(): Promise<void> {
-    health?.drain()
-    // A turn of the event loop, in which each Watch says NOT_SERVING before anything else happens to it.
-    await new Promise(resolve => setImmediate(resolve))
-    connections.refuseMore()
-    await Promise.race([calls.onlyWatchesLeft(), graceOver.promise])
-    calls.cutAll(new GrpcError('UNAVAILABLE', 'the server is shutting down'))
-    await connections.closed(graceOver.promise)
-  }
+  const server = createServer(methods, limits, options.onDefect, calls)
+  const connections = createConnections(server, limits)
 
   return {
     listen: connections.listen,
-    drain(graceMs) {
-      const timer = setTimeout(graceOver.resolve, graceMs)
-      drained ??= drain()
-      return drained.finally(() => clearTimeout(timer))
-    },
+    drain: createDrain(health, { ...connections, ...calls }),
     get activeCalls() {
       return calls.size()
     },
@@ -132,12 +120,10 @@ function startCall(
 }
 
 function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): CallWire {
-  const { remoteAddress, remotePort } = call.getConnectionInfo()
-  const host = remoteAddress?.includes(':') ? `[${remoteAddress}]` : remoteAddress
   const deadlineMs = Number(call.getDeadline())
   return {
     metadata,
-    peer: host ? `${host}:${remotePort}` : 'unix',
+    peer: peerName(call.getConnectionInfo()),
     deadlineMs: Number.isFinite(deadlineMs) ? deadlineMs : undefined,
     read: () => call.startRead(),
     sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
@@ -170,21 +156,20 @@ function createCallRegister() {
       running.set(onEnd, { path, call })
       return call
     },
-    /** Resolves when no call runs but health watches, which would run for ever. */
     onlyWatchesLeft(): Promise<void> {
       return new Promise(resolve => {
         onQuiet = resolve
         tellQuiet()
       })
     },
-    cutAll(error: GrpcError): void {
+    cutCalls(error: GrpcError): void {
       for (const { call } of running.values()) call.cut(error)
     },
   }
 }
 
 /** The listeners and the connections that they took. */
-function createConnections(server: Server) {
+function createConnections(server: Server, limits: GrpcLimits) {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   const listeners = new Set<Listener>()
   const sockets = new Set<Socket>()
@@ -207,12 +192,11 @@ function createConnections(server: Server) {
   return {
     async listen(address: ListenAddress): Promise<BoundAddress> {
       if (refusing) throw new Error('listen: the server is shut down')
-      const listener = await openListener(address, accept)
+      const listener = await openListener(address, limits, accept)
       listeners.add(listener)
       if (refusing) listener.close()
       return listener.bound
     },
-    /** Stops listening, and tells every peer by GOAWAY to begin no more calls. */
     refuseMore(): void {
       refusing = true
       for (const listener of listeners) listener.close()

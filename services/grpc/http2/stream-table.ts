@@ -1,0 +1,103 @@
+import { ClosedStreams, endings } from './closed-streams.ts'
+import { ConnectionError, maxStreamId, StreamError } from './frames.ts'
+import type { Stream } from './stream.ts'
+
+/** The streams of a connection, and what is known of those that are over (RFC 9113, 5.1). */
+export class StreamTable {
+  readonly #open = new Map<number, Stream>()
+  readonly #closed = new ClosedStreams()
+  /** Streams that are open, and closed ones on which there is still work. */
+  #places = 0
+  #lastId = 0
+  #lastAcceptedId = maxStreamId
+
+  /** The newest stream that the peer has begun, 0 before the first. */
+  get lastId(): number {
+    return this.#lastId
+  }
+
+  /** How many streams count against the limit of those at once. */
+  get places(): number {
+    return this.#places
+  }
+
+  get isEmpty(): boolean {
+    return this.#open.size === 0
+  }
+
+  /** Those that are open now, whatever becomes of them on the way. */
+  openStreams(): readonly Stream[] {
+    return [...this.#open.values()]
+  }
+
+  open(id: number): Stream | undefined {
+    return this.#open.get(id)
+  }
+
+  /** Streams begun after this are ignored: the peer knows that it may try them elsewhere (RFC 9113, 6.8). */
+  acceptNoMore(): void {
+    this.#lastAcceptedId = this.#lastId
+  }
+
+  accepts(id: number): boolean {
+    return id <= this.#lastAcceptedId
+  }
+
+  /** The peer uses this number: those that it skipped are closed with it, and nothing begins below. */
+  use(id: number): void {
+    this.#lastId = id
+  }
+
+  add(stream: Stream): void {
+    this.#places += 1
+    this.#open.set(stream.id, stream)
+  }
+
+  /** @param ending one of `endings` */
+  close(id: number, ending: number): void {
+    this.#open.delete(id)
+    this.#closed.add(id, ending)
+  }
+
+  /** The work on a closed stream has ended. */
+  release(): void {
+    this.#places -= 1
+  }
+
+  /**
+   * The stream of a DATA frame; undefined when the frame is to be ignored.
+   *
+   * @throws ConnectionError PROTOCOL_ERROR, StreamError STREAM_CLOSED
+   */
+  forData(id: number): Stream | undefined {
+    const stream = this.forControl(id)
+    if (stream || !this.accepts(id) || this.#closed.endingOf(id) === endings.BY_US) return stream
+    throw new StreamError(id, 'STREAM_CLOSED', 'DATA of a closed stream')
+  }
+
+  /**
+   * The stream of trailers; undefined when they are to be ignored.
+   *
+   * @throws ConnectionError STREAM_CLOSED, and PROTOCOL_ERROR for a number that can begin no stream any more
+   */
+  forTrailers(id: number): Stream | undefined {
+    const stream = this.#open.get(id)
+    const ending = stream ? endings.UNKNOWN : this.#closed.endingOf(id)
+    if (stream || ending === endings.BY_US) return stream
+    if (ending === endings.BY_PEER) throw new ConnectionError('STREAM_CLOSED', `stream ${id} is closed`)
+    throw new ConnectionError('PROTOCOL_ERROR', `stream ${id} is not newer than the last`)
+  }
+
+  /**
+   * The stream of RST_STREAM and WINDOW_UPDATE, which may come for one that is over: then undefined.
+   *
+   * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun
+   */
+  forControl(id: number): Stream | undefined {
+    const stream = this.#open.get(id)
+    if (!stream && this.accepts(id) && (id > this.#lastId || id % 2 === 0)) {
+      throw new ConnectionError('PROTOCOL_ERROR', `stream ${id} was not begun`)
+    }
+    return stream
+  }
+}

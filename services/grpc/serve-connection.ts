@@ -1,0 +1,60 @@
+import type { Duplex } from 'node:stream'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type CallContext, CallRegister, type CallTotals } from './call-context.ts'
+import { startAging } from './connection-age.ts'
+import { Connection } from './http2/connection.ts'
+import { routeCall } from './route-call.ts'
+import type { AnyMethod, GrpcLimits, GrpcServerOptions } from './server.ts'
+import { GrpcError } from './status.ts'
+
+/** What all connections of a server have in common. */
+export interface ConnectionContext {
+  readonly methods: ReadonlyMap<string, AnyMethod>
+  readonly limits: GrpcLimits
+  readonly onDefect: GrpcServerOptions['onDefect']
+  readonly totals: CallTotals
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** A silent connection is asked for a sign of life after this, and cut after as long again. */
+  readonly keepaliveMs: number
+}
+
+export interface ServedConnection {
+  readonly connection: Connection
+  readonly calls: CallRegister
+}
+
+/** What a request's head has beside its metadata: path, authority, content-type and the like. */
+const transportFieldsBytes = 8 * 1024
+
+/** Serves gRPC on one connection: of TCP, a unix path or TLS. `peer` is as `Call` has it. */
+export function serveConnection(
+  socket: Duplex,
+  peer: string,
+  { methods, limits, onDefect, totals, clock, random, keepaliveMs }: ConnectionContext,
+  onClosed: () => void,
+): ServedConnection {
+  const calls = new CallRegister(totals)
+  const context: CallContext = { limits, onDefect, calls, peer }
+  const connection = new Connection(socket, {
+    maxConcurrentStreams: limits.maxConcurrentStreams,
+    maxHeaderListBytes: limits.maxMetadataBytes + transportFieldsBytes,
+    keepaliveMs,
+    clock,
+    route: request => routeCall(methods, context, request),
+    onDefect: error => onDefect('', error),
+    onClosed() {
+      stopAging()
+      onClosed()
+    },
+  })
+  const stopAging = startAging(limits, random, {
+    drain: () => connection.drain(),
+    cut() {
+      calls.cutAll(new GrpcError('UNAVAILABLE', 'the connection has reached its age'))
+      connection.end()
+    },
+  })
+  return { connection, calls }
+}

@@ -1,0 +1,85 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Socket } from 'node:net'
+import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls'
+import { peerName } from './peer-name.ts'
+import type { GrpcLimits, ServerTls } from './server.ts'
+
+/** What lies between a connection that was taken and one that is served. */
+export interface Handshakes {
+  begin(socket: Socket): void
+  /** Refuses what is unfinished, and listens to no change any more. */
+  close(): void
+}
+
+const protocol = 'h2'
+
+/**
+ * TLS as a server, for connections that somebody else takes. `onSecure` gets each one whose caller has proved
+ * who it is and speaks HTTP/2; RFC 9113 (3.2) wants that said by ALPN.
+ *
+ * @throws Error for credentials that are none, or that could not tell one client from another.
+ */
+export function createHandshakes(
+  tls: ServerTls,
+  { handshakeTimeoutMs, maxHandshakes }: Pick<GrpcLimits, 'handshakeTimeoutMs' | 'maxHandshakes'>,
+  onSecure: (socket: Socket) => void,
+): Handshakes {
+  const unfinished = new Set<Socket>()
+  // Node tells of a finished handshake, but not on which connection it was.
+  const connection = new AsyncLocalStorage<Socket>()
+  const server = createServer({
+    ...contextOptions(tls),
+    requestCert: tls.requireClientCert,
+    rejectUnauthorized: true,
+    ALPNProtocols: [protocol],
+    handshakeTimeout: handshakeTimeoutMs,
+  })
+
+  function refuse(error: Error, peer: string, socket: Socket): void {
+    socket.on('error', () => {}).destroy()
+    tls.onRefused?.(error, peer)
+  }
+
+  server.on('secureConnection', socket => {
+    const plain = connection.getStore()
+    if (plain) unfinished.delete(plain)
+    const error = reasonToRefuse(tls, socket)
+    if (error) refuse(error, peerName(socket), socket)
+    else onSecure(socket)
+  })
+  server.on('tlsClientError', (error, socket) => {
+    refuse(error, peerName(connection.getStore() ?? socket), socket)
+  })
+  const stopListening = tls.onChange(() => server.setSecureContext(contextOptions(tls)))
+
+  return {
+    begin(socket) {
+      if (unfinished.size >= maxHandshakes) {
+        refuse(new Error(`more than ${maxHandshakes} unfinished handshakes`), peerName(socket), socket)
+        return
+      }
+      unfinished.add(socket)
+      socket.once('close', () => unfinished.delete(socket))
+      connection.run(socket, () => server.emit('connection', socket))
+    },
+    close() {
+      stopListening()
+      for (const socket of unfinished) socket.destroy()
+    },
+  }
+}
+
+function contextOptions(tls: ServerTls): SecureContextOptions {
+  const { cert, key, ca } = tls.credentials()
+  if (tls.requireClientCert && !ca) {
+    throw new Error('tls: a ca is needed where callers have to show a certificate')
+  }
+  return { cert, key, ...(ca && { ca }), minVersion: 'TLSv1.2' }
+}
+
+function reasonToRefuse(tls: ServerTls, socket: TLSSocket): Error | undefined {
+  if (socket.alpnProtocol !== protocol) return new Error(`the caller does not offer ${protocol} by ALPN`)
+  if (!tls.requireClientCert) return undefined
+  const certificate = socket.getPeerX509Certificate()
+  return certificate ? tls.verifyClient?.(certificate) : new Error('the caller shows no certificate')
+}

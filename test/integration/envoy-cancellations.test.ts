@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, get } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import type { AnyMethod } from '@tollway/grpc/server.ts'
+import {
+  RateLimitResponse_Code as Code,
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { freePorts } from '../support/free-ports.ts'
+import { startProgram } from '../support/program.ts'
+import { startRateLimit } from '../support/rate-limit-process.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { requireProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** So many at once, each for 20 ms: at most 5,000 cancellations a second, half of what is hostile. */
+const callsAtOnce = 100
+/** As the example's Envoy has it. */
+const domain = 'checkout'
+
+/** The sidecar of the examples, which gives up after 20 ms, with one worker and so one connection. */
+async function startEnvoy(t: TestContext, servicePort: number) {
+  const [ingress = 0, admin = 0, app = 0] = await freePorts(3)
+  const place = mkdtempSync(join(tmpdir(), 'envoy-'))
+  const config = readFileSync(join(root, 'examples/envoy/envoy.yaml'), 'utf8')
+    .replaceAll('port_value: 10001', `port_value: ${app}`)
+    .replace('port_value: 10000', `port_value: ${ingress}`)
+    .replace('port_value: 9901', `port_value: ${admin}`)
+    .replace('port_value: 8081', `port_value: ${servicePort}`)
+  assert.match(config, /timeout: 0\.020s/)
+  writeFileSync(join(place, 'envoy.yaml'), config)
+  const args = ['-c', join(place, 'envoy.yaml'), '--use-dynamic-base-id', '--concurrency', '1', '-l', 'error']
+  const envoy = startProgram('envoy', args)
+  t.after(async () => {
+    await envoy.end('SIGKILL')
+    rmSync(place, { recursive: true, force: true })
+  })
+  await waitFor('Envoy to take calls', async () => {
+    if (envoy.process.exitCode !== null) throw new Error(envoy.output())
+    return (await fetch(`http://127.0.0.1:${admin}/ready`)).ok
+  })
+  const agent = new Agent({ keepAlive: true, maxSockets: callsAtOnce })
+  t.after(() => agent.destroy())
+
+  /** The status code of one request. */
+  function call(): Promise<number | undefined> {
+    return new Promise((resolve, reject) => {
+      get({ port: ingress, agent, headers: { 'x-user': 'alice' } }, response => {
+        response.resume().once('end', () => resolve(response.statusCode))
+      }).once('error', reject)
+    })
+  }
+
+  return {
+    call,
+    async stats(): Promise<ReadonlyMap<string, number>> {
+      const text = await (await fetch(`http://127.0.0.1:${admin}/stats?filter=^cluster`)).text()
+      return new Map(
+        text.split('\n').map(line => {
+          const [name = '', value = ''] = line.split(': ')
+          return [name, Number(value)]
+        }),
+      )
+    },
+  }
+}
+
+/** What answers, until it is told to keep silent, and then again. */
+interface Service {
+  readonly port: number
+  stall(): void
+  resume(): void
+}
+
+/**
+ * Envoy resets so many streams for want of an answer, and then has its answers, over the connection that it
+ * had at the beginning.
+ */
+async function keepsConnection(t: TestContext, service: Service, cancellations: number): Promise<void> {
+  const { call, stats } = await startEnvoy(t, service.port)
+  const stat = async (name: string) => (await stats()).get(`cluster.${name}`) ?? 0
+  const answers = async () => (await stat('app.ratelimit.ok')) + (await stat('app.ratelimit.over_limit'))
+  async function answersCome(): Promise<void> {
+    const before = await answers()
+    await waitFor('an answer', async () => (await call()) && (await answers()) > before)
+  }
+
+  await answersCome()
+  service.stall()
+  // Now and then the service is the first to notice that a call is late, and answers it.
+  await waitFor(
+    `${cancellations} cancellations`,
+    async () => {
+      const codes = await Promise.all(Array.from({ length: 1000 }, call))
+      assert.deepEqual([...new Set(codes)], [200], 'what Envoy does not know is let through')
+      return (await stat('ratelimit.http2.tx_reset')) >= cancellations
+    },
+    60_000,
+  )
+
+  service.resume()
+  await answersCome()
+  assert.equal(await stat('ratelimit.upstream_cx_total'), 1, 'no other connection was made')
+  assert.equal(await stat('ratelimit.upstream_cx_close_notify'), 0, 'no GOAWAY was received')
+}
+
+test('5,000 calls that Envoy cancels cost no connection: a handler that waits', async t => {
+  if (!requireProgram(t, 'envoy')) return
+  let gate: PromiseWithResolvers<void> | undefined
+  const peers = new Set<string>()
+  const method: AnyMethod = {
+    path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
+    kind: 'unary',
+    decode: bytes => fromBinary(RateLimitRequestSchema, bytes),
+    encode: message => toBinary(RateLimitResponseSchema, message),
+    async handle(_, { peer, signal }) {
+      peers.add(peer)
+      const cancelled = new Promise(resolve => signal.addEventListener('abort', resolve))
+      await Promise.race([gate?.promise, cancelled])
+      return create(RateLimitResponseSchema, { overallCode: gate ? Code.OVER_LIMIT : Code.OK })
+    },
+  }
+  const server = createGrpcServer({ methods: [method], onDefect: (_, error) => assert.fail(String(error)) })
+  t.after(() => server.drain(0))
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  assert.ok('port' in bound)
+  await keepsConnection(
+    t,
+    {
+      port: bound.port,
+      stall: () => (gate = Promise.withResolvers()),
+      resume: () => gate?.resolve(),
+    },
+    5_000,
+  )
+  assert.equal(peers.size, 1)
+})
+
+test('200 calls that Envoy cancels cost no connection: a service whose Redis stands still', async t => {
+  if (!requireProgram(t, 'envoy') || !requireProgram(t, 'redis-server')) return
+  const redis = await startRedis()
+  t.after(() => redis.stop())
+  const place = mkdtempSync(join(tmpdir(), 'cancellations-'))
+  t.after(() => rmSync(place, { recursive: true, force: true }))
+  mkdirSync(join(place, 'config'))
+  const limit = '{key: user, rate_limit: {unit: day, requests_per_unit: 100000}}'
+  writeFileSync(join(place, 'config/shop.yaml'), `domain: ${domain}\ndescriptors: [${limit}]\n`)
+  const service = await startRateLimit(t, {
+    RUNTIME_ROOT: place,
+    RUNTIME_WATCH_ROOT: 'false',
+    KVSTORE_SOCKET_TYPE: 'tcp',
+    KVSTORE_URL: `127.0.0.1:${redis.port}`,
+    // Longer than Envoy's patience, so that it is Envoy that gives up.
+    BACKEND_DEADLINE: '50ms',
+  })
+  await service.serves()
+  await keepsConnection(
+    t,
+    {
+      port: service.grpcPort,
+      stall: () => void redis.kill('SIGSTOP'),
+      resume: () => void redis.kill('SIGCONT'),
+    },
+    200,
+  )
+})
