@@ -75,7 +75,9 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   })
   const runner = createRunner({
     reconcile: configs.reconcile,
-    onError: (error, retryMs) => log.error('reconciling failed', { error: `${error}`, retryMs: Math.round(retryMs) }),
+    onError: (error, retryMs) => {
+      log.error('reconciling failed', { error: `${error}`, retryMs: Math.round(retryMs) })
+    },
     random: Math.random,
   })
   await host.assertPortsFree(workloadOf(config, { type: 'memory' }), operatorPorts(config))

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
   chmodSync,
@@ -13,85 +12,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
+import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createFileSource, type FileSourceOptions } from './files.ts'
+import { createFileSource } from './files.ts'
+import { limits, open, openStanding, until } from './files-under-test.ts'
 import { folderLimits } from './folder-look.ts'
-
-const deadlineMs = 10_000
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const endMs = performance.now() + deadlineMs
-  while (!holds()) {
-    assert.ok(performance.now() < endMs, `not within ${deadlineMs} ms: ${what}`)
-    await pause(1)
-  }
-}
-
-function limits(name: string, domain = name): string {
-  const envelope = `apiVersion: tollway.dev/v1alpha1\nkind: RateLimitConfig\nmetadata: {name: ${name}}\n`
-  return `${envelope}spec: {domain: ${domain}}\n`
-}
-
-/** A clock that stands still until the test moves it, so that 500 ms pass exactly when it says so. */
-function standingClock() {
-  let atMs = 1_000
-  return { nowMs: () => atMs, monotonicMs: () => atMs, pass: (ms: number) => (atMs += ms) }
-}
-
-async function open(
-  t: TestContext,
-  before: (folder: string) => void = () => {},
-  more: Partial<FileSourceOptions> = {},
-) {
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-files-'))
-  const warnings: string[] = []
-  before(folder)
-  const source = createFileSource({
-    folder,
-    clock: systemClock,
-    onWarn: text => warnings.push(text),
-    ...more,
-  })
-  t.after(async () => {
-    await source.stop()
-    rmSync(folder, { recursive: true })
-  })
-  /** What was told at every change: the names, sorted. */
-  const told: string[] = []
-  const names = () =>
-    source
-      .list()
-      .map(({ name }) => name)
-      .sort()
-      .join(' ')
-  const domainOf = (name: string) => {
-    const spec = source.list().find(resource => resource.name === name)?.spec
-    return (spec as { domain?: string } | undefined)?.domain
-  }
-  const problems = () => source.problems().map(({ origin, message }) => `${origin}: ${message}`)
-  source.onChange(() => told.push(names()))
-  await source.start()
-  const at = (path: string) => join(folder, path)
-  return {
-    source,
-    warnings,
-    told,
-    names,
-    domainOf,
-    problems,
-    at,
-    folder,
-    write: (path: string, text: string) => writeFileSync(at(path), text),
-    has: (expected: string) => until(`the resources are "${expected}"`, () => names() === expected),
-    serves: (name: string, domain: string | undefined) =>
-      until(`${name} has the domain ${domain}`, () => domainOf(name) === domain),
-    complains: (pattern: RegExp) =>
-      until(`a problem ${pattern}`, () => problems().some(text => pattern.test(text))),
-    isClean: () => until('no problems', () => problems().length === 0),
-  }
-}
 
 test('start has read everything, other files and dot files excepted', async t => {
   const f = await open(t, folder => {
@@ -194,19 +119,6 @@ for (const [how, save] of Object.entries(saves)) {
     assert.deepEqual(new Set(f.told), new Set(['one two']))
     assert.deepEqual(f.problems(), [])
   })
-}
-
-/** A source whose clock stands, and a way to know that the folder was looked at since a change. */
-async function openStanding(t: TestContext, before: (folder: string) => void) {
-  const clock = standingClock()
-  const f = await open(t, before, { clock, settleMs: 0, pollMs: 5 })
-  let round = 0
-  const lookedAt = async () => {
-    f.write('mark.yaml', limits('mark', `round-${++round}`))
-    await f.serves('mark', `round-${round}`)
-  }
-  await lookedAt()
-  return { ...f, clock, lookedAt }
 }
 
 test('a file that stays empty or broken between two steps of a save keeps what it had', async t => {
@@ -319,47 +231,6 @@ test('a mounted ConfigMap is read once, and its swap is told without a gap', asy
   }
   assert.deepEqual(new Set(f.told), new Set(['one']))
   assert.deepEqual(f.problems(), [])
-})
-
-test('what vanished stays while a file cannot be read, for it may stand there', async t => {
-  const broken = `${limits('one')}---\n- [broken`
-  const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one', 'first')))
-  f.write('a.yaml', broken)
-  await f.complains(/^a\.yaml: /)
-
-  await t.test('also when that file is given another name', async () => {
-    renameSync(f.at('a.yaml'), f.at('c.yaml'))
-    await f.complains(/^a\.yaml: .*one is not here any more and stays in force: it may stand in c\.yaml/)
-    assert.equal(f.names(), 'one')
-  })
-
-  await t.test('also when it was moved from a file that is right into one that is not', async () => {
-    f.write('a.yaml', `${limits('one', 'second')}---\n${limits('two')}`)
-    await f.has('one two')
-    f.write('c.yaml', `${limits('two')}---\n- [broken`)
-    f.write('a.yaml', limits('one', 'third'))
-    await f.serves('one', 'third')
-    await f.complains(/two is not here any more and stays in force: it may stand in c\.yaml/)
-    assert.equal(f.names(), 'one two')
-  })
-
-  await t.test('and goes when all can be read and nothing has it', async () => {
-    rmSync(f.at('c.yaml'))
-    await f.has('one')
-    await f.isClean()
-  })
-})
-
-test('a link to nothing and a pipe are told, and everything that was there stays', async t => {
-  const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one')))
-  symlinkSync('nothing', f.at('dangling.yaml'))
-  await f.complains(/^dangling\.yaml: is a link to something that is not there$/)
-  execFileSync('mkfifo', [f.at('pipe.yaml')])
-  await f.complains(/^pipe\.yaml: is neither a file nor a folder$/)
-  rmSync(f.at('dangling.yaml'))
-  rmSync(f.at('pipe.yaml'))
-  await f.isClean()
-  assert.equal(f.names(), 'one')
 })
 
 test('symbolic links: to a folder, to a file elsewhere, to one another', async t => {

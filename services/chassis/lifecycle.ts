@@ -56,7 +56,7 @@ export function reportHealth(healthy: boolean, reason = ''): void {
 /** The process that started this one gives it up after several such times without a sign. */
 export const signOfLifeMs = 1_000
 
-/** From now on tells the process that started this one, when there is one, that this one's event loop turns. */
+/** Shows the process that started this one, when there is one, from now on that the event loop turns. */
 export function showSignsOfLife(): void {
   if (process.send === undefined) return
   const tell = () => tellParent({ type: 'alive' })

@@ -93,7 +93,7 @@ test('a file that broke while no operator ran does not switch its limits off', a
   assert.equal((await status('--state-dir', first.stateDir, '--wait', '10')).code, 0)
 })
 
-test('what is in force is what the commands tell of, be the manifests wrong and under another name', async t => {
+test('the commands tell of what is in force, be the manifests wrong and under another name', async t => {
   const tollway = await startTollway(t, {
     'a.yaml': limits,
     'z.yaml': manifest('z', 'z', { user: '2/hour' }),

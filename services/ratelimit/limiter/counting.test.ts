@@ -88,7 +88,7 @@ test('the backend is not asked again about a key that is over its limit', async 
   assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
 })
 
-test('when one key is known to be over and counting is to stop then, the others are looked at only', async () => {
+test('when one key is known to be over and counting stops then, the others are looked at only', async () => {
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })
   await counting.add([{ ...hit('a'), hits: 2 }])

@@ -86,23 +86,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const found =
         descriptor.limit === undefined
           ? match(rules, domain, descriptor.entries, limitStats.attachRequested)
-          : matchOwnLimit(domain, descriptor, matches.length)
+          : matchOwnLimit(domain, descriptor, matches.length, limitStats)
       if (found !== undefined && found.limit.replaces.length > 0) mayReplace = true
       matches.push(found)
     }
     return mayReplace ? withoutReplaced(matches) : matches
-  }
-
-  function matchOwnLimit(domain: string, { entries, limit }: DescriptorRequest, index: number): Found {
-    if (limit === undefined) return undefined
-    const { requestsPerUnit, unit } = limit
-    if (unit === undefined) {
-      throw new RequestError(
-        `descriptors[${index}].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR`,
-        true,
-      )
-    }
-    return overrideLimit(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
   }
 
   /** One hit for each match that is counted. */
@@ -196,11 +184,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
-  function counted(error: unknown): unknown {
-    if (error instanceof RequestError) serviceErrors.value += 1
-    return error
-  }
-
   function count(batch: readonly Hit[], span: Span | undefined) {
     if (batch.length === 0) return []
     if (span === undefined || startCounting === undefined) return counting.add(batch)
@@ -215,17 +198,31 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const batch = hitsOf(request, matches, nowSeconds)
         const values = count(batch, span)
         if (!(values instanceof Promise)) return answer(request, matches, batch, values, nowSeconds)
-        return values.then(
-          later => answer(request, matches, batch, later, nowSeconds),
-          (error: unknown) => {
-            throw counted(error)
-          },
-        )
+        return values.then(later => answer(request, matches, batch, later, nowSeconds))
       } catch (error) {
-        throw counted(error)
+        if (error instanceof RequestError) serviceErrors.value += 1
+        throw error
       }
     },
   }
+}
+
+/** The limit that a caller brings along. */
+function matchOwnLimit(
+  domain: string,
+  { entries, limit }: DescriptorRequest,
+  index: number,
+  limitStats: LimitStatsTable,
+): Found {
+  if (limit === undefined) return undefined
+  const { requestsPerUnit, unit } = limit
+  if (unit === undefined) {
+    throw new RequestError(
+      `descriptors[${index}].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR`,
+      true,
+    )
+  }
+  return overrideLimit(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
 }
 
 /** An unlimited rule cannot be replaced. */

@@ -5,7 +5,7 @@ import { responseHeaders } from './response-headers.ts'
 
 const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' }
 
-/** `10/minute 3 42`: a limit, what remains, the seconds to its reset; `over` before it, `quota` for a quota. */
+/** `10/minute 3 42`: a limit, what remains, the seconds to its reset; before it `over`, or `quota`. */
 function headersOf(text: string): string {
   const parts = text === '' ? [] : text.split(';').map(part => part.trim())
   const statuses = parts.map((part): DescriptorDecision => {

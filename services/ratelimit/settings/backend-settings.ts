@@ -1,0 +1,107 @@
+import {
+  boolean,
+  decimal,
+  durationAtLeast,
+  durationMs,
+  integer,
+  oneOf,
+  settingsTable,
+  text,
+} from '@tollway/chassis/settings.ts'
+
+/** Where counters are kept, and what holds when they cannot be asked. */
+export const backendSettings = settingsTable({
+  backendType: {
+    name: 'BACKEND_TYPE',
+    kind: oneOf('redis', 'memory'),
+    fallback: 'redis',
+    help: 'Where counters are kept. `memory` counts in this process alone.',
+  },
+  backendDeadlineMs: {
+    name: 'BACKEND_DEADLINE',
+    kind: durationAtLeast(1),
+    fallback: '15ms',
+    help: 'A call whose counters did not answer within this is an error.',
+  },
+  backendFailureMode: {
+    name: 'BACKEND_FAILURE_MODE',
+    kind: oneOf('error', 'allow', 'deny', 'local'),
+    fallback: 'error',
+    help: 'What a call gets that could not be counted: an error, OK, OVER_LIMIT, or a count of its own.',
+  },
+  backendFailureLocalShare: {
+    name: 'BACKEND_FAILURE_LOCAL_SHARE',
+    kind: decimal(0.001, 1),
+    fallback: '1',
+    help: 'What of each limit this process may let through in the mode `local`: 1 divided by the processes.',
+  },
+  localCacheBytes: {
+    name: 'LocalCacheSizeInBytes',
+    aliases: ['LOCAL_CACHE_SIZE_IN_BYTES'],
+    kind: integer(0, 2 ** 31),
+    fallback: '0',
+    help: 'Room for keys over their limit, about which the backend is not asked again; 0 for none.',
+  },
+  stopIncrementWhenOverLimit: {
+    name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Count nothing of a call of which one descriptor is over its limit, except that one.',
+  },
+  redisSocketType: {
+    name: 'KVSTORE_SOCKET_TYPE',
+    aliases: ['REDIS_SOCKET_TYPE'],
+    kind: oneOf('unix', 'tcp'),
+    fallback: 'unix',
+    help: 'How Redis is reached.',
+  },
+  redisUrl: {
+    name: 'KVSTORE_URL',
+    aliases: ['REDIS_URL'],
+    kind: text,
+    fallback: '/var/run/nutcracker/ratelimit.sock',
+    help: 'host:port, the path of a unix socket, or a redis:// URL.',
+    secret: true,
+  },
+  redisType: {
+    name: 'KVSTORE_TYPE',
+    aliases: ['REDIS_TYPE'],
+    kind: oneOf('single'),
+    fallback: 'single',
+    help: 'How the Redis servers stand together.',
+  },
+  redisAuth: {
+    name: 'KVSTORE_AUTH',
+    aliases: ['REDIS_AUTH'],
+    kind: text,
+    fallback: '',
+    help: '`password`, or `user:password`.',
+    secret: true,
+  },
+  redisPipelineWindowMs: {
+    name: 'KVSTORE_PIPELINE_WINDOW',
+    aliases: ['REDIS_PIPELINE_WINDOW'],
+    kind: durationMs,
+    fallback: '0',
+    help: 'How long commands are collected before they are written; 0 for one turn of the event loop.',
+  },
+  redisPipelineLimit: {
+    name: 'KVSTORE_PIPELINE_LIMIT',
+    aliases: ['REDIS_PIPELINE_LIMIT'],
+    kind: integer(0, 1_000_000),
+    fallback: '0',
+    help: 'So many collected commands are written at once, before the window is over; 0 for no such limit.',
+  },
+  cacheKeyPrefix: {
+    name: 'CACHE_KEY_PREFIX',
+    kind: text,
+    fallback: '',
+    help: 'Stands before every key in the backend.',
+  },
+  expirationJitterMaxSeconds: {
+    name: 'EXPIRATION_JITTER_MAX_SECONDS',
+    kind: integer(0, 86_400),
+    fallback: '300',
+    help: 'Counters live up to this much longer than their window, so that they do not all end at once.',
+  },
+})

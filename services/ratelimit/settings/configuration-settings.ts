@@ -1,0 +1,120 @@
+import {
+  boolean,
+  decimal,
+  durationAtLeast,
+  hostPort,
+  integer,
+  oneOf,
+  pairs,
+  settingsTable,
+  text,
+} from '@tollway/chassis/settings.ts'
+
+/** For what is done again and again: in less it would be done all the time. */
+const atLeast10Ms = durationAtLeast(10)
+
+/** Where the configuration comes from. */
+export const configurationSettings = settingsTable({
+  configType: {
+    name: 'CONFIG_TYPE',
+    kind: oneOf('FILE', 'GRPC_XDS_SOTW'),
+    fallback: 'FILE',
+    help: 'Where the configuration comes from: files, or a management server.',
+  },
+  forceStart: {
+    name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Serve before the first configuration is there; every call is an error until then.',
+  },
+  runtimeRoot: {
+    name: 'RUNTIME_ROOT',
+    kind: text,
+    fallback: '/srv/runtime_data/current',
+    help: 'The root that is watched.',
+  },
+  runtimeSubdirectory: {
+    name: 'RUNTIME_SUBDIRECTORY',
+    kind: text,
+    fallback: '',
+    help: 'A folder below the root.',
+  },
+  runtimeAppDirectory: {
+    name: 'RUNTIME_APPDIRECTORY',
+    kind: text,
+    fallback: 'config',
+    help: 'The folder of YAML files below that.',
+  },
+  runtimeIgnoreDotFiles: {
+    name: 'RUNTIME_IGNOREDOTFILES',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Leave out files and folders whose name begins with a dot.',
+  },
+  runtimeWatchRoot: {
+    name: 'RUNTIME_WATCH_ROOT',
+    kind: boolean,
+    fallback: 'true',
+    help: 'Reload when the root, a symbolic link, is swapped; otherwise when a file changes.',
+  },
+  mergeDomainConfigs: {
+    name: 'MERGE_DOMAIN_CONFIG',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Several files may share a domain.',
+  },
+  xdsNodeId: {
+    name: 'CONFIG_GRPC_XDS_NODE_ID',
+    kind: text,
+    fallback: 'default',
+    help: 'Who this process is to the management server.',
+  },
+  xdsNodeMetadata: {
+    name: 'CONFIG_GRPC_XDS_NODE_METADATA',
+    kind: pairs,
+    fallback: '',
+    help: 'More about this process, as texts in node.metadata.',
+  },
+  xdsServer: {
+    name: 'CONFIG_GRPC_XDS_SERVER_URL',
+    kind: hostPort,
+    fallback: 'localhost:18000',
+    help: 'The management server.',
+  },
+  xdsConnectRetryMs: {
+    name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '3s',
+    help: 'The wait between tries while there was no connection yet.',
+  },
+  xdsBackoffJitter: {
+    name: 'XDS_CLIENT_BACKOFF_JITTER',
+    kind: boolean,
+    fallback: 'true',
+    help: 'Spread the waits by chance.',
+  },
+  xdsBackoffInitialMs: {
+    name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '10s',
+    help: 'The first wait after a stream ended.',
+  },
+  xdsBackoffMaxMs: {
+    name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '60s',
+    help: 'The longest wait.',
+  },
+  xdsBackoffFactor: {
+    name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
+    kind: decimal(0, 10),
+    fallback: '0.5',
+    help: 'The next wait is the last one times 1 plus this.',
+  },
+  xdsMaxMessageBytes: {
+    name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
+    kind: integer(0, 1 << 30),
+    fallback: '0',
+    help: 'The largest configuration that is taken; 0 for 64 MiB.',
+  },
+})

@@ -1,0 +1,128 @@
+import {
+  boolean,
+  durationAtLeast,
+  hostPort,
+  integer,
+  type Kind,
+  oneOf,
+  pairs,
+  settingsTable,
+  text,
+} from '@tollway/chassis/settings.ts'
+
+const port = integer(0, 65_535)
+
+/** For what is done again and again: in less it would be done all the time. */
+const atLeast10Ms = durationAtLeast(10)
+
+const booleanOrUnset: Kind<boolean | ''> = {
+  allowed: `${boolean.allowed}, or nothing`,
+  parse: value => (value === '' ? '' : boolean.parse(value)),
+}
+
+const variableNames: Kind<readonly string[]> = {
+  allowed: 'a list such as ONE,TWO of letters, digits and _',
+  parse(value) {
+    const names = value === '' ? [] : value.split(',').map(name => name.trim())
+    return names.every(name => /^\w+$/.test(name)) ? names : undefined
+  },
+}
+
+const urlPath: Kind<string> = {
+  allowed: 'a path such as /metrics',
+  parse: value => (/^\/[^?#\s]*$/.test(value) ? value : undefined),
+}
+
+/** Where statistics go. */
+export const statisticsSettings = settingsTable({
+  usePushStats: {
+    name: 'USE_PUSHSTATS',
+    aliases: ['USE_STATSD'],
+    kind: booleanOrUnset,
+    fallback: '',
+    help: 'Send statistics to a statsd server; when left out, unless another sink is on.',
+  },
+  pushStatsHost: {
+    name: 'PUSHSTATS_HOST',
+    aliases: ['STATSD_HOST'],
+    kind: text,
+    fallback: 'localhost',
+    help: 'The statsd server, or the agent.',
+  },
+  pushStatsPort: {
+    name: 'PUSHSTATS_PORT',
+    aliases: ['STATSD_PORT'],
+    kind: port,
+    fallback: '8125',
+    help: 'Its port.',
+  },
+  pushStatsProtocol: {
+    name: 'PUSHSTATS_PROTOCOL',
+    aliases: ['STATSD_PROTOCOL'],
+    kind: oneOf('tcp', 'udp'),
+    fallback: 'tcp',
+    help: 'How the statsd server is reached; an agent always by UDP.',
+  },
+  extraTags: { name: 'EXTRA_TAGS', kind: pairs, fallback: '', help: 'Tags (labels) of every statistic.' },
+  useAgentStats: {
+    name: 'USE_AGENTSTATS',
+    aliases: ['USE_DOG_STATSD'],
+    kind: boolean,
+    fallback: 'false',
+    help: 'Send statistics with tags to an agent (DogStatsD).',
+  },
+  agentStatsMogrifiers: {
+    name: 'AGENTSTATS_MOGRIFIERS',
+    aliases: ['USE_AGENTSTATS_MOGRIFIERS', 'DOG_STATSD_MOGRIFIERS', 'USE_DOG_STATSD_MOGRIFIERS'],
+    kind: variableNames,
+    fallback: '',
+    help: 'Rules in their order, each given by AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS.',
+  },
+  usePullStats: {
+    name: 'USE_PULLSTATS',
+    aliases: ['USE_PROMETHEUS'],
+    kind: boolean,
+    fallback: 'false',
+    help: 'Serve statistics as Prometheus metrics.',
+  },
+  pullStatsAddress: {
+    name: 'PULLSTATS_ADDR',
+    aliases: ['PROMETHEUS_ADDR'],
+    kind: hostPort,
+    fallback: ':9090',
+    help: 'The address of the metrics.',
+  },
+  pullStatsPath: {
+    name: 'PULLSTATS_PATH',
+    aliases: ['PROMETHEUS_PATH'],
+    kind: urlPath,
+    fallback: '/metrics',
+    help: 'Their path.',
+  },
+  pullStatsMapperFile: {
+    name: 'PULLSTATS_MAPPER_YAML',
+    aliases: ['PROMETHEUS_MAPPER_YAML'],
+    kind: text,
+    fallback: '',
+    help: 'A mapping file in the format of statsd_exporter, instead of the default mapping.',
+  },
+  pullStatsTimersInMilliseconds: {
+    name: 'PULLSTATS_RESPONSE_TIME_AS_MILLISECONDS',
+    aliases: ['PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS'],
+    kind: boolean,
+    fallback: 'false',
+    help: 'Show response times in milliseconds instead of seconds.',
+  },
+  statsFlushIntervalMs: {
+    name: 'STATS_FLUSH_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '10s',
+    help: 'How often statistics are sent or written.',
+  },
+  disableStats: {
+    name: 'DISABLE_STATS',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Statistics are counted and shown at /stats, but written nowhere.',
+  },
+})
