@@ -10,21 +10,26 @@ import type { Feed } from './feeds/feed.ts'
 import { createFileFeed } from './feeds/files.ts'
 import { createXdsFeed } from './feeds/xds.ts'
 import { createHealth, type Health } from './health.ts'
-import { createLimiter } from './limiter/limiter.ts'
+import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
 import { createDebugServer } from './servers/debug.ts'
 import { rateLimitMethods } from './servers/grpc-methods.ts'
+import { openGrpcTls } from './servers/grpc-tls.ts'
 import { closeHttp, createHttpServer, listenHttp } from './servers/http.ts'
 import type { Settings } from './settings.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { openSink } from './stats/open-sink.ts'
 import { createStats } from './stats/stats.ts'
+import { countingSpans, openTracing } from './tracing/open-tracing.ts'
 
 /** The name under which grpc.health.v1 tells of the service, as the reference does. */
 const healthName = 'ratelimit'
 
 /** A backend that takes longer to answer for the first time is told of. */
 const backendPatienceMs = 1000
+
+/** The last traces are given up after so long; nobody waits for them but the end of the process. */
+const traceFlushTimeoutMs = 3_000
 
 export interface Service {
   /** Unhealthy at once; after DRAIN_DELAY no more calls are taken, and running ones end. */
@@ -48,20 +53,26 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     spelling: settings.configType === 'FILE' ? 'snake' : 'camel',
   })
   const counters = openBackend(settings, log)
-  const limiter = createLimiter({
-    ...settings,
+  const tracing = await openTracing(settings, log)
+  const limiter = openLimiter(settings, {
     rules: configuration.rules,
     counters,
     stats,
     limitStats,
+    log,
     clock: systemClock,
     random: Math.random,
+    startCounting: countingSpans[settings.backendType],
   })
   const health = createHealth({ counters, configuration, withConfig: settings.healthyWithConfig })
   const onDefect = (path: string, error: unknown) =>
     log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) })
 
-  const debug = createDebugServer({ stats, rules: () => describeRules(configuration.rules()) })
+  const debug = createDebugServer({
+    stats,
+    rules: () => describeRules(configuration.rules()),
+    clock: systemClock,
+  })
   await listenHttp(debug, settings.debugHost, settings.debugPort, false)
   const sink = await openSink(settings, {
     stats,
@@ -77,7 +88,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
 
   const table = createHealthTable()
   const grpc = createGrpcServer({
-    methods: rateLimitMethods(limiter, stats),
+    methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
     health: table,
     onDefect,
     limits: {
@@ -87,11 +98,12 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   })
   const http = createHttpServer({
     limiter,
+    tracing,
     healthy: health.healthy,
     draining: health.terminating,
     onDefect,
   })
-  await grpc.listen(grpcAddress(settings))
+  await grpc.listen({ ...grpcAddress(settings), tls: openGrpcTls(settings, log) })
   await listenHttp(http, settings.host, settings.port, settings.reusePort)
   table.set('', true)
   health.onChange(healthy => {
@@ -106,8 +118,10 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
       await Promise.all([grpc.drain(settings.drainTimeoutMs), closeHttp(http, settings.drainTimeoutMs)])
       await feed.stop()
+      limiter.close()
       await counters.close()
       await sink.stop()
+      await tracing?.stop(traceFlushTimeoutMs)
       await closeHttp(debug, 0)
     },
   }

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { createStats, type Stats } from '../stats/stats.ts'
 import { createDebugServer } from './debug.ts'
 import { listen } from './servers-under-test.ts'
 
 async function start(t: TestContext, stats: Stats = createStats()) {
   const rules = 'd.user: unit=MINUTE requests_per_unit=3, shadow_mode: false, quota_mode: false\n'
-  const address = await listen(t, createDebugServer({ stats, rules: () => rules }))
+  const address = await listen(t, createDebugServer({ stats, rules: () => rules, clock: systemClock }))
   /** The path goes over the wire as it is: fetch would tidy it. */
   return async (path: string) => {
     const { port } = new URL(address)
@@ -24,6 +25,10 @@ const plain = 'text/plain; charset=utf-8'
 test('the first page lists the others, sorted', async t => {
   const get = await start(t)
   const index = [
+    '/debug/pprof/: profiles of this process',
+    '/debug/pprof/heap: which memory is taken and kept; ?seconds=N, ?format=devtools',
+    '/debug/pprof/heapsnapshot: everything in memory, for Chrome DevTools',
+    '/debug/pprof/profile: where time is spent; ?seconds=N, ?format=devtools',
     '/rlconfig: print out the currently loaded configuration for debugging',
     '/stats: print out stats; ?format=json for JSON',
     '',

@@ -1,21 +1,20 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { Clock } from '@tollway/chassis/clock.ts'
 import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/stats.ts'
+import { createProfilePages, type DebugPage } from './profiles/profile-pages.ts'
 
 export interface DebugServerOptions {
   readonly stats: Stats
   /** The configuration in force, one limit a line. */
   readonly rules: () => string
+  readonly clock: Clock
 }
 
-interface Page {
-  readonly help: string
-  show(query: URLSearchParams, response: ServerResponse): void
-}
-
-/** What operators look at: every page is text, and `/` lists them. */
+/** What operators look at: pages of text, and profiles; `/` lists them. */
 export function createDebugServer(options: DebugServerOptions): Server {
-  const pages: Readonly<Record<string, Page>> = {
+  const pages: Readonly<Record<string, DebugPage>> = {
+    ...createProfilePages(options.clock),
     '/rlconfig': {
       help: 'print out the currently loaded configuration for debugging',
       show: (_, response) => send(response, 200, options.rules()),

@@ -14,6 +14,36 @@ export const serverSettings = settingsTable({
     fallback: '',
     help: 'The path of a unix socket, which then replaces the port.',
   },
+  grpcServerTls: {
+    name: 'GRPC_SERVER_USE_TLS',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Serve gRPC over TLS.',
+  },
+  grpcServerCertFile: {
+    name: 'GRPC_SERVER_TLS_CERT',
+    kind: text,
+    fallback: '',
+    help: 'The file of the certificate chain; read again when it changes.',
+  },
+  grpcServerKeyFile: {
+    name: 'GRPC_SERVER_TLS_KEY',
+    kind: text,
+    fallback: '',
+    help: 'The file of its private key.',
+  },
+  grpcClientCaFile: {
+    name: 'GRPC_CLIENT_TLS_CACERT',
+    kind: text,
+    fallback: '',
+    help: 'The file of those who vouch for callers, each of whom then needs a certificate (mutual TLS).',
+  },
+  grpcClientSan: {
+    name: 'GRPC_CLIENT_TLS_SAN',
+    kind: text,
+    fallback: '',
+    help: 'A name that the certificate of a caller must have.',
+  },
   grpcMaxConnectionAgeMs: {
     name: 'GRPC_MAX_CONNECTION_AGE',
     kind: durationMs,

@@ -1,0 +1,215 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { type FSWatcher, watch } from 'node:fs'
+import { isIP } from 'node:net'
+import { dirname } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import { readBoundedFile } from './read-bounded-file.ts'
+
+/** A file in PEM, and the setting that names it. */
+export interface TlsFile {
+  /** `GRPC_SERVER_TLS_KEY`: what problems are told with, beside the path. */
+  readonly setting: string
+  /** Empty where the setting is not made. */
+  readonly path: string
+}
+
+export interface TlsFilesOptions {
+  /** The own certificate, and behind it those between it and the CA. Goes with `key`, or both are left out. */
+  readonly cert?: TlsFile | undefined
+  readonly key?: TlsFile | undefined
+  /** Who vouches for the other side: one certificate or several. */
+  readonly ca?: TlsFile | undefined
+  /** Told, in one line without any secret, why changed files are not used; once for each such change. */
+  onWarning(text: string): void
+  /** A change that no event of the file system told of is found after this time. */
+  readonly pollMs?: number | undefined
+}
+
+/** The content of the files, all in PEM. */
+export interface TlsFileContents {
+  readonly identity?: { readonly cert: string; readonly key: string } | undefined
+  readonly ca?: string | undefined
+}
+
+/** Certificate files, watched. What is given out was checked, and fits together. */
+export interface TlsFiles {
+  /** The newest that is right. */
+  credentials(): TlsFileContents
+  /** Calls back after each change of the credentials, until the returned function is called. */
+  onChange(listener: () => void): () => void
+  /** Ends the watching; the credentials stay. */
+  close(): void
+}
+
+/** A chain and a bundle of authorities are a few kilobytes each. */
+export const maxTlsFileBytes = 1024 * 1024
+const defaultPollMs = 5_000
+/** A certificate and its key are replaced one after the other: they are looked at this long after the first. */
+const settleMs = 100
+
+/**
+ * Reads certificate files, and again whenever they change: written in place, replaced, or swapped by a link as
+ * in the mount of a Kubernetes Secret. Files that are wrong, or only half written, change nothing: the last
+ * good ones stay. Neither the watching nor the poll keeps a process alive.
+ *
+ * @throws Error with every problem of the files as they are now, each as `SETTING: path: what is wrong`.
+ */
+export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
+  const { onWarning, pollMs = defaultPollMs } = options
+  const paths = filesOf(options).map(({ path }) => path)
+  const listeners = new Set<() => void>()
+  const first = readTlsFiles(options)
+  if ('problems' in first) throw new Error(first.problems.join('; '))
+  let current = first.value
+  let seen = fingerprint(first)
+  let settle: NodeJS.Timeout | undefined
+
+  function look(): void {
+    const read = readTlsFiles(options)
+    if (fingerprint(read) === seen) return
+    seen = fingerprint(read)
+    if ('problems' in read) {
+      onWarning(`the changed certificate files are not used: ${read.problems.join('; ')}`)
+      return
+    }
+    // Files that were wrong for a while may be what they had been before.
+    if (fingerprint(read) === fingerprint({ value: current })) return
+    current = read.value
+    for (const listener of [...listeners]) listener()
+  }
+
+  function soon(): void {
+    settle ??= setTimeout(() => {
+      settle = undefined
+      look()
+    }, settleMs).unref()
+  }
+
+  const watchers = watchFolders(paths, soon)
+  const poll = setInterval(look, pollMs).unref()
+  return {
+    credentials: () => current,
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    close() {
+      clearInterval(poll)
+      clearTimeout(settle)
+      for (const watcher of watchers) watcher.close()
+      listeners.clear()
+    },
+  }
+}
+
+/** Events only make it faster: where the system gives none, the poll finds the change. */
+function watchFolders(paths: readonly string[], onEvent: () => void): readonly FSWatcher[] {
+  return [...new Set(paths.map(path => dirname(path)))].flatMap(folder => {
+    try {
+      return [watch(folder, { persistent: false }, onEvent).on('error', () => {})]
+    } catch {
+      return []
+    }
+  })
+}
+
+type TlsFilesRead = { readonly value: TlsFileContents } | { readonly problems: readonly string[] }
+
+function fingerprint(read: TlsFilesRead): string {
+  return JSON.stringify(read)
+}
+
+function filesOf({ cert, key, ca }: TlsFilesOptions): readonly TlsFile[] {
+  return [cert, key, ca].flatMap(file => (file === undefined || file.path === '' ? [] : [file]))
+}
+
+function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
+  const problems: string[] = []
+  const attempt = <T>(file: TlsFile | undefined, look: (path: string) => T): T | undefined => {
+    if (file === undefined || file.path === '') return undefined
+    try {
+      return look(file.path)
+    } catch (error) {
+      problems.push(problemOf(file, (error as Error).message))
+      return undefined
+    }
+  }
+  const read = (file: TlsFile | undefined) =>
+    attempt(file, path => readBoundedFile(path, maxTlsFileBytes).toString('utf8'))
+  const [cert, key, ca] = [read(options.cert), read(options.key), read(options.ca)]
+  if (problems.length > 0) return { problems }
+  const identity = cert !== undefined && key !== undefined ? { cert, key } : undefined
+  if (identity === undefined && (cert ?? key) !== undefined) {
+    problems.push(problemOf(cert === undefined ? options.cert : options.key, 'is needed, too'))
+  }
+  const [certificate] = attempt(options.cert, () => parseCertificates(cert ?? '')) ?? []
+  const privateKey = attempt(options.key, () => parseKey(key ?? ''))
+  if (certificate && privateKey && !certificate.checkPrivateKey(privateKey)) {
+    problems.push(problemOf(options.key, `is not the key of the first certificate in ${options.cert?.path}`))
+  }
+  if (ca !== undefined) attempt(options.ca, () => parseCertificates(ca))
+  const value = { ...(identity && { identity }), ...(ca !== undefined && { ca }) }
+  // The library has opinions of its own, as on keys that are too short.
+  if (problems.length === 0) attempt(options.cert, () => createSecureContext({ ...identity, ca }))
+  return problems.length > 0 ? { problems } : { value }
+}
+
+function problemOf(file: TlsFile | undefined, what: string): string {
+  const place = file === undefined || file.path === '' ? '' : `${file.path}: `
+  return `${file?.setting ?? 'the other file'}: ${place}${what}`
+}
+
+const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
+
+function parseCertificates(pem: string): readonly X509Certificate[] {
+  const begun = pem.split('-----BEGIN CERTIFICATE-----').length - 1
+  const blocks = pem.match(certificateBlock) ?? []
+  if (begun === 0) throw new Error('holds no certificate in PEM')
+  return Array.from({ length: begun }, (_, index) => {
+    try {
+      return new X509Certificate(blocks[index] ?? '')
+    } catch {
+      throw new Error(`certificate ${index + 1} of ${begun} is damaged`)
+    }
+  })
+}
+
+/** What the library says of a key that it cannot read is not passed on: it has seen the content. */
+function parseKey(pem: string): KeyObject {
+  try {
+    return createPrivateKey(pem)
+  } catch {
+    const isEncrypted = /-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(pem)
+    throw new Error(isEncrypted ? 'the key is encrypted, and must not be' : 'holds no private key in PEM')
+  }
+}
+
+/**
+ * Whether a certificate is for this name: undefined when it is, else an error that tells which names it has.
+ * Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 want it, never the common name. What
+ * is expected is a DNS name, which a `*` as the whole first label matches; an IP address; or a URI as in
+ * SPIFFE, which must be the same letter by letter.
+ */
+export function checkSubjectAltName(certificate: X509Certificate, expected: string): Error | undefined {
+  if (hasSubjectAltName(certificate, expected)) return undefined
+  const names = certificate.subjectAltName ?? 'no name'
+  return new Error(`the certificate is not for ${expected}, but for ${names.slice(0, maxNamesCharacters)}`)
+}
+
+const maxNamesCharacters = 500
+
+function hasSubjectAltName(certificate: X509Certificate, expected: string): boolean {
+  if (expected === '') return false
+  if (expected.includes('://')) return urisOf(certificate.subjectAltName ?? '').includes(expected)
+  if (isIP(expected) !== 0) return certificate.checkIP(expected) !== undefined
+  return certificate.checkHost(expected, { subject: 'never', partialWildcards: false }) !== undefined
+}
+
+/**
+ * Node gives the names as one text, `DNS:a.test, URI:spiffe://a/b`, and a value that could be taken for
+ * several as a string of JSON. Such values are passed over as a whole: no URI has to be written so.
+ */
+function urisOf(subjectAltName: string): readonly string[] {
+  const names = subjectAltName.matchAll(/([\w ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))(?:, |$)/gy)
+  return [...names].flatMap(([, kind, value]) => (kind === 'URI' && value !== undefined ? [value] : []))
+}

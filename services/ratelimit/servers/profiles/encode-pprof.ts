@@ -1,0 +1,118 @@
+import { gzipSync } from 'node:zlib'
+import { BinaryWriter } from '@bufbuild/protobuf/wire'
+
+/** A function where the program was, or memory was taken. */
+export interface Frame {
+  readonly functionName: string
+  /** Of its file; empty for the engine's own. */
+  readonly url: string
+  /** From 0, as V8 counts. */
+  readonly lineNumber: number
+}
+
+export interface ProfileSample {
+  /** The innermost function first. */
+  readonly stack: readonly Frame[]
+  /** One for each sample type. */
+  readonly values: readonly number[]
+}
+
+export interface Profile {
+  /** What the values are: `['cpu', 'nanoseconds']`. */
+  readonly sampleTypes: readonly (readonly [type: string, unit: string])[]
+  readonly samples: readonly ProfileSample[]
+  readonly startedMs: number
+  readonly durationMs: number
+}
+
+/** Numbers of the fields that are written, of pprof's profile.proto. */
+const fields = {
+  profile: {
+    sampleType: 1,
+    sample: 2,
+    location: 4,
+    function: 5,
+    stringTable: 6,
+    timeNanos: 9,
+    durationNanos: 10,
+  },
+  valueType: { type: 1, unit: 2 },
+  sample: { locationId: 1, value: 2 },
+  location: { id: 1, line: 4 },
+  line: { functionId: 1, line: 2 },
+  function: { id: 1, name: 2, systemName: 3, filename: 4, startLine: 5 },
+} as const
+
+/** The profile in the form that `go tool pprof` opens: a message of its profile.proto, zipped. */
+export function encodePprof({ sampleTypes, samples, startedMs, durationMs }: Profile): Buffer {
+  const writer = new BinaryWriter()
+  const strings = createTable<string>(text => text)
+  strings.indexOf('')
+  const frames = createTable<Frame>(
+    ({ functionName, url, lineNumber }) => `${functionName} ${url} ${lineNumber}`,
+  )
+  for (const [type, unit] of sampleTypes) {
+    const { valueType } = fields
+    message(writer, fields.profile.sampleType, part => {
+      part.tag(valueType.type, varint).int64(strings.indexOf(type))
+      part.tag(valueType.unit, varint).int64(strings.indexOf(unit))
+    })
+  }
+  for (const { stack, values } of samples) {
+    message(writer, fields.profile.sample, part => {
+      for (const frame of stack) part.tag(fields.sample.locationId, varint).uint64(frames.indexOf(frame) + 1)
+      for (const value of values) part.tag(fields.sample.value, varint).int64(Math.round(value))
+    })
+  }
+  for (const [index, frame] of frames.list.entries()) writeFrame(writer, index + 1, frame, strings.indexOf)
+  for (const text of strings.list) writer.tag(fields.profile.stringTable, delimited).string(text)
+  writer.tag(fields.profile.timeNanos, varint).int64(BigInt(Math.round(startedMs)) * 1_000_000n)
+  writer.tag(fields.profile.durationNanos, varint).int64(Math.round(durationMs * 1e6))
+  return gzipSync(writer.finish())
+}
+
+/** A function, and the place in it: with V8 the two are one. */
+function writeFrame(writer: BinaryWriter, id: number, frame: Frame, indexOf: (text: string) => number): void {
+  const { location, line, function: named } = fields
+  const lineNumber = frame.lineNumber + 1
+  message(writer, fields.profile.location, part => {
+    part.tag(location.id, varint).uint64(id)
+    message(part, location.line, place => {
+      place.tag(line.functionId, varint).uint64(id)
+      place.tag(line.line, varint).int64(lineNumber)
+    })
+  })
+  message(writer, fields.profile.function, part => {
+    const name = indexOf(frame.functionName || '(anonymous)')
+    part.tag(named.id, varint).uint64(id)
+    part.tag(named.name, varint).int64(name)
+    part.tag(named.systemName, varint).int64(name)
+    part.tag(named.filename, varint).int64(indexOf(frame.url))
+    part.tag(named.startLine, varint).int64(lineNumber)
+  })
+}
+
+const varint = 0
+const delimited = 2
+
+function message(writer: BinaryWriter, field: number, write: (part: BinaryWriter) => void): void {
+  writer.tag(field, delimited).fork()
+  write(writer)
+  writer.join()
+}
+
+/** Gives each value a number, from 0, and the same one again. */
+function createTable<T>(keyOf: (value: T) => string) {
+  const indices = new Map<string, number>()
+  const list: T[] = []
+  return {
+    list,
+    indexOf(value: T): number {
+      const key = keyOf(value)
+      const known = indices.get(key)
+      if (known !== undefined) return known
+      indices.set(key, list.length)
+      return list.push(value) - 1
+    },
+  }
+}

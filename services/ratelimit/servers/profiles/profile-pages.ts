@@ -1,0 +1,118 @@
+import type { ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { getHeapSnapshot } from 'node:v8'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { encodePprof } from './encode-pprof.ts'
+import { fromCpuProfile, fromHeapProfile, takeCpuProfile, takeHeapProfile } from './take-profile.ts'
+
+/** A page of the debug server. */
+export interface DebugPage {
+  readonly help: string
+  show(query: URLSearchParams, response: ServerResponse): void
+}
+
+export const profileLimits = { defaultSeconds: 30, defaultHeapSeconds: 10, maxSeconds: 300 } as const
+
+const seconds = '?seconds=N'
+
+/**
+ * Profiles of this process: for `go tool pprof`, or with `?format=devtools` for Chrome DevTools. One is taken at
+ * a time; another caller meanwhile gets 409.
+ */
+export function createProfilePages(clock: Clock): Readonly<Record<string, DebugPage>> {
+  let isTaking = false
+
+  function take(response: ServerResponse, work: (signal: AbortSignal) => Promise<void>): void {
+    if (isTaking) {
+      refuse(response, 409, 'another profile is being taken; try again when it is done')
+      return
+    }
+    isTaking = true
+    const gone = new AbortController()
+    response.on('close', () => gone.abort())
+    work(gone.signal)
+      .catch((error: Error) => gone.signal.aborted || refuse(response, 500, error.message))
+      .finally(() => {
+        isTaking = false
+      })
+  }
+
+  const index = [
+    `profile: where time is spent, ${seconds} (${profileLimits.defaultSeconds})`,
+    `heap: which memory was taken for N seconds and is in use, ${seconds} (${profileLimits.defaultHeapSeconds})`,
+    'heapsnapshot: everything in memory, for Chrome DevTools; the process stands still meanwhile',
+    'profile and heap are for go tool pprof; with ?format=devtools for Chrome DevTools',
+  ].join('\n')
+
+  return {
+    '/debug/pprof/': {
+      help: 'profiles of this process',
+      show: (_, response) => send(response, 'text/plain; charset=utf-8', Buffer.from(`${index}\n`)),
+    },
+    '/debug/pprof/profile': {
+      help: `where time is spent; ${seconds}, ?format=devtools`,
+      show(query, response) {
+        const durationMs = durationOf(query, profileLimits.defaultSeconds)
+        if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
+        take(response, async signal => {
+          const startedMs = clock.nowMs()
+          const profile = await takeCpuProfile(durationMs, signal)
+          if (isForDevTools(query)) sendFile(response, 'profile.cpuprofile', JSON.stringify(profile))
+          else sendFile(response, 'profile.pb.gz', encodePprof(fromCpuProfile(profile, startedMs)))
+        })
+      },
+    },
+    '/debug/pprof/heap': {
+      help: `which memory is taken and kept; ${seconds}, ?format=devtools`,
+      show(query, response) {
+        const durationMs = durationOf(query, profileLimits.defaultHeapSeconds)
+        if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
+        take(response, async signal => {
+          const startedMs = clock.nowMs()
+          const profile = await takeHeapProfile(durationMs, signal)
+          if (isForDevTools(query)) sendFile(response, 'heap.heapprofile', JSON.stringify(profile))
+          else sendFile(response, 'heap.pb.gz', encodePprof(fromHeapProfile(profile, startedMs, durationMs)))
+        })
+      },
+    },
+    '/debug/pprof/heapsnapshot': {
+      help: 'everything in memory, for Chrome DevTools',
+      show(_, response) {
+        take(response, async () => {
+          response.writeHead(200, fileHeaders('heap.heapsnapshot'))
+          await pipeline(getHeapSnapshot(), response)
+        })
+      },
+    },
+  }
+}
+
+const wrongSeconds = `seconds must be a number above 0, at most ${profileLimits.maxSeconds}`
+
+function durationOf(query: URLSearchParams, fallbackSeconds: number): number | undefined {
+  const text = query.get('seconds')
+  const wanted = text === null ? fallbackSeconds : Number(text)
+  return wanted > 0 && wanted <= profileLimits.maxSeconds ? wanted * 1_000 : undefined
+}
+
+const isForDevTools = (query: URLSearchParams) => query.get('format') === 'devtools'
+
+function fileHeaders(name: string) {
+  return {
+    'content-type': 'application/octet-stream',
+    'content-disposition': `attachment; filename="${name}"`,
+  }
+}
+
+function sendFile(response: ServerResponse, name: string, body: string | Buffer): void {
+  response.writeHead(200, fileHeaders(name)).end(body)
+}
+
+function send(response: ServerResponse, type: string, body: Buffer): void {
+  response.writeHead(200, { 'content-type': type }).end(body)
+}
+
+function refuse(response: ServerResponse, status: number, message: string): void {
+  if (response.headersSent) response.destroy()
+  else response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${message}\n`)
+}

@@ -1,0 +1,86 @@
+import type { HeapProfiler, Profiler } from 'node:inspector'
+import { Session } from 'node:inspector/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Frame, Profile, ProfileSample } from './encode-pprof.ts'
+
+/** A sample a millisecond costs about 1 % of the time. */
+const cpuIntervalMicros = 1_000
+/** The memory taken between two samples, on average. */
+const heapIntervalBytes = 64 * 1024
+
+/** Where this process's main thread spends its time for so long, as DevTools opens it. */
+export async function takeCpuProfile(durationMs: number, signal: AbortSignal): Promise<Profiler.Profile> {
+  const session = new Session()
+  session.connect()
+  try {
+    await session.post('Profiler.enable')
+    await session.post('Profiler.setSamplingInterval', { interval: cpuIntervalMicros })
+    await session.post('Profiler.start')
+    await wait(durationMs, signal)
+    const { profile } = await session.post('Profiler.stop')
+    return profile
+  } finally {
+    session.disconnect()
+  }
+}
+
+/** Which memory is taken for so long, and is still in use at the end. */
+export async function takeHeapProfile(
+  durationMs: number,
+  signal: AbortSignal,
+): Promise<HeapProfiler.SamplingHeapProfile> {
+  const session = new Session()
+  session.connect()
+  try {
+    await session.post('HeapProfiler.startSampling', { samplingInterval: heapIntervalBytes })
+    await wait(durationMs, signal)
+    const { profile } = await session.post('HeapProfiler.stopSampling')
+    return profile
+  } finally {
+    session.disconnect()
+  }
+}
+
+/** A caller that is gone wants no more of it. */
+async function wait(durationMs: number, signal: AbortSignal): Promise<void> {
+  await pause(durationMs, undefined, { signal, ref: false })
+}
+
+/** Samples with their time in nanoseconds. Time at rest is not the program's. */
+export function fromCpuProfile(profile: Profiler.Profile, startedMs: number): Profile {
+  const nodes = new Map(profile.nodes.map(node => [node.id, node]))
+  const parents = new Map(
+    profile.nodes.flatMap(({ id, children = [] }) => children.map(child => [child, id])),
+  )
+  const nanos = new Map<number, number>()
+  for (const [index, id] of (profile.samples ?? []).entries()) {
+    nanos.set(id, (nanos.get(id) ?? 0) + Math.max(0, profile.timeDeltas?.[index] ?? 0) * 1_000)
+  }
+  const samples: ProfileSample[] = []
+  for (const [leaf, value] of nanos) {
+    const stack: Frame[] = []
+    for (let id: number | undefined = leaf; id !== undefined; id = parents.get(id)) {
+      const frame = nodes.get(id)?.callFrame
+      if (frame !== undefined && frame.functionName !== '(root)') stack.push(frame)
+    }
+    if (stack.length > 0 && stack[0]?.functionName !== '(idle)') samples.push({ stack, values: [value] })
+  }
+  const durationMs = (profile.endTime - profile.startTime) / 1_000
+  return { sampleTypes: [['cpu', 'nanoseconds']], samples, startedMs, durationMs }
+}
+
+/** Samples with the bytes in use. */
+export function fromHeapProfile(
+  { head }: HeapProfiler.SamplingHeapProfile,
+  startedMs: number,
+  durationMs: number,
+): Profile {
+  const samples: ProfileSample[] = []
+  const visit = (node: HeapProfiler.SamplingHeapProfileNode, outer: readonly Frame[]): void => {
+    const stack = node === head ? outer : [node.callFrame, ...outer]
+    if (node.selfSize > 0 && stack.length > 0) samples.push({ stack, values: [node.selfSize] })
+    for (const child of node.children) visit(child, stack)
+  }
+  visit(head, [])
+  return { sampleTypes: [['inuse_space', 'bytes']], samples, startedMs, durationMs }
+}
