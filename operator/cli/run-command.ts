@@ -8,6 +8,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   status: async () => (await import('./status.ts')).status,
   try: async () => (await import('./try.ts')).tryCommand,
   convert: async () => (await import('./convert.ts')).convert,
+  'config-check': async () => (await import('./config-check.ts')).configCheck,
 }
 
 /** Runs `tollway` with these arguments; resolves with the exit code, and never rejects. */
@@ -43,7 +44,7 @@ async function describeCommands(): Promise<string> {
 Rate limits as custom resources: enforced on this machine, or in a cluster.
 
 Commands:
-${all.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`).join('\n')}
+${all.map(({ name, summary }) => `  ${name.padEnd(13)} ${summary}`).join('\n')}
 
 tollway COMMAND --help shows a command's options with examples.
 Exit codes: 0 done, 1 something that was looked at is wrong, 2 the command could not do its work.

@@ -14,7 +14,7 @@ export interface TlsFile {
 }
 
 export interface TlsFilesOptions {
-  /** The own certificate, and behind it those between it and the CA. Goes with `key`, or both are left out. */
+  /** The own certificate, and behind it those between it and the CA. Either both of these, or none. */
   readonly cert?: TlsFile | undefined
   readonly key?: TlsFile | undefined
   /** Who vouches for the other side: one certificate or several. */
@@ -44,7 +44,7 @@ export interface TlsFiles {
 /** A chain and a bundle of authorities are a few kilobytes each. */
 export const maxTlsFileBytes = 1024 * 1024
 const defaultPollMs = 5_000
-/** A certificate and its key are replaced one after the other: they are looked at this long after the first. */
+/** A certificate and its key are replaced one after the other: this long after the first both are read. */
 const settleMs = 100
 
 /**

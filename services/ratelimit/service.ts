@@ -6,9 +6,7 @@ import { createHealthTable } from '@tollway/grpc/health.ts'
 import type { Counters } from './counters/counters.ts'
 import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, createConfiguration } from './feeds/configuration.ts'
-import type { Feed } from './feeds/feed.ts'
-import { createFileFeed } from './feeds/files.ts'
-import { createXdsFeed } from './feeds/xds.ts'
+import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
@@ -136,40 +134,6 @@ function grpcAddress(settings: Settings) {
 
 function firstLoad(configuration: Configuration): Promise<void> {
   return new Promise(resolve => configuration.onLoad(resolve))
-}
-
-function openFeed(settings: Settings, configuration: Configuration, log: Log): Feed {
-  if (settings.configType === 'FILE') {
-    return createFileFeed({
-      root: settings.runtimeRoot,
-      subdirectory: settings.runtimeSubdirectory,
-      appDirectory: settings.runtimeAppDirectory,
-      ignoreDotFiles: settings.runtimeIgnoreDotFiles,
-      watchRoot: settings.runtimeWatchRoot,
-      configuration,
-      log,
-    })
-  }
-  return createXdsFeed({
-    server: targetOf(settings.xdsServer),
-    nodeId: settings.xdsNodeId,
-    nodeMetadata: settings.xdsNodeMetadata,
-    maxMessageBytes: settings.xdsMaxMessageBytes || 64 * 1024 * 1024,
-    connectRetryMs: settings.xdsConnectRetryMs,
-    backoff: {
-      initialMs: settings.xdsBackoffInitialMs,
-      maxMs: settings.xdsBackoffMaxMs,
-      factor: 1 + settings.xdsBackoffFactor,
-      jitter: settings.xdsBackoffJitter ? 0.5 : 0,
-    },
-    random: Math.random,
-    configuration,
-    log,
-  })
-}
-
-function targetOf({ host, port }: Settings['xdsServer']): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
 }
 
 /** What can be wrong with the counters before they are used is their address. */

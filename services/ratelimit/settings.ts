@@ -24,8 +24,7 @@ export type Settings = Values<typeof settings>
 export const notSupported: readonly RegExp[] = [
   /^(KVSTORE|REDIS)_(PERSECOND|TLS|SENTINEL|HEALTH_CHECK_ACTIVE_CONNECTION)/,
   /^MEM(STORE|CACHE)_/,
-  /^(CONFIG_LAST_GOOD_FILE|WORKERS)$/,
-  /^CONFIG_GRPC_XDS_(SERVER_USE_TLS|CLIENT_TLS_|SERVER_TLS_|CLIENT_ADDITIONAL_HEADERS)/,
+  /^WORKERS$/,
 ]
 
 /**

@@ -210,6 +210,18 @@ test('convert tells every problem, and prints nothing then', t => {
   assert.match(tollway('convert', 'empty').err, /empty: holds no \.yaml/)
 })
 
+test('config-check judges the files of a rate limit service', async t => {
+  const { place } = openFolder(t, {
+    'right/a.yaml': configuration('a', '5'),
+    'wrong/a.yaml': configuration('a', 'many'),
+  })
+  const right = await inThisProcess('config-check', '--config-dir', join(place, 'right'))
+  assert.deepEqual(right, { code: 0, out: 'all rate limit configs ok: 1 file, 1 domain\n', err: '' })
+  const wrong = await inThisProcess('config-check', '-config_dir', join(place, 'wrong'))
+  assert.equal(wrong.code, 1)
+  assert.match(wrong.out, /wrong\/a\.yaml: .*'many' \(at descriptors\[0]\.rate_limit\.requests_per_unit/)
+})
+
 test('what is no command, no option or no value is a usage error', async t => {
   const { tollway } = openFolder(t, {})
   const table: [string[], RegExp][] = [
@@ -226,6 +238,8 @@ test('what is no command, no option or no value is a usage error', async t => {
     [['convert'], /name the files/],
     [['convert', '/missing.yaml'], /missing\.yaml: no such file/],
     [['convert', '.', '-o', 'table'], /must be one of yaml, json/],
+    [['config-check'], /name the folder with --config-dir/],
+    [['config-check', '-config_dir', 'x', '-merge'], /-m/],
     [['run'], /name the folder of manifests with -f/],
     [['run', '-f', '/missing'], /missing: no such file or folder/],
   ]
@@ -275,8 +289,8 @@ test('every command explains itself, with examples', async t => {
   const { tollway } = openFolder(t, {})
   const help = tollway('--help')
   assert.equal(help.code, 0)
-  const names = [...help.out.matchAll(/^ {2}(\w+) {2,}/gm)].map(match => match[1] ?? '')
-  assert.deepEqual(names, ['run', 'validate', 'translate', 'status', 'try', 'convert'])
+  const names = [...help.out.matchAll(/^ {2}([\w-]+) {2,}/gm)].map(match => match[1] ?? '')
+  assert.deepEqual(names, ['run', 'validate', 'translate', 'status', 'try', 'convert', 'config-check'])
   for (const name of names) {
     const { code, out, err } = await inThisProcess(name, '--help')
     assert.deepEqual([code, err], [0, ''])

@@ -4,7 +4,7 @@ import { createStats } from '../stats/stats.ts'
 import { createConfiguration } from './configuration.ts'
 
 /** A configuration for tests of feeds, and what they ask about it. */
-export function openConfiguration(spelling: 'snake' | 'camel') {
+export function openConfiguration(spelling: 'snake' | 'camel', mergeDomainConfigs = false) {
   const errors: string[] = []
   const warnings: string[] = []
   const log: Log = {
@@ -17,7 +17,7 @@ export function openConfiguration(spelling: 'snake' | 'camel') {
     stats,
     limitStats: createLimitStats(stats, () => {}),
     log,
-    mergeDomainConfigs: false,
+    mergeDomainConfigs,
     spelling,
   })
   return {

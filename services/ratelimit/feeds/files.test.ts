@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   mkdirSync,
@@ -15,6 +16,7 @@ import { type TestContext, test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { openConfiguration } from './configuration-under-test.ts'
 import { createFileFeed, type FileFeedOptions } from './files.ts'
+import { maxFileBytes } from './read-files.ts'
 
 const yaml = (domain: string, limit: number) =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: ${limit}}}]\n`
@@ -34,8 +36,8 @@ function write(folder: string, files: Readonly<Record<string, string>>): void {
   }
 }
 
-function start(t: TestContext, root: string, options: Partial<FileFeedOptions> = {}) {
-  const under = openConfiguration('snake')
+function start(t: TestContext, root: string, options: Partial<FileFeedOptions & { merge: boolean }> = {}) {
+  const under = openConfiguration('snake', options.merge)
   const { configuration, log } = under
   const fixed = { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false }
   const feed = createFileFeed({ ...fixed, configuration, log, ...options })
@@ -188,8 +190,9 @@ const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [
       writeFileSync(path, '')
       truncateSync(path, 65 * 1024 * 1024)
     },
-    /b\.yaml: the file has 68157440 bytes, and at most 67108864/,
+    /b\.yaml: the file has 68157440 bytes, and at most 16777216/,
   ],
+  ['a pipe', path => void execFileSync('mkfifo', [path]), /b\.yaml: it is no regular file/],
   ['a link to itself', path => symlinkSync('b.yaml', path), /b\.yaml: cannot be read: ELOOP/],
   ['a domain that is there', path => writeFileSync(path, yaml('a', 5)), /duplicate domain 'a'/],
 ]
@@ -213,6 +216,38 @@ test('one wrong file keeps everything that was in force, and is told and counted
       assert.equal(refusals(), 1)
     })
   }
+})
+
+test('a refusal is told in the words of the reference, whose tests look for them', async t => {
+  const root = place(t)
+  write(root, { 'config/a.yaml': yaml('a', 1), 'config/b.yaml': yaml('a', 2) })
+  const { errors, inForce } = start(t, root, { watchRoot: true })
+  assert.equal(inForce(), undefined)
+  assert.match(
+    errors[0] ?? '',
+    /^Error loading new configuration: config\.b\.yaml: duplicate domain 'a' in config file/,
+  )
+})
+
+test('files of one domain are put together when that is allowed', async t => {
+  const root = place(t)
+  const other = yaml('a', 2).replace('key: k', 'key: l')
+  write(root, { 'config/a.yaml': yaml('a', 1), 'config/sub/b.yaml': other })
+  const { becomes, errors } = start(t, root, { merge: true })
+  await becomes('a:1 a:2')
+  write(root, { 'config/sub/b.yaml': yaml('a', 3) })
+  await waitFor('the refusal', () => errors.length > 0)
+  assert.match(errors[0] ?? '', /sub\.b\.yaml: duplicate descriptor composite key 'a\.k'/)
+  await becomes('a:1 a:2')
+})
+
+test('files are not read beyond what they may have together', async t => {
+  const root = place(t)
+  const large = `${yaml('a', 1)}#${'x'.repeat(maxFileBytes - 100)}`
+  const files = Array.from({ length: 5 }, (_, index) => [`config/${index}.yaml`, large])
+  write(root, Object.fromEntries(files))
+  const { errors } = start(t, root)
+  assert.match(errors.at(-1) ?? '', /: 4\.yaml: the files up to this one have more than 67108864 bytes/)
 })
 
 test('a folder that is not there is wrong, not empty, and is read when it comes', async t => {

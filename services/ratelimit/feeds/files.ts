@@ -1,11 +1,10 @@
-import { type FSWatcher, lstatSync, readFileSync, realpathSync, watch } from 'node:fs'
+import { type FSWatcher, lstatSync, realpathSync, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Log } from '@tollway/chassis/log.ts'
-import type { DomainConfig, Problem } from '../rules/config.ts'
-import { parseYaml } from '../rules/parse-yaml.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
-import { type FoundFile, type FoundFiles, findFiles, identityOf } from './find-files.ts'
+import { type FoundFiles, findFiles, identityOf } from './find-files.ts'
+import { readFiles } from './read-files.ts'
 
 export interface FileFeedOptions {
   /** RUNTIME_ROOT. */
@@ -29,8 +28,6 @@ export interface FileFeedOptions {
 const defaultPollMs = 1000
 /** Events come in bursts; what they tell of is looked at once, this long after the first. */
 const settleMs = 20
-/** A longer file is refused before it is read. */
-const maxFileBytes = 64 * 1024 * 1024
 
 /**
  * Reads every YAML file below the configuration folder, at the start and after each change. All of them, or
@@ -119,28 +116,7 @@ function orNothing(look: () => string): string {
 }
 
 function load(configuration: Configuration, found: FoundFiles): void {
-  const configs: DomainConfig[] = []
-  const problems: Problem[] = [...found.problems]
-  const warnings: Problem[] = [...found.warnings]
-  for (const file of found.files) {
-    const parsed = parseFile(file)
-    if ('problems' in parsed) problems.push(...parsed.problems)
-    else {
-      configs.push(parsed.value)
-      warnings.push(...parsed.warnings)
-    }
-  }
+  const { configs, problems, warnings } = readFiles(found)
   if (problems.length > 0) configuration.refuse(problems)
   else configuration.load(configs, warnings)
-}
-
-function parseFile({ path, key, bytes }: FoundFile): ReturnType<typeof parseYaml> {
-  try {
-    if (bytes > maxFileBytes) {
-      throw new Error(`the file has ${bytes} bytes, and at most ${maxFileBytes} are allowed`)
-    }
-    return parseYaml(key, new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path)))
-  } catch (error) {
-    return { problems: [{ source: key, path: '', message: (error as Error).message }] }
-  }
 }

@@ -5,7 +5,7 @@ import type { Problem } from '../rules/config.ts'
 /** A configuration file as it was found. */
 export interface FoundFile {
   readonly path: string
-  /** Below the watched folder, with dots for slashes: the name that its problems are told with. */
+  /** Below the watched folder, usually with dots for slashes: the name that its problems are told with. */
   readonly key: string
   readonly bytes: number
   /** Changes whenever the content may have. */
@@ -24,6 +24,8 @@ export interface FoundFiles {
 export interface FindOptions {
   /** What keys begin with: `config.`, or nothing. */
   readonly keyPrefix: string
+  /** What stands for the slashes of a path; a dot when left out. */
+  readonly keySeparator?: '.' | '/'
   readonly ignoreDotFiles: boolean
 }
 
@@ -35,7 +37,8 @@ export const maxEntries = 10_000
  * Names that begin with two dots are left out: there a ConfigMap's mount keeps what it shows by links beside
  * them.
  */
-export function findFiles(folder: string, { keyPrefix, ignoreDotFiles }: FindOptions): FoundFiles {
+export function findFiles(folder: string, options: FindOptions): FoundFiles {
+  const { keyPrefix, keySeparator = '.', ignoreDotFiles } = options
   const files: FoundFile[] = []
   const problems: Problem[] = []
   const warnings: Problem[] = []
@@ -58,13 +61,13 @@ export function findFiles(folder: string, { keyPrefix, ignoreDotFiles }: FindOpt
     // A link to nothing, or what was removed in between, is not there.
     const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
     const key = prefix + name
-    if (stat?.isDirectory()) visitFolder(path, `${key}.`)
-    if (!stat?.isFile()) return
-    if (/\.ya?ml$/.test(name)) {
-      files.push({ path, key, bytes: Number(stat.size), fingerprint: `${path} ${identityOf(stat)}` })
-    } else {
+    if (stat === undefined) return
+    if (stat.isDirectory()) visitFolder(path, `${key}${keySeparator}`)
+    else if (!/\.ya?ml$/.test(name)) {
       warnings.push({ source: key, path: '', message: 'the file is not read: only *.yaml and *.yml are' })
-    }
+    } else if (stat.isFile()) {
+      files.push({ path, key, bytes: Number(stat.size), fingerprint: `${path} ${identityOf(stat)}` })
+    } else problems.push({ source: key, path: '', message: 'it is no regular file' })
   }
 
   function orProblem(path: string, look: (path: string) => void): void {

@@ -1,25 +1,20 @@
-import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client.ts'
-import { statusCodes } from '@tollway/grpc/status.ts'
+import type { Metadata } from '@tollway/grpc/server.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import type { DomainConfig, Problem } from '../rules/config.ts'
-import { maxFindings } from '../rules/findings.ts'
 import { formatProblem } from '../rules/format-problem.ts'
 import type { Configuration } from './configuration.ts'
-import { decodeResource } from './decode-resource.ts'
+import { createDiscoverySession, type DiscoverySession } from './discovery-session.ts'
 import type { Feed } from './feed.ts'
-
-/** The type that this feed asks for. */
-export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+import type { LastGoodFile } from './last-good-file.ts'
+import type { XdsTls } from './xds-tls.ts'
 
 const discoveryPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const discoveryCodec = {
@@ -31,6 +26,14 @@ const discoveryCodec = {
 export interface XdsFeedOptions {
   /** `host:port`. */
   readonly server: string
+  /** Without it all is sent as it is. Closed with the feed. */
+  readonly tls?: XdsTls | undefined
+  /** Sent with every request. Their values are secrets. */
+  readonly headers?: Metadata | undefined
+  /** Where every configuration that was good is kept, for a start without the management server. */
+  readonly lastGoodFile?: LastGoodFile | undefined
+  /** After so long without any configuration the last good one is used; 1,000 when left out. */
+  readonly lastGoodPatienceMs?: number | undefined
   readonly nodeId: string
   readonly nodeMetadata: ReadonlyMap<string, string>
   readonly maxMessageBytes: number
@@ -48,19 +51,24 @@ export interface XdsFeedOptions {
   readonly log: Log
 }
 
-/**
- * A client of the State of the World feed of any management server. Content that is in force already is
- * acknowledged without a reload, whatever its version; a version alone proves nothing, for a server may count
- * from 1 again.
- */
+/** Callers get errors until then; a management server that is there has answered before. */
+const defaultLastGoodPatienceMs = 1_000
+
+/** A client of the State of the World feed of any management server. */
 export function createXdsFeed(options: XdsFeedOptions): Feed {
-  const client = createGrpcClient(options.server, { maxReceiveBytes: options.maxMessageBytes })
+  const { tls, headers, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs } = options
+  const client = createGrpcClient(options.server, {
+    maxReceiveBytes: options.maxMessageBytes,
+    metadata: headers,
+    tls,
+  })
   const backoff = createBackoff({ ...options.backoff, random: options.random })
   const stopped = new AbortController()
-  const session = createSession(options)
+  const session = createDiscoverySession(options)
   const reporter = createReporter(options)
   let hadResponse = false
   let running: Promise<void> = Promise.resolve()
+  let patience: NodeJS.Timeout | undefined
 
   async function streamOnce(): Promise<void> {
     const stream = client.bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
@@ -69,7 +77,10 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
       hadResponse = true
       reporter.connected()
       const { request, verdict } = session.answer(response)
-      if (verdict === 'good') backoff.reset()
+      if (verdict === 'good') {
+        backoff.reset()
+        lastGoodFile?.keep(withoutNonce(response))
+      }
       // Some servers answer a refusal with the same again, at once and for ever.
       if (verdict === 'refused before') await pause(options.connectRetryMs, stopped.signal)
       stream.write(request)
@@ -94,12 +105,41 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
   return {
     start() {
       running = run()
+      if (lastGoodFile === undefined) return
+      patience = setTimeout(() => useLastGood(session, lastGoodFile, options.log), lastGoodPatienceMs)
     },
     async stop() {
+      clearTimeout(patience)
       stopped.abort()
       await running
       client.close()
+      tls?.close()
+      await lastGoodFile?.close()
     },
+  }
+}
+
+/** What is kept is what was in force: the nonce was a matter of one stream. */
+function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): Uint8Array {
+  return toBinary(
+    DiscoveryResponseSchema,
+    create(DiscoveryResponseSchema, { versionInfo, typeUrl, resources }),
+  )
+}
+
+function useLastGood(session: DiscoverySession, file: LastGoodFile, log: Log): void {
+  if (session.isConfigured()) return
+  const found = file.read()
+  if (found === undefined) return
+  const { path } = file
+  try {
+    const problems = session.adopt(fromBinary(DiscoveryResponseSchema, found.content))
+    const [problem] = problems
+    if (problem !== undefined) throw new Error(formatProblem(problem))
+    const ageSeconds = Math.round(found.ageMs / 1000)
+    log.warn('the management server gave no configuration; the last good one is used', { path, ageSeconds })
+  } catch (error) {
+    log.warn('the last good configuration cannot be used', { path, reason: (error as Error).message })
   }
 }
 
@@ -123,82 +163,6 @@ function createReporter({ server, log }: XdsFeedOptions) {
 function reasonOf(error: unknown): string {
   const { message } = error as Error
   return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(message)?.[1] || message
-}
-
-interface Answer {
-  readonly request: MessageInitShape<typeof DiscoveryRequestSchema>
-  readonly verdict: 'good' | 'refused' | 'refused before'
-}
-
-/** What this process tells the management server; outlives the streams. */
-function createSession({ nodeId, nodeMetadata, configuration, log }: XdsFeedOptions) {
-  const node = { id: nodeId, metadata: Object.fromEntries(nodeMetadata) }
-  let inForce = { version: '', content: '' }
-  let refused: { readonly content: string; readonly problems: readonly Problem[] } | undefined
-
-  function judge(response: DiscoveryResponse, content: string): readonly Problem[] {
-    if (content === inForce.content) return []
-    if (content === refused?.content) return refused.problems
-    const { configs, problems } = readResources(response)
-    if (problems.length === 0) return configuration.load(configs, [])
-    configuration.refuse(problems)
-    return problems
-  }
-
-  return {
-    /** A version in force is told, so that a server that has the same may save itself the rest. */
-    firstRequest: () => ({ versionInfo: inForce.version, node, typeUrl: rateLimitTypeUrl }),
-    answer(response: DiscoveryResponse): Answer {
-      const content = fingerprintOf(response)
-      const problems = judge(response, content)
-      const request = { typeUrl: rateLimitTypeUrl, responseNonce: response.nonce, node }
-      if (problems.length > 0) {
-        const message = problems.map(formatProblem).join('\n')
-        const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
-        const verdict = content === refused?.content ? 'refused before' : 'refused'
-        refused = { content, problems }
-        return { request: { ...request, versionInfo: inForce.version, errorDetail }, verdict }
-      }
-      refused = undefined
-      inForce = { version: response.versionInfo, content }
-      log.debug('configuration acknowledged', { version: inForce.version })
-      return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
-    },
-  }
-}
-
-/** Judges nothing but the form; every resource that has the wrong one is told. */
-function readResources(response: DiscoveryResponse) {
-  const configs: DomainConfig[] = []
-  const problems: Problem[] = []
-  const read = (source: string, look: () => void) => {
-    try {
-      look()
-    } catch (error) {
-      problems.push({ source, path: '', message: (error as Error).message })
-    }
-  }
-  // An empty list of another type would otherwise switch every limit off.
-  read('response', () => checkType(response.typeUrl))
-  for (const [index, { typeUrl, value }] of response.resources.entries()) {
-    read(`resources[${index}]`, () => {
-      checkType(typeUrl)
-      configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
-    })
-  }
-  return { configs, problems: problems.slice(0, maxFindings) }
-}
-
-function checkType(typeUrl: string): void {
-  if (typeUrl !== rateLimitTypeUrl) throw new Error(`its type is '${typeUrl}', not ${rateLimitTypeUrl}`)
-}
-
-function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): string {
-  const hash = createHash('sha256')
-  for (const part of [typeUrl, ...resources.flatMap(resource => [resource.typeUrl, resource.value])]) {
-    hash.update(`${part.length} `).update(part)
-  }
-  return hash.digest('base64')
 }
 
 /** Waits, or until aborted. */

@@ -1,4 +1,5 @@
 import type { DescriptorConfig } from './config.ts'
+import { maxFindings } from './findings.ts'
 
 /** A descriptor beside others, which may come from another configuration of the domain. */
 export interface Sibling {
@@ -9,7 +10,7 @@ export interface Sibling {
 }
 
 /** Comparisons of one level; it is only a warning, and must not cost more than the rest. */
-const maxComparisons = 1_000_000
+const maxComparisons = 500_000
 
 /**
  * Pairs of descriptors beside each other, of the keys `a` and `a_b`, whose requests can be spelled alike: `a`
@@ -35,6 +36,7 @@ export function findConfusableKeys(
       if (left < 0) return pairs
       const pair = confusable(shorter, longer, `${key.slice(beginning.length + 1)}_`)
       if (pair !== undefined) pairs.push(pair)
+      if (pairs.length > maxFindings) return pairs
     }
     beginnings.push(key)
   }

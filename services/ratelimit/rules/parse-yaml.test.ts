@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
-import { compile } from './compile.ts'
-import { maxFindings } from './findings.ts'
 import { formatProblem } from './format-problem.ts'
 import { parseYaml } from './parse-yaml.ts'
 import { configOf, linesOf } from './rules-under-test.ts'
-import { validate } from './validate.ts'
-import { maxDocumentCharacters } from './yaml-document.ts'
 
 function problemsOf(yaml: string): string[] {
   const parsed = parseYaml('bad.yaml', yaml)
@@ -251,108 +246,4 @@ descriptors:
     ['b', '', 'hour'],
     ['c', '', undefined],
   ])
-})
-
-const repeated = (count: number, line: (index: number) => string) =>
-  Array.from({ length: count }, (_, index) => line(index)).join('\n')
-
-const hostile: Readonly<Record<string, string>> = {
-  'a billion laughs': `a: &a0 [x, x]\n${repeated(60, i => `b${i}: &a${i + 1} [*a${i}, *a${i}, *a${i}]`)}`,
-  'a billion laughs of maps': `a: &a0 {}\n${repeated(60, i => `b${i}: &a${i + 1} {x: *a${i}, y: *a${i}}`)}`,
-  'laughs in metadata': descriptor(
-    `metadata: {m: &a0 {}, ${repeated(40, i => `m${i}: &a${i + 1} [*a${i}, *a${i}],`)}}`,
-  ),
-  'a list in itself': 'domain: &a [*a]',
-  'a map in itself': 'descriptors: &a [{descriptors: *a}]',
-  'a merge bomb': `b: &b {${repeated(500, i => `k${i}: 1,`)}}\n${repeated(500, i => `m${i}: {<<: *b}`)}`,
-  'deep lists': '['.repeat(100_000),
-  'deep maps': '{a: '.repeat(100_000),
-  'deep dashes': '- '.repeat(100_000),
-  'deep descriptors': 'descriptors:\n'.concat(
-    repeated(300, i => `${'  '.repeat(i)}- key: a\n${'  '.repeat(i)}  descriptors:`),
-  ),
-  'a list of many numbers': `descriptors: [${'1,'.repeat(20_000)}1]`,
-  'many unknown keys': repeated(20_000, i => `k${i}: 1`),
-  'a long number': `domain: {a: ${'9'.repeat(100_000)}}`,
-  'a long key': `${'k'.repeat(1_000_000)}: 1`,
-  'an open text': `"${'a\\n'.repeat(30_000)}`,
-  'a NUL': 'domain: a\0b',
-  'a lone surrogate': 'domain: \ud800',
-  'a file that is too long': ' '.repeat(maxDocumentCharacters + 1),
-}
-
-for (const [name, yaml] of Object.entries(hostile)) {
-  test(`hostile: ${name} is refused at once, in few words`, () => {
-    let problems: string[] = []
-    // The machine may be busy with something else meanwhile: the fastest of a few counts.
-    const tookMs = Array.from({ length: 3 }, () => {
-      const started = performance.now()
-      problems = problemsOf(yaml)
-      return performance.now() - started
-    })
-    assert.ok(problems.length > 0 && problems.length <= maxFindings + 1, `${problems.length} problems`)
-    for (const problem of problems) assert.ok(problem.length < 4000 && !problem.includes('\n'))
-    assert.ok(Math.min(...tookMs) < 100, `it took ${tookMs.join(', ')} ms`)
-  })
-}
-
-const seedFile = `
-domain: shop # what
-descriptors:
-  - &one
-    key: user
-    value: "al*ce"
-    share_threshold: true
-    metadata: {a: [1, 2.5, {b: c}], "d": ~}
-    rate_limit: {unit: minute, requests_per_unit: 3, name: x, replaces: [{name: y}]}
-    descriptors:
-      - key: 'path'
-        shadow_mode: true
-        rate_limit:
-          unlimited: true
-  - <<: *one
-    value: |
-      block*
-    descriptors: []
-`
-
-test('2,000 mutations of a file are accepted or refused, never a crash; what is right compiles', () => {
-  const pieces = [
-    ...'-:{}[]*&!|>\'"%@#,?~ \n\t\0',
-    '<<',
-    '&one',
-    '*one',
-    '  ',
-    '---\n',
-    '0.5',
-    'null',
-    'é',
-    '\ud800',
-  ]
-  const edits = fc.array(
-    fc.record({
-      at: fc.nat(seedFile.length),
-      drop: fc.nat(6),
-      put: fc.oneof(fc.constantFrom(...pieces), fc.string({ maxLength: 5 })),
-    }),
-    { minLength: 1, maxLength: 3, size: 'max' },
-  )
-  assert.deepEqual(problemsOf(seedFile), [])
-  let right = 0
-  const property = fc.property(edits, list => {
-    let text = seedFile
-    for (const { at, drop, put } of list) text = text.slice(0, at) + put + text.slice(at + drop)
-    const parsed = parseYaml('mutant.yaml', text)
-    if ('problems' in parsed) {
-      assert.ok(parsed.problems.length > 0)
-      for (const problem of parsed.problems) assert.ok(!formatProblem(problem).includes('\n'))
-      return
-    }
-    const judged = validate([parsed.value], { mergeDomainConfigs: false, spelling: 'snake' })
-    if (judged.problems.length > 0) return
-    right += 1
-    compile([parsed.value], { mergeDomainConfigs: false, attach: () => undefined })
-  })
-  fc.assert(property, { seed: 3, numRuns: 2000 })
-  assert.ok(right > 50, `only ${right} mutants were right, so hardly anything was tried`)
 })

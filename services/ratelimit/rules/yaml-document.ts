@@ -8,11 +8,11 @@ import {
   realMapTag,
   YAMLException,
 } from 'js-yaml'
+import { reasonNotToParse } from './yaml-size.ts'
 
-/** A larger file is refused unread. */
-export const maxDocumentCharacters = 16 * 1024 * 1024
 /** Lists and maps inside each other; a level of descriptors is two of them. */
 export const maxNestingDepth = 200
+export const maxAliases = 100_000
 /** Values that a document may have through its aliases beyond those it would have without. */
 export const maxAliasedValues = 100_000
 /** Keys that a document may take over by `<<` altogether. */
@@ -36,19 +36,12 @@ export type YamlScalar =
 export function readYaml(
   text: string,
 ): { readonly document: YamlValue; readonly ignored: number } | { readonly error: string } {
-  if (text.length > maxDocumentCharacters) {
-    return {
-      error: `the file has ${text.length} characters, and at most ${maxDocumentCharacters} are allowed`,
-    }
-  }
+  const reason = reasonNotToParse(text)
+  if (reason !== undefined) return { error: reason }
   try {
-    const limits = { maxDepth: maxNestingDepth, maxTotalMergeKeys: maxMergedKeys }
     const [document = null, ...others] = loadAll(text, { schema, ...limits }) as YamlValue[]
-    if (!hasFewValues(document, text.length + maxAliasedValues)) {
-      return {
-        error: `aliases make the document larger than ${maxAliasedValues} values, or contain themselves`,
-      }
-    }
+    const error = checkValues(document, text.length + maxAliasedValues)
+    if (error !== undefined) return { error }
     return { document, ignored: others.filter(other => other !== null).length }
   } catch (error) {
     return { error: reasonOf(error) }
@@ -60,20 +53,31 @@ function reasonOf(error: unknown): string {
   return error.mark === undefined ? error.reason : `line ${error.mark.line + 1}: ${error.reason}`
 }
 
+const limits = { maxDepth: maxNestingDepth, maxTotalMergeKeys: maxMergedKeys, maxAliases }
+
 /**
  * Each value of a text without aliases takes a character, so only aliases can reach a limit above its length.
+ * The parser's own limit of depth knows neither them nor the map in `[a: b]`.
  */
-function hasFewValues(document: YamlValue, limit: number): boolean {
+function checkValues(document: YamlValue, limit: number): string | undefined {
   let left = limit
-  const count = (value: YamlValue, depth: number): boolean => {
+  const check = (value: YamlValue, depth: number): string | undefined => {
     left -= 1
-    if (left < 0 || depth > maxNestingDepth) return false
-    if (isList(value)) return value.every(item => count(item, depth + 1))
-    if (!isMap(value)) return true
-    for (const [key, item] of value) if (!count(key, depth + 1) || !count(item, depth + 1)) return false
-    return true
+    if (left < 0) return `aliases make the document larger than ${maxAliasedValues} values`
+    if (depth > maxNestingDepth) {
+      return `lists and maps are nested more than ${maxNestingDepth} deep, or contain themselves`
+    }
+    if (isList(value)) return firstError(value, depth)
+    return isMap(value) ? (firstError(value.keys(), depth) ?? firstError(value.values(), depth)) : undefined
   }
-  return count(document, 0)
+  const firstError = (values: Iterable<YamlValue>, depth: number): string | undefined => {
+    for (const value of values) {
+      const error = check(value, depth + 1)
+      if (error !== undefined) return error
+    }
+    return undefined
+  }
+  return check(document, 0)
 }
 
 export function isList(value: YamlValue): value is readonly YamlValue[] {

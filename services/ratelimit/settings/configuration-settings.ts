@@ -9,6 +9,7 @@ import {
   settingsTable,
   text,
 } from '@tollway/chassis/settings.ts'
+import { additionalHeaders } from '../feeds/additional-headers.ts'
 
 /** For what is done again and again: in less it would be done all the time. */
 const atLeast10Ms = durationAtLeast(10)
@@ -80,6 +81,49 @@ export const configurationSettings = settingsTable({
     kind: hostPort,
     fallback: 'localhost:18000',
     help: 'The management server.',
+  },
+  xdsUseTls: {
+    name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Reach the management server by TLS.',
+  },
+  xdsCertFile: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
+    kind: text,
+    fallback: '',
+    help: 'The file of the certificate that is shown to it.',
+  },
+  xdsKeyFile: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
+    kind: text,
+    fallback: '',
+    help: 'The file of its private key.',
+  },
+  xdsCaFile: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+    kind: text,
+    fallback: '',
+    help: 'The file of those who vouch for the management server; empty for the authorities that Node knows.',
+  },
+  xdsServerSan: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
+    kind: text,
+    fallback: '',
+    help: 'The name that its certificate must have, instead of its host.',
+  },
+  xdsHeaders: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+    kind: additionalHeaders,
+    fallback: '',
+    help: 'More headers of the requests to it, such as an authorization: k1:v1,k2:v2.',
+    secret: true,
+  },
+  lastGoodFile: {
+    name: 'CONFIG_LAST_GOOD_FILE',
+    kind: text,
+    fallback: '',
+    help: 'Keeps the last good configuration, for a start without the management server.',
   },
   xdsConnectRetryMs: {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',

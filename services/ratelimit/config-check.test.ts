@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { parseConfigCheckArgs } from './config-check.ts'
+
+const program = fileURLToPath(new URL('config-check.ts', import.meta.url))
+
+const yaml = (domain: string, key: string, unit = 'minute') =>
+  `domain: ${domain}\ndescriptors: [{key: ${key}, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`
+
+/** A folder with these files, and the program in it. */
+function openFolder(t: TestContext, files: Readonly<Record<string, string>>) {
+  const cwd = mkdtempSync(join(tmpdir(), 'config-check-'))
+  t.after(() => rmSync(cwd, { recursive: true }))
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(cwd, dirname(path)), { recursive: true })
+    writeFileSync(join(cwd, path), text)
+  }
+  return (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], {
+      cwd,
+      encoding: 'utf8',
+    })
+    return { code: status, out: stdout, err: stderr }
+  }
+}
+
+test('what is right is told in a line, with what is hardly meant before it', t => {
+  const check = openFolder(t, {
+    'right/a.yaml': yaml('a', 'k'),
+    'right/sub/b.yml': yaml('b', 'k'),
+    'right/note.txt': '',
+    'none/note.txt': '',
+  })
+  assert.deepEqual(check('-config_dir', 'right'), {
+    code: 0,
+    out:
+      'warning: right/note.txt: the file is not read: only *.yaml and *.yml are\n' +
+      'all rate limit configs ok: 2 files, 2 domains\n',
+    err: '',
+  })
+  assert.match(check('--config-dir=none/').out, /\nall rate limit configs ok: 0 files, 0 domains\n$/)
+})
+
+test('all problems of all files are told, each with its file and its place', t => {
+  const check = openFolder(t, {
+    'm/a.yaml': yaml('a', 'k', 'minuet'),
+    'm/sub/b.yaml': `${yaml('b', 'k')}ratelimit: 1\n`,
+    'm/c.yaml': '{',
+    'm/d.yaml': yaml('a', 'l'),
+  })
+  const { code, out, err } = check('--config-dir', 'm')
+  assert.deepEqual([code, err], [1, ''])
+  for (const pattern of [
+    /^m\/a\.yaml: invalid rate limit unit 'minuet' \(at descriptors\[0\]\.rate_limit\.unit; allowed: /m,
+    /^m\/sub\/b\.yaml: config error, unknown key 'ratelimit' \(at ratelimit; /m,
+    /^m\/c\.yaml: error loading config file: yaml: line 1: /m,
+    /^m\/d\.yaml: duplicate domain 'a' in config file/m,
+    /^4 problems$/m,
+  ]) {
+    assert.match(out, pattern)
+  }
+  assert.doesNotMatch(check('-config_dir', 'm', '-merge_domain_configs').out, /duplicate domain/)
+})
+
+test('what is not understood is 2, a folder that cannot be read 1', t => {
+  const check = openFolder(t, {})
+  const missing = check('-config_dir', 'missing')
+  assert.deepEqual([missing.code, missing.out], [1, 'missing: cannot be read: ENOENT\n1 problem\n'])
+  for (const args of [
+    [],
+    ['-config_dir'],
+    ['--config-dir', ''],
+    ['--folder', 'x'],
+    ['x'],
+    ['-merge_domain_configs=x'],
+  ]) {
+    const { code, out, err } = check(...args)
+    assert.deepEqual([code, out], [2, ''], args.join(' '))
+    assert.match(err, /^config-check: .+\n--help shows how it is called\n$/s, args.join(' '))
+  }
+  const help = check('--help')
+  assert.deepEqual([help.code, help.err], [0, ''])
+  assert.match(
+    help.out,
+    /Exit code: .*Examples:\n {2}node services\/ratelimit\/config-check\.ts --config-dir/s,
+  )
+})
+
+const calls = `
+--config-dir x                             -> x
+-config_dir x                              -> x
+--config_dir=x/y//                         -> x/y
+-config-dir=/                              -> /
+-merge_domain_configs -config_dir x        -> x merge
+--merge-domain-configs=true -config_dir=x  -> x merge
+--merge_domain_configs=false -config_dir=x -> x
+`
+
+test("the reference's flags are understood, and our own spelling of them", () => {
+  for (const line of calls.split('\n').filter(text => text !== '')) {
+    const [args = '', expected] = line.split('->').map(part => part.trim())
+    const { folder, merge } = parseConfigCheckArgs(args.split(' '))
+    assert.equal(merge ? `${folder} merge` : folder, expected, line)
+  }
+})

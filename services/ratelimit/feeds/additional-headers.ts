@@ -1,0 +1,28 @@
+import { type Kind, pairs } from '@tollway/chassis/settings.ts'
+import { reservedNames } from '@tollway/grpc/reserved-names.ts'
+
+/**
+ * Headers that go with every request to the management server, `k1:v1,k2:v2`, such as an authorization. Values
+ * are secrets. They are judged here, since an error of the transport would quote them.
+ */
+export const additionalHeaders: Kind<ReadonlyMap<string, readonly [string]>> = {
+  allowed:
+    'a list such as name:value,other:value; names of letters, digits, _, - and ., not those that ' +
+    'belong to gRPC, each once; values of printable ASCII',
+  parse(text) {
+    const written = pairs.parse(text)
+    if (written === undefined) return undefined
+    const headers = new Map<string, readonly [string]>()
+    for (const [writtenName, value] of written) {
+      const name = writtenName.toLowerCase()
+      if (!isHeaderName(name) || headers.has(name) || !/^[\x20-\x7e]+$/.test(value)) return undefined
+      headers.set(name, [value])
+    }
+    return headers
+  },
+}
+
+/** Names that end in `-bin` carry bytes, which this list cannot say. */
+function isHeaderName(name: string): boolean {
+  return /^[0-9a-z_.-]+$/.test(name) && !/^grpc-|-bin$/.test(name) && !reservedNames.has(name)
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { create, type JsonObject, toBinary } from '@bufbuild/protobuf'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import {
+  RateLimitConfigSchema,
+  type RateLimitDescriptor,
+  RateLimitDescriptorSchema,
+  RateLimitUnit,
+} from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import fc from 'fast-check'
+import { cpuMsOf, maxHostileCpuMs } from '../rules/rules-under-test.ts'
+import { openConfiguration } from './configuration-under-test.ts'
+import { createDiscoverySession, rateLimitTypeUrl } from './discovery-session.ts'
+
+function open() {
+  const { configuration, inForce } = openConfiguration('camel')
+  const session = createDiscoverySession({
+    nodeId: 'pod-1',
+    nodeMetadata: new Map(),
+    configuration,
+    log: silentLog,
+  })
+  /** The refusal of a response with these bytes as its resource; undefined when it was accepted. */
+  const refusalOf = (value: Uint8Array): string | undefined => {
+    const resources = [{ typeUrl: rateLimitTypeUrl, value }]
+    const response = create(DiscoveryResponseSchema, {
+      versionInfo: '1',
+      typeUrl: rateLimitTypeUrl,
+      resources,
+    })
+    return session.answer(response).request.errorDetail?.message
+  }
+  return { refusalOf, inForce }
+}
+
+function nested(depth: number, metadata: JsonObject): RateLimitDescriptor {
+  return create(RateLimitDescriptorSchema, {
+    key: 'key',
+    value: `va*ue ${depth}`,
+    shareThreshold: true,
+    metadata,
+    rateLimit: {
+      unit: RateLimitUnit.MINUTE,
+      requestsPerUnit: 3,
+      name: `limit ${depth}`,
+      replaces: [{ name: 'other' }],
+    },
+    descriptors: depth > 1 ? [nested(depth - 1, metadata)] : [],
+  })
+}
+
+const encode = (depth: number, metadata: JsonObject = {}) =>
+  toBinary(
+    RateLimitConfigSchema,
+    create(RateLimitConfigSchema, { name: 'shop/a', domain: 'a', descriptors: [nested(depth, metadata)] }),
+  )
+
+/** Descriptors within each other that no library would encode. */
+function encodeDeep(depth: number): Uint8Array {
+  let bytes = Buffer.alloc(0)
+  for (let level = 0; level < depth; level++) {
+    const length: number[] = []
+    for (let left = bytes.length; ; left = Math.floor(left / 128)) {
+      length.push(left < 128 ? left : (left % 128) + 128)
+      if (left < 128) break
+    }
+    // Field 4 of a descriptor, and of a configuration field 3: both lists of descriptors.
+    bytes = Buffer.concat([Buffer.of(level === depth - 1 ? 0x1a : 0x22, ...length), bytes])
+  }
+  return bytes
+}
+
+test('descriptors that are nested too deep are refused, whatever the depth', () => {
+  const { refusalOf } = open()
+  for (const depth of [65, 99, 1000, 20_000]) {
+    const bytes = encodeDeep(depth)
+    let refusal: string | undefined
+    const tookMs = cpuMsOf(() => {
+      refusal = refusalOf(bytes)
+    })
+    assert.ok(tookMs < maxHostileCpuMs, `${depth} levels took ${tookMs} ms`)
+    assert.match(refusal ?? 'accepted', /nested|recursion/, `${depth}`)
+    assert.ok((refusal ?? '').length < 100_000)
+  }
+})
+
+const seeds = [encode(1), encode(3, { list: [1, null, { x: true }], text: 'é' }), encode(60)]
+const edits = fc.array(
+  fc.record({
+    at: fc.nat(),
+    drop: fc.nat(4),
+    put: fc.uint8Array({ maxLength: 4 }),
+    times: fc.integer({ min: 1, max: 40 }),
+  }),
+  { minLength: 1, maxLength: 4 },
+)
+const numRuns = Number(process.env['FC_RUNS'] ?? 10_000)
+
+test(`${numRuns} mutated resources are accepted, or refused with a place, and none takes long`, () => {
+  const { refusalOf, inForce } = open()
+  for (const seed of seeds) assert.equal(refusalOf(seed), undefined)
+  let accepted = 0
+  const property = fc.property(fc.constantFrom(...seeds), edits, (seed, list) => {
+    let bytes = Buffer.from(seed)
+    for (const { at, drop, put, times } of list) {
+      const place = at % (bytes.length + 1)
+      const repeated = Array.from({ length: times }, () => put)
+      bytes = Buffer.concat([bytes.subarray(0, place), ...repeated, bytes.subarray(place + drop)])
+    }
+    const before = inForce()
+    let refusal: string | undefined
+    const tookMs = cpuMsOf(() => {
+      refusal = refusalOf(bytes)
+    })
+    assert.ok(tookMs < maxHostileCpuMs, `it took ${tookMs} ms`)
+    if (refusal === undefined) accepted += 1
+    else {
+      assert.equal(inForce(), before)
+      assert.match(refusal, /^resources\[0\]: |\(at |more than \d+ findings/)
+    }
+  })
+  fc.assert(property, { seed: 4, numRuns })
+  assert.ok(accepted > numRuns / 100, `only ${accepted} were accepted, so hardly anything was tried`)
+})

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { Log } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { freePorts } from '../../../test/support/free-ports.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { openLastGoodFile } from './last-good-file.ts'
+import { inShort, response, startFeed, startServer } from './testdata/management-server.ts'
+
+const maxBytes = 10_000
+
+function open(t: TestContext, path = join(place(t), 'last-good')) {
+  const warnings: string[] = []
+  const log: Log = {
+    ...silentLog,
+    warn: (text, fields) => void warnings.push([text, ...Object.values(fields ?? {})].join(' ')),
+  }
+  let nowMs = 1_000_000
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const file = openLastGoodFile({ path, maxBytes, clock, log })
+  const pass = (ms: number) => {
+    nowMs += ms
+  }
+  return { path, file, warnings, pass }
+}
+
+function place(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'last-good-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  return folder
+}
+
+const bytes = (text: string) => Buffer.from(text)
+
+test('what was kept is read again with its age, by its owner only, and nothing lies beside it', async t => {
+  const { file, path, pass, warnings } = open(t)
+  assert.equal(file.read(), undefined)
+  for (const text of ['one', 'two', '']) {
+    file.keep(bytes(text))
+    await file.close()
+    pass(90_000)
+    const found = file.read()
+    assert.deepEqual([String(found?.content), found?.ageMs], [text, 90_000])
+  }
+  assert.equal(statSync(path).mode & 0o777, 0o600)
+  assert.deepEqual(readdirSync(join(path, '..')), ['last-good'])
+  pass(-10_000_000)
+  assert.equal(file.read()?.ageMs, 0, 'the clock was set back')
+  assert.deepEqual(warnings, [])
+})
+
+test('of many that come at once the newest stays', async t => {
+  const { file } = open(t)
+  for (let count = 1; count <= 100; count++) file.keep(bytes(`content ${count}`))
+  await file.close()
+  assert.equal(String(file.read()?.content), 'content 100')
+})
+
+test('a file that cannot be used is told and passed over', async t => {
+  const { file, path, warnings } = open(t)
+  file.keep(bytes('some content'))
+  await file.close()
+  const good = readFileSync(path)
+  const cases: readonly [Buffer | string, RegExp][] = [
+    ['', /not of the form/],
+    ['domain: shop', /not of the form/],
+    [good.subarray(0, 50), /not of the form/],
+    [good.subarray(0, -1), /damaged/],
+    [Buffer.concat([good, bytes('x')]), /damaged/],
+    [Buffer.alloc(maxBytes + 1000), /has 11000 bytes, and at most 10120 are allowed/],
+  ]
+  for (const [content, reason] of cases) {
+    writeFileSync(path, content)
+    assert.equal(file.read(), undefined)
+    assert.match(warnings.at(-1) ?? '', reason)
+    assert.match(warnings.at(-1) ?? '', /^the last good configuration cannot be used/)
+  }
+  assert.equal(warnings.length, cases.length)
+})
+
+test('what cannot be written is told once, and does no harm', async t => {
+  const folder = place(t)
+  const { file, warnings } = open(t, join(folder, 'missing/last-good'))
+  for (const text of ['one', 'two']) {
+    file.keep(bytes(text))
+    await file.close()
+  }
+  assert.deepEqual(warnings, [
+    `the last good configuration cannot be kept ${join(folder, 'missing/last-good')} ENOENT`,
+  ])
+})
+
+test('an unfinished file that was left, a link even, is replaced and not followed', async t => {
+  const { file, path } = open(t)
+  const victim = join(path, '../victim')
+  writeFileSync(victim, 'precious')
+  symlinkSync(victim, `${path}.${process.pid}.new`)
+  file.keep(bytes('one'))
+  await file.close()
+  assert.equal(readFileSync(victim, 'utf8'), 'precious')
+  assert.equal(String(file.read()?.content), 'one')
+})
+
+/** A feed that knows the file, of a server that is as the test says. */
+function startWithFile(t: TestContext, server: string, path: string, laterMs = 0) {
+  const clock = { nowMs: () => Date.now() + laterMs, monotonicMs: () => performance.now() }
+  const under = { log: silentLog as Log }
+  const file = openLastGoodFile({
+    path,
+    maxBytes,
+    clock,
+    log: { ...silentLog, warn: (...said) => under.log.warn(...said) },
+  })
+  const started = startFeed(t, server, { lastGoodFile: file, lastGoodPatienceMs: 100 })
+  under.log = started.log
+  return started
+}
+
+/** Runs a feed until it has kept this. */
+async function keep(t: TestContext, path: string, text: string): Promise<void> {
+  const server = await startServer(t)
+  const { feed } = startWithFile(t, server.address, path)
+  const stream = await server.stream(0)
+  await stream.heard()
+  stream.send(response('7', text))
+  await stream.heard()
+  await feed.stop()
+}
+
+const isLastGood = /^the management server gave no configuration; the last good one is used \S+ 720\d$/
+
+test('without the management server the last good is in force, until that one answers', async t => {
+  const path = join(place(t), 'last-good')
+  await keep(t, path, 'a:1 b:2')
+  const [port = 0] = await freePorts(1)
+  const { inForce, warnings, loads } = startWithFile(t, `127.0.0.1:${port}`, path, 7_200_000)
+  assert.equal(inForce(), undefined)
+  await waitFor('the last good', () => inForce() === 'a:1 b:2')
+  await waitFor('the warning', () => warnings.some(text => isLastGood.test(text)))
+
+  const server = await startServer(t, { port })
+  const stream = await server.stream(0)
+  assert.equal(inShort(await stream.heard()), 'ack  ()', 'the version of the file is not claimed')
+  stream.send(response('1', 'a:1 b:2'))
+  assert.equal(inShort(await stream.heard()), 'ack 1 (nonce of 1)')
+  assert.equal(loads(), 1, 'the same content is not loaded again')
+  stream.send(response('2', 'a:3'))
+  await stream.heard()
+  assert.equal(inForce(), 'a:3')
+})
+
+test('a server that only sends what is wrong does not take the last good away', async t => {
+  const path = join(place(t), 'last-good')
+  await keep(t, path, 'a:1')
+  const before = readFileSync(path)
+  const server = await startServer(t)
+  const { inForce } = startWithFile(t, server.address, path)
+  const stream = await server.stream(0)
+  await stream.heard()
+  stream.send(response('8', 'a:wrong'))
+  assert.equal(inShort(await stream.heard()), 'nack  (nonce of 8)')
+  await waitFor('the last good', () => inForce() === 'a:1')
+  assert.deepEqual(readFileSync(path), before)
+})
+
+test('a file that holds no right configuration is told, and the wait goes on', async t => {
+  const path = join(place(t), 'last-good')
+  const file = openLastGoodFile({
+    path,
+    maxBytes,
+    clock: { nowMs: () => 0, monotonicMs: () => 0 },
+    log: silentLog,
+  })
+  file.keep(bytes('no message at all'))
+  await file.close()
+  const [port = 0] = await freePorts(1)
+  const { inForce, warnings } = startWithFile(t, `127.0.0.1:${port}`, path)
+  await waitFor('the warning', () =>
+    warnings.some(text => text.startsWith('the last good configuration cannot')),
+  )
+  assert.equal(inForce(), undefined)
+})

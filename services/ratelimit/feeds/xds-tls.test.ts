@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { type Authority, createAuthority } from '../../grpc/server-contract/certificates.ts'
+import { additionalHeaders } from './additional-headers.ts'
+import { response, startFeed, startServer } from './testdata/management-server.ts'
+import { openXdsTls, type XdsTlsOptions } from './xds-tls.ts'
+
+const fleet = createAuthority('fleet')
+const strangers = createAuthority('strangers')
+
+/** Writes a client's files, and answers the settings that name them. */
+function filesOf(t: TestContext, member: Authority, ca = fleet.ca) {
+  const folder = mkdtempSync(join(tmpdir(), 'xds-tls-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = (name: string) => join(folder, name)
+  const write = (authority: Authority) => {
+    const { cert, key } = authority.issue('pod.test')
+    writeFileSync(path('key'), key)
+    writeFileSync(path('cert'), cert)
+  }
+  write(member)
+  writeFileSync(path('ca'), ca)
+  return { options: { certFile: path('cert'), keyFile: path('key'), caFile: path('ca') }, write }
+}
+
+const secure = () => {
+  const credentials = fleet.issue('feed.test', '*.wild.test')
+  return { credentials: () => credentials, requireClientCert: true, onChange: () => () => {} }
+}
+
+const fixed = { subjectAltName: 'feed.test', host: '127.0.0.1', onWarning: assert.fail }
+
+test('a feed with TLS in both directions', async t => {
+  const server = await startServer(t, { tls: secure() })
+  const tls = openXdsTls({ ...fixed, ...filesOf(t, fleet).options })
+  const { inForce } = startFeed(t, server.address, { tls })
+  const stream = await server.stream(0)
+  await stream.heard()
+  stream.send(response('v1', 'a:1'))
+  await stream.heard()
+  assert.equal(inForce(), 'a:1')
+})
+
+test('a name of the certificate that a wildcard stands for', async t => {
+  const server = await startServer(t, { tls: secure() })
+  const tls = openXdsTls({ ...fixed, ...filesOf(t, fleet).options, subjectAltName: 'a.wild.test' })
+  startFeed(t, server.address, { tls })
+  await (await server.stream(0)).heard()
+})
+
+const refused: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, RegExp][] = [
+  ['a server of another name', t => ({ ...filesOf(t, fleet).options, subjectAltName: 'x.test' }), /x\.test/],
+  ['a server named by its address only', t => ({ ...filesOf(t, fleet).options, subjectAltName: '' }), /127/],
+  ['a server that others vouch for', t => filesOf(t, fleet, strangers.ca).options, /certificate/],
+  ['a certificate of strangers', t => filesOf(t, strangers).options, /./],
+  ['no certificate', t => ({ ...filesOf(t, fleet).options, certFile: '', keyFile: '' }), /./],
+  [
+    'a server that the system does not know',
+    t => ({ ...filesOf(t, fleet).options, caFile: '' }),
+    /certificate/,
+  ],
+]
+
+for (const [what, options, reason] of refused) {
+  test(`nothing is taken over a connection with ${what}`, async t => {
+    const server = await startServer(t, { tls: secure() })
+    const files = { certFile: '', keyFile: '', caFile: '' }
+    const tls = openXdsTls({ ...fixed, ...files, ...options(t) })
+    const { warnings } = startFeed(t, server.address, { tls })
+    await waitFor('the complaint', () => warnings.length > 0)
+    assert.match(warnings[0] ?? '', /^no connection to the management server/)
+    assert.match(warnings[0] ?? '', reason)
+    assert.equal(server.streams.length, 0)
+  })
+}
+
+test('a renewed certificate is used by the next connection', async t => {
+  const server = await startServer(t, { tls: secure() })
+  const { options, write } = filesOf(t, strangers)
+  const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
+  await waitFor('the complaint', () => warnings.length > 0)
+  write(fleet)
+  await (await server.stream(0)).heard()
+})
+
+test('what cannot be meant is refused at the start', t => {
+  const { options } = filesOf(t, fleet)
+  assert.throws(
+    () => openXdsTls({ ...fixed, ...options, subjectAltName: 'spiffe://a/b' }),
+    /^Error: CONFIG_GRPC_XDS_SERVER_TLS_SAN: "spiffe:\/\/a\/b" is no DNS name and no IP address$/,
+  )
+  assert.throws(
+    () => openXdsTls({ ...fixed, ...options, keyFile: '' }),
+    /^Error: CONFIG_GRPC_XDS_CLIENT_TLS_KEY: is needed, too$/,
+  )
+})
+
+test('additional headers go with every stream, and are in no line of the log', async t => {
+  const server = await startServer(t)
+  const headers = additionalHeaders.parse('Authorization:Bearer hunter2, x-tenant:shop:1')
+  assert.ok(headers)
+  const { warnings, errors } = startFeed(t, server.address, { headers })
+  for (const index of [0, 1]) {
+    const stream = await server.stream(index)
+    await stream.heard()
+    assert.deepEqual(stream.metadata.get('authorization'), ['Bearer hunter2'])
+    assert.deepEqual(stream.metadata.get('x-tenant'), ['shop:1'])
+    stream.end()
+  }
+  await waitFor('a complaint', () => warnings.length > 0)
+  assert.doesNotMatch([...warnings, ...errors].join('\n'), /hunter2/)
+})
+
+const headerCases = `
+                  -> {}
+a:b               -> {"a":["b"]}
+A-1_x.y: b c ,d:e -> {"a-1_x.y":["b c"],"d":["e"]}
+a                 -> refused
+a:                -> refused
+a b:c             -> refused
+a:b,A:c           -> refused
+a-bin:c           -> refused
+grpc-timeout:1s   -> refused
+grpc-other:1s     -> refused
+content-type:x    -> refused
+:path:x           -> refused
+a:é               -> refused
+a:b\u0001c        -> refused
+`
+
+test('headers that the transport would not take are refused as a setting', () => {
+  for (const line of headerCases.split('\n').filter(text => text !== '')) {
+    const [text = '', expected] = line.split('->').map(part => part.trim())
+    const parsed = additionalHeaders.parse(text)
+    assert.equal(
+      parsed === undefined ? 'refused' : JSON.stringify(Object.fromEntries(parsed)),
+      expected,
+      line,
+    )
+  }
+})

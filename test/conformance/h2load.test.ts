@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import type { AnyMethod, ServerTls } from '@tollway/grpc/server.ts'
+import { createAuthority } from '@tollway/grpc/server-contract/certificates.ts'
+import { frame } from '@tollway/grpc/server-contract/support.ts'
+import { requireProgram } from '../support/require-server.ts'
+
+/** h2load is nghttp2, an HTTP/2 of others, at full speed. */
+const calls = 20_000
+const body = frame('a message')
+const echo: AnyMethod = {
+  path: '/test.Test/Echo',
+  kind: 'unary',
+  decode: bytes => bytes,
+  encode: message => message,
+  handle: message => message,
+}
+
+const own = createAuthority('fleet').issue('server.test')
+const tls: ServerTls = { credentials: () => own, requireClientCert: false, onChange: () => () => {} }
+
+for (const [scheme, secured] of [
+  ['http', undefined],
+  ['https', tls],
+] as const) {
+  test(`h2load has ${calls} calls over ${scheme}, and each is answered`, async t => {
+    const h2load = requireProgram(t, 'h2load')
+    if (!h2load) return
+    const folder = mkdtempSync(join(tmpdir(), 'h2load-'))
+    t.after(() => rmSync(folder, { recursive: true }))
+    writeFileSync(join(folder, 'message'), body)
+    const server = createGrpcServer({ methods: [echo], onDefect: (_, error) => assert.fail(String(error)) })
+    t.after(() => server.drain(0))
+    const bound = await server.listen({ host: '127.0.0.1', port: 0, tls: secured })
+    assert.ok('port' in bound)
+    const headers = ['-H', 'content-type: application/grpc', '-H', 'te: trailers']
+    const load = ['-n', `${calls}`, '-c', '10', '-m', '100', '-d', join(folder, 'message')]
+    const url = `${scheme}://127.0.0.1:${bound.port}${echo.path}`
+    const { stdout } = await promisify(execFile)(h2load, [...load, ...headers, url])
+    const all = new RegExp(`${calls} done, ${calls} succeeded, 0 failed, 0 errored, 0 timeout`)
+    assert.match(stdout, all, stdout)
+    // Headers, a message and trailers each: what is no call is answered without a body.
+    assert.match(stdout, new RegExp(`\\(${calls * body.length}\\) data`), stdout)
+  })
+}
