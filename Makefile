@@ -39,8 +39,8 @@ generate: install ## Make the code of proto/, the manifests of crds/ and the tab
 	@$(NODE) crds/generate.ts
 	@$(NODE) docs/generate.ts
 
-bench: install ## Measure; prints a table and writes bench/results
-	@$(NODE) test/bench/bench.ts
+bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARGS='hot-key envoy')
+	@exec $(NODE) test/bench/bench.ts $(ARGS)
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
