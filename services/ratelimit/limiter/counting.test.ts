@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
 import { CountersError, type Hit, maxCount } from '../counters/counters.ts'
+import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { type CountingOptions, createCounting, type FailureMode, knownOver } from './counting.ts'
 import { createOverLimitCache } from './over-limit-cache.ts'
@@ -101,4 +102,13 @@ test('what is decided without the backend is not remembered', async () => {
   const { counting } = open('deny', { cache })
   assert.deepEqual(await counting.add([hit('a')]), [maxCount])
   assert.equal(cache.counts.entryCount, 0)
+})
+
+test('a key that the backend cannot hold is an error in every mode, and no failure of the backend', async () => {
+  const malformed = { add: () => Promise.reject(new MalformedKeyError()) }
+  for (const mode of ['error', 'allow', 'deny', 'local'] as const) {
+    const { counting, told, failures } = open(mode, { counters: malformed })
+    await assert.rejects(async () => counting.add(batch), { message: /^malformed: key is too long/ })
+    assert.deepEqual([told, failures()], [[], 0])
+  }
 })

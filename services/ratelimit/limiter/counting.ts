@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
+import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
 /** What a call gets whose hits could not be counted: an error, or a decision without the backend. */
@@ -19,7 +20,8 @@ export interface Counting {
 
 export interface CountingOptions {
   readonly counters: Pick<Counters, 'add'>
-  readonly breaker: CircuitBreaker
+  /** Left out for a backend of several servers of which one may be away: it answers for the others. */
+  readonly breaker?: CircuitBreaker | undefined
   /** Of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined
   /** When one key of a call is known to be over, the others are looked at and not counted. */
@@ -49,16 +51,18 @@ export function createCounting(options: CountingOptions): Counting {
   }
 
   function ask(batch: readonly Hit[]): Values {
-    if (breaker.problem !== undefined) return withoutBackend(new CountersError(breaker.problem), batch)
+    if (breaker?.problem !== undefined) return withoutBackend(new CountersError(breaker.problem), batch)
     const values = counters.add(batch)
     if (!(values instanceof Promise)) return noted(batch, values)
     return values.then(
       later => {
-        breaker.succeeded()
+        breaker?.succeeded()
         return noted(batch, later)
       },
       (error: Error) => {
-        breaker.failed(error)
+        // The call is at fault, not the backend.
+        if (error instanceof MalformedKeyError) throw error
+        breaker?.failed(error)
         return withoutBackend(error, batch)
       },
     )

@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Span } from '@tollway/chassis/tracing.ts'
 import { type Hit, maxCount } from '../counters/counters.ts'
+import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
 import type { Limit, RuleSet } from '../rules/compile.ts'
 import { type Match, match, overrideLimit } from '../rules/match.ts'
 import { replacedLimits } from '../rules/replaces.ts'
@@ -190,6 +191,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return startCounting(span, batch).run(() => counting.add(batch))
   }
 
+  function failed(error: unknown): never {
+    if (error instanceof RequestError || error instanceof MalformedKeyError) serviceErrors.value += 1
+    throw error
+  }
+
   return {
     decide(request, span) {
       try {
@@ -198,10 +204,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const batch = hitsOf(request, matches, nowSeconds)
         const values = count(batch, span)
         if (!(values instanceof Promise)) return answer(request, matches, batch, values, nowSeconds)
-        return values.then(later => answer(request, matches, batch, later, nowSeconds))
+        return values.then(later => answer(request, matches, batch, later, nowSeconds), failed)
       } catch (error) {
-        if (error instanceof RequestError) serviceErrors.value += 1
-        throw error
+        return failed(error)
       }
     },
   }

@@ -19,6 +19,7 @@ const plain: LimiterSettings = {
   shadowMode: false,
   quotaMode: false,
   dynamicMetadata: false,
+  backendType: 'redis',
   backendFailureMode: 'error',
   backendFailureLocalShare: 1,
   localCacheBytes: 0,

@@ -19,6 +19,7 @@ export interface LimiterSettings
     | 'quotaMode'
     | 'dynamicMetadata'
   > {
+  readonly backendType: 'redis' | 'memcache' | 'memory'
   readonly backendFailureMode: FailureMode
   readonly backendFailureLocalShare: number
   /** 0 for no cache. */
@@ -43,7 +44,9 @@ export function openLimiter(
 ): Limiter & { close(): void } {
   const { clock, stats } = parts
   const failures = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
-  const breaker = createCircuitBreaker({ counters, clock, onChange: problem => tellOfBreaker(problem, log) })
+  const onChange = (problem: string | undefined) => tellOfBreaker(problem, log)
+  const breaker =
+    settings.backendType === 'memcache' ? undefined : createCircuitBreaker({ counters, clock, onChange })
   const cache = settings.localCacheBytes > 0 ? openCache(settings.localCacheBytes, stats) : undefined
   const counting = createCounting({
     counters,
@@ -61,7 +64,7 @@ export function openLimiter(
   const { limitHeader: limit, remainingHeader: remaining, resetHeader: reset } = settings
   const headerNames = settings.responseHeaders ? { limit, remaining, reset } : undefined
   const limiter = createLimiter({ ...settings, ...parts, counting, headerNames })
-  return { decide: limiter.decide, close: breaker.close }
+  return { decide: limiter.decide, close: () => breaker?.close() }
 }
 
 /** Only the mode `local` counts in them. */

@@ -1,0 +1,140 @@
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { type Counters, CountersError, type Hit } from './counters.ts'
+import { isLegalKey, MalformedKeyError } from './memcached/legal-key.ts'
+import { createNodeList } from './memcached/node-list.ts'
+import type { OnUncounted } from './memcached/send-after-answer.ts'
+import { parseServerList } from './memcached/server-list.ts'
+import { type ResolveSrv, watchSrv } from './memcached/srv-watch.ts'
+import type { TlsOptions } from './resp/session.ts'
+import { addSplit } from './split-batch.ts'
+
+export interface MemcachedCountersOptions {
+  /** `host:port,host:port`; see `parseServerList`. Either this or `srv`; empty for none. */
+  readonly hostPort?: string | readonly string[]
+  /** The name of a service record, `_service._proto.name`, that tells the servers; empty for none. */
+  readonly srv?: string
+  /** How often the record is looked up again; 0, or left out, for never once it was found. */
+  readonly srvRefreshMs?: number
+  /** Looks the record up; the system's resolver when left out. */
+  readonly resolveSrv?: ResolveSrv
+  /** TLS, when given; a function is asked at each connection, for certificates that are renewed. */
+  readonly tls?: TlsOptions | (() => TlsOptions)
+  /**
+   * Count after the answer, as the reference does: a limit may be exceeded by callers that come at the same
+   * moment. Exact when left out.
+   */
+  readonly countAfterAnswer?: boolean
+  /** With `countAfterAnswer`, told what could not be counted, once a write. */
+  readonly onUncounted?: OnUncounted
+  /** How long an `add` may take. */
+  readonly deadlineMs?: number
+  /** A connection whose server has not answered for the first time after so long is given up, */
+  readonly connectTimeoutMs?: number
+  /** and so is one that owes answers and brings nothing for so long. */
+  readonly stallTimeoutMs?: number
+  /** The most hits of one server that are collected or written and not yet answered. */
+  readonly maxHitsInFlight?: number
+  /** Of how many keys of one server this process remembers that they have their counter. */
+  readonly maxTouchedKeys?: number
+  /** For deadlines, and for the expiries that are told as a time; the system's when left out. */
+  readonly clock?: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Told when a server is lost, is back, or cannot be reached at first, and when the record is not found. */
+  readonly onWarning?: (text: string) => void
+}
+
+export interface MemcachedCounters extends Counters {
+  add(batch: readonly Hit[]): Promise<readonly number[]>
+}
+
+const closedText = 'the counters are closed'
+
+/**
+ * Counters in memcached, spread over its servers by key; see `pickServer`, and `createCountSender` for how
+ * they are counted. One connection to each server carries all calls: what comes in one turn of the event loop
+ * is one write. All processes must have the same servers in the same order, or they do not count together.
+ *
+ * Healthy while any server is, once each of them was tried: a server that is away takes its share of the keys
+ * with it, and calls with such a key are rejected at once with the reason, but the others must not end for
+ * that. It is connected to again and again, with waits that grow to a second. Keys have at most 250 bytes; a
+ * call with one that is not legal is rejected with a `MalformedKeyError` and counts nothing.
+ *
+ * @throws Error when neither or both of list and record are given, or one of them cannot be read.
+ */
+export function createMemcachedCounters(options: MemcachedCountersOptions): MemcachedCounters {
+  const { hostPort = '', srv = '', resolveSrv, srvRefreshMs = 0 } = options
+  const { random, clock = systemClock, onWarning = () => {} } = options
+  if (srv !== '' && hostPort.length > 0) throw new Error('Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set')
+  if (srv === '' && hostPort.length === 0) {
+    throw new Error('neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set')
+  }
+  const nodes = createNodeList({ ...nodeOptions(options, clock), onWarning })
+  const watch =
+    srv === ''
+      ? undefined
+      : watchSrv({
+          name: srv,
+          refreshMs: srvRefreshMs,
+          random,
+          clock,
+          ...(resolveSrv === undefined ? {} : { resolve: resolveSrv }),
+          onServers: nodes.set,
+          onProblem(problem) {
+            nodes.setProblem(problem)
+            onWarning(problem)
+          },
+        })
+  if (watch === undefined) nodes.set(parseServerList(hostPort))
+  let closed = false
+
+  function reject(error: CountersError): Promise<never> {
+    return Promise.reject(error)
+  }
+
+  return {
+    add(batch) {
+      if (closed) return reject(new CountersError(closedText))
+      const [first] = batch
+      if (first === undefined) return Promise.resolve([])
+      if (!batch.every(({ key }) => isLegalKey(key))) return reject(new MalformedKeyError())
+      const node = nodes.nodeOf(first.key)
+      if (node === undefined) return reject(new CountersError(nodes.problem))
+      if (batch.length === 1 || batch.every(({ key }) => nodes.nodeOf(key) === node)) return node.add(batch)
+      return addSplit(
+        batch,
+        ({ key }) => nodes.nodeOf(key) ?? node,
+        (owner, part) => owner.add(part),
+      )
+    },
+    get healthy() {
+      return nodes.healthy
+    },
+    get problem() {
+      if (closed) return closedText
+      return nodes.healthy ? '' : nodes.problem
+    },
+    onHealth: nodes.onHealth,
+    async close() {
+      closed = true
+      watch?.close()
+      await nodes.close()
+    },
+  }
+}
+
+function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
+  const { tls, countAfterAnswer = false, onUncounted = () => {}, random } = options
+  return {
+    ...(tls === undefined ? {} : { tls }),
+    ...(countAfterAnswer ? { afterAnswer: onUncounted } : {}),
+    connectTimeoutMs: options.connectTimeoutMs ?? 1_000,
+    stallTimeoutMs: options.stallTimeoutMs ?? 1_000,
+    deadlineMs: options.deadlineMs ?? 15,
+    maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
+    maxTouchedKeys: options.maxTouchedKeys ?? 100_000,
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 1_000, factor: 2, jitter: 0.5, random }),
+    clock,
+  }
+}

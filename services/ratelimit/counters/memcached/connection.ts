@@ -1,0 +1,95 @@
+import type { Backoff } from '@tollway/chassis/backoff.ts'
+import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
+
+/** A connection to one memcached that is made again, for as long as it is not closed, whenever it is lost. */
+export interface Connection {
+  /**
+   * Sends so many requests in one write. While it is not healthy, `onReplies` is told at once, from within
+   * the call. Nothing is kept for later and nothing is sent twice.
+   */
+  send(requests: string, count: number, onReplies: OnReplies): void
+  /** Whether memcached has answered on the connection that there is. */
+  readonly healthy: boolean
+  /** Whether at least one try has ended, well or not. */
+  readonly tried: boolean
+  /** Why it is not healthy: the text of memcached or of the network. */
+  readonly problem: string
+  /** Called after each change of `healthy`, and when the first try has failed. */
+  onChange(listener: () => void): void
+  /** Gives up the connection that there is, for that reason, and makes a new one after a wait. */
+  renew(reason: string): void
+  /** Ends it for good; who waits for replies is told so. Done when the socket is closed. */
+  close(): Promise<void>
+}
+
+export interface ConnectionOptions extends SessionOptions {
+  /** The waits between tries; begins anew after a success. */
+  readonly backoff: Backoff
+}
+
+const closedText = 'the connection to memcached is closed'
+
+/** Connects at once. Never throws; all that fails is told by `problem` and `onChange`. */
+export function createConnection(options: ConnectionOptions): Connection {
+  const { backoff } = options
+  const listeners: (() => void)[] = []
+  let healthy = false
+  let tried = false
+  let closed = false
+  let problem = 'not connected to memcached yet'
+  let retry: NodeJS.Timeout | undefined
+  let session: Session = open()
+
+  function open(): Session {
+    return openSession(options, {
+      onServing() {
+        backoff.reset()
+        problem = lostText
+        change(true)
+      },
+      onEnd(reason) {
+        problem = reason
+        if (!closed) retry = setTimeout(reopen, backoff.nextMs())
+        change(false)
+      },
+    })
+  }
+
+  function reopen(): void {
+    session = open()
+  }
+
+  function change(next: boolean): void {
+    if (healthy === next && tried) return
+    healthy = next
+    tried = true
+    for (const listener of listeners) listener()
+  }
+
+  return {
+    send(requests, count, onReplies) {
+      if (healthy) session.send(requests, count, onReplies)
+      else onReplies([], problem)
+    },
+    get healthy() {
+      return healthy
+    },
+    get tried() {
+      return tried
+    },
+    get problem() {
+      return problem
+    },
+    onChange: listener => listeners.push(listener),
+    renew: reason => session.end(reason),
+    async close() {
+      if (!closed) {
+        closed = true
+        clearTimeout(retry)
+        session.end(closedText)
+        problem = closedText
+      }
+      await session.closed
+    },
+  }
+}

@@ -1,0 +1,98 @@
+import type { Backoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { CountersError, type Hit } from '../counters.ts'
+import { createPipeline } from '../pipeline.ts'
+import type { TlsOptions } from '../resp/session.ts'
+import { sendSums } from '../sum-equal-keys.ts'
+import { createTouchedKeys } from '../touched-keys.ts'
+import { createConnection } from './connection.ts'
+import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
+import { createCountSender, createLookSender, type SendCounts } from './send-counts.ts'
+import { createLargeCountSender } from './send-large-counts.ts'
+import type { ServerAddress } from './server-list.ts'
+
+/** The counters of one memcached. */
+export interface MemcachedNode {
+  readonly address: ServerAddress
+  /** As `Counters.add`, of legal keys. Rejects at once while there is no connection. */
+  add(batch: readonly Hit[]): Promise<readonly number[]>
+  readonly healthy: boolean
+  /** Whether at least one try to connect has ended, well or not. */
+  readonly tried: boolean
+  /** Why it is not healthy, with its address. */
+  readonly problem: string
+  close(): Promise<void>
+}
+
+/** What all nodes share. */
+export interface NodeOptions {
+  readonly tls?: TlsOptions | (() => TlsOptions)
+  readonly connectTimeoutMs: number
+  readonly stallTimeoutMs: number
+  /** How long an `add` may take. */
+  readonly deadlineMs: number
+  /** The most hits of one node that are collected or written and not yet answered. */
+  readonly maxHitsInFlight: number
+  /** Of how many keys of one node is remembered that they have their counter; of so many as hits at least. */
+  readonly maxTouchedKeys: number
+  /** Count after the answer; told what could not be counted then. */
+  readonly afterAnswer?: OnUncounted
+  readonly newBackoff: () => Backoff
+  readonly clock: Clock
+}
+
+/**
+ * Connects at once.
+ *
+ * @param onChange called after each change of `healthy`, and when the first try has failed
+ */
+export function createNode(
+  address: ServerAddress,
+  options: NodeOptions,
+  onChange: (node: MemcachedNode) => void,
+): MemcachedNode {
+  const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, afterAnswer } = options
+  const connection = createConnection({ ...options, endpoint: address.endpoint, backoff: newBackoff() })
+  const look = createLookSender(connection)
+  const exact = createLargeCountSender(look, createCountSender(connection, clock))
+  const send: SendCounts =
+    afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)
+  // A key must not be forgotten within one write: it would stand there twice, with an order of its own.
+  const touchedKeys = createTouchedKeys(Math.max(maxTouchedKeys, 2 * maxHitsInFlight))
+  const pipeline = createPipeline({
+    send: sendSums(send, touchedKeys),
+    deadlineMs,
+    maxHitsInFlight,
+    windowMs: 0,
+    limit: 0,
+    clock,
+  })
+  let closed = false
+  const node: MemcachedNode = {
+    address,
+    add(batch) {
+      if (closed || connection.healthy) return pipeline.add(batch)
+      return Promise.reject(new CountersError(node.problem))
+    },
+    get healthy() {
+      return connection.healthy
+    },
+    get tried() {
+      return connection.tried
+    },
+    get problem() {
+      return connection.healthy ? '' : `memcached ${address.text}: ${connection.problem}`
+    },
+    close() {
+      closed = true
+      pipeline.close()
+      return connection.close()
+    },
+  }
+  connection.onChange(() => {
+    // Memcached may come back empty: every key is new to it then.
+    if (!connection.healthy) touchedKeys.clear()
+    onChange(node)
+  })
+  return node
+}

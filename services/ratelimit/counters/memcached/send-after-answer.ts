@@ -1,0 +1,50 @@
+import { CountersError, maxCount } from '../counters.ts'
+import type { Count, Increment } from '../sum-equal-keys.ts'
+import type { SendCounts } from './send-counts.ts'
+
+/** Told how many hits could not be counted after their callers had been answered, and why. */
+export type OnUncounted = (hits: number, problem: string) => void
+
+/**
+ * The reference's way: answers what the counters will be when nobody else counts, and counts afterwards.
+ * Callers that come at the same moment, from processes or turns of their own, do not see each other, so that
+ * a limit may be exceeded. What could not be looked at is not counted.
+ */
+export function createAfterAnswerSender(
+  look: SendCounts,
+  count: SendCounts,
+  onUncounted: OnUncounted,
+): SendCounts {
+  return (items, onAnswers) => {
+    look(items, (looked, problem) => {
+      const found: Increment[] = []
+      const answers = looked.map((before, index) => {
+        const item = items[index]
+        if (before instanceof CountersError || item === undefined || item.by === 0) return before
+        found.push(item)
+        return sum(before, item.by)
+      })
+      onAnswers(answers, problem)
+      if (found.length > 0) countLater(found)
+    })
+  }
+
+  function countLater(items: readonly Increment[]): void {
+    count(items, (counts, problem) => {
+      let hits = 0
+      let reason = problem ?? ''
+      for (const [index, { by }] of items.entries()) {
+        const outcome = counts[index]
+        if (outcome instanceof CountersError) reason = outcome.message
+        else if (outcome !== undefined) continue
+        hits += by
+      }
+      if (hits > 0) onUncounted(hits, reason)
+    })
+  }
+}
+
+function sum(before: Count, by: number): Count {
+  if (typeof before === 'number' && before <= maxCount - by) return before + by
+  return BigInt(before) + BigInt(by)
+}

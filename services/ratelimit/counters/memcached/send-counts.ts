@@ -1,0 +1,125 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { CountersError } from '../counters.ts'
+import { type Send, sendAgain } from '../send.ts'
+import type { Count, Increment } from '../sum-equal-keys.ts'
+import type { Connection } from './connection.ts'
+import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
+import { addRequest, expiryOf, getRequest, incrRequest } from './request.ts'
+
+export type SendCounts = Send<Increment, Count>
+
+type Answer = Count | CountersError
+
+const misfitText = 'memcached sent a reply that nobody had asked for'
+
+/** The answer for a key that memcached has forgotten: nothing was counted. */
+const forgotten = new CountersError('memcached did not keep the counter')
+
+/**
+ * Counts exactly, before the answer. `incr` makes no counter, so in the same write and before it goes an
+ * `add` of 0 when this process touches the key for the first time; whether the counter was there already does
+ * not matter then. That is one round trip where the reference's increment, add and increment again take up to
+ * three. A key that memcached has forgotten since goes that way once more.
+ */
+export function createCountSender(connection: Connection, clock: Clock): SendCounts {
+  return function count(items, onAnswers) {
+    const { requests, requestCount, isNew } = writeItems(items, clock.nowMs())
+    connection.send(requests, requestCount, (replies, problem) => {
+      const answers = readAnswers(items, isNew, replies)
+      if (answers === undefined) {
+        refuse(connection, onAnswers)
+        return
+      }
+      const again: number[] = []
+      for (const [place, answer] of answers.entries()) {
+        if (answer instanceof CountersError) forgetKey(items[place])
+        if (answer === forgotten && !isNew[place]) again.push(place)
+      }
+      if (again.length === 0) onAnswers(answers, problem)
+      else sendAgain(items, answers, [{ places: again, send: count }], all => onAnswers(all, problem))
+    })
+  }
+}
+
+/** Only looks, whatever there is to add: the answers are the counters as they are. */
+export function createLookSender(connection: Connection): SendCounts {
+  return (items, onAnswers) => {
+    let requests = ''
+    for (const { key } of items) requests += getRequest(key)
+    connection.send(requests, items.length, (replies, problem) => {
+      const answers = replies.map(lookedAt)
+      if (hasNoMisfit(answers)) onAnswers(answers, problem)
+      else refuse(connection, onAnswers)
+    })
+  }
+}
+
+function writeItems(items: readonly Increment[], nowMs: number) {
+  const isNew: boolean[] = []
+  let requests = ''
+  let requestCount = items.length
+  for (const { key, by, expirySeconds, touched } of items) {
+    const isFirst = by > 0 && !touched.expirySent
+    isNew.push(isFirst)
+    if (isFirst) {
+      touched.expirySent = true
+      requests += addRequest(key, expiryOf(expirySeconds, nowMs))
+      requestCount += 1
+    }
+    requests += by === 0 ? getRequest(key) : incrRequest(key, by)
+  }
+  return { requests, requestCount, isNew }
+}
+
+/** The answers, as far as there are replies; undefined when one is of another kind than was asked for. */
+function readAnswers(
+  items: readonly Increment[],
+  isNew: readonly boolean[],
+  replies: readonly Reply[],
+): readonly Answer[] | undefined {
+  const answers: (Answer | undefined)[] = []
+  let next = 0
+  for (const [place, { by }] of items.entries()) {
+    const addReply = isNew[place] ? replies[next++] : 'STORED'
+    const reply = replies[next++]
+    if (addReply === undefined || reply === undefined) break
+    const answer = by === 0 ? lookedAt(reply) : counted(reply)
+    // Why there is no counter is told by the reply to its making.
+    if (answer === forgotten && isErrorReply(addReply)) answers.push(new CountersError(addReply.error))
+    else answers.push(isReplyToAdd(addReply) ? answer : undefined)
+  }
+  return hasNoMisfit(answers) ? answers : undefined
+}
+
+function forgetKey(item: Increment | undefined): void {
+  if (item !== undefined) item.touched.expirySent = false
+}
+
+function isReplyToAdd(reply: Reply): boolean {
+  return reply === 'STORED' || reply === 'NOT_STORED' || isErrorReply(reply)
+}
+
+/** Undefined, here and below, for a reply of another kind. */
+function counted(reply: Reply): Answer | undefined {
+  if (typeof reply === 'number' || typeof reply === 'bigint') return reply
+  if (reply === 'NOT_FOUND') return forgotten
+  return isErrorReply(reply) ? new CountersError(reply.error) : undefined
+}
+
+function lookedAt(reply: Reply): Answer | undefined {
+  if (isValueReply(reply)) return reply.value ?? new CountersError('the value in memcached is not a number')
+  return isErrorReply(reply) ? new CountersError(reply.error) : undefined
+}
+
+function hasNoMisfit(answers: readonly (Answer | undefined)[]): answers is readonly Answer[] {
+  return !answers.includes(undefined)
+}
+
+/** Nobody knows whose replies they are: none is an answer, and those still to come are not either. */
+function refuse(
+  connection: Connection,
+  onAnswers: (answers: readonly Answer[], problem: string) => void,
+): void {
+  connection.renew(misfitText)
+  onAnswers([], misfitText)
+}

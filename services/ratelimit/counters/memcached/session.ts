@@ -1,0 +1,152 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Endpoint, TlsOptions } from '../resp/session.ts'
+import { connectSocket } from './connect-socket.ts'
+import { createReplyParser, isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
+
+export interface SessionOptions {
+  readonly endpoint: Endpoint
+  /** TLS, when given. A function is asked at each connection, for certificates that are renewed. */
+  readonly tls?: TlsOptions | (() => TlsOptions)
+  /** The session ends when memcached has not answered for the first time after so long, */
+  readonly connectTimeoutMs: number
+  /** and when it owes replies and brings nothing for so long. */
+  readonly stallTimeoutMs: number
+  readonly clock: Clock
+}
+
+/**
+ * Called once, with the replies in the order of the requests. When the session ended before all of them had
+ * come, those that are missing are missing at the end, and `problem` says why.
+ */
+export type OnReplies = (replies: readonly Reply[], problem: string | undefined) => void
+
+/** One connection to one memcached, from its beginning to its end. */
+export interface Session {
+  /** Sends so many requests in one write. Nothing is ever sent again. */
+  send(requests: string, count: number, onReplies: OnReplies): void
+  /** Ends it at once; replies that are owed are missing because of that problem. */
+  end(problem: string): void
+  /** When the socket is closed. Never rejects. */
+  readonly closed: Promise<void>
+}
+
+export interface SessionEvents {
+  /** Memcached has answered; from now on the session may be used. */
+  onServing(): void
+  /** Called once, for whatever reason the session ended, before those who wait for replies are told. */
+  onEnd(problem: string): void
+}
+
+export const lostText = 'the connection to memcached was lost'
+
+/** Any server and any proxy knows it, and it changes nothing. */
+const greeting = 'get tollway_probe\r\n'
+
+/** Requests of one write whose replies are not complete. */
+interface Debt {
+  readonly requests: number
+  readonly replies: Reply[]
+  readonly onReplies: OnReplies
+}
+
+/** Connects, and asks for a key: that the port is open does not prove that memcached serves. */
+export function openSession(options: SessionOptions, events: SessionEvents): Session {
+  const { connectTimeoutMs, stallTimeoutMs, clock } = options
+  const debts: Debt[] = []
+  let serving = false
+  let ended = false
+  let progressMs = clock.monotonicMs()
+  let watch: NodeJS.Timeout | undefined = setTimeout(checkProgress, connectTimeoutMs)
+  const parser = createReplyParser(onReply)
+  const tls = typeof options.tls === 'function' ? options.tls() : options.tls
+  const socket = connectSocket(options.endpoint, tls, (bytes, chunk) => {
+    if (ended) return false
+    if (serving) progressMs = clock.monotonicMs()
+    const problem = parser.push(chunk, bytes)
+    if (problem !== undefined) end(`what was sent as memcached's reply is none: ${problem}`)
+    return !ended
+  })
+  const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
+  socket.once(tls === undefined ? 'connect' : 'secureConnect', () => write(greeting, 1, onGreeted))
+  socket.once('end', () => end(lostText))
+  socket.once('close', () => end(lostText))
+  // Stays for errors after the end: nobody would hear those, and the process would end.
+  socket.on('error', error => end(serving ? `${lostText}: ${textOf(error)}` : textOf(error)))
+
+  function end(problem: string): void {
+    if (ended) return
+    ended = true
+    clearTimeout(watch)
+    socket.destroy()
+    events.onEnd(problem)
+    for (const { replies, onReplies } of debts.splice(0)) onReplies(replies, problem)
+  }
+
+  function onReply(reply: Reply): void {
+    if (ended) return
+    const debt = debts[0]
+    if (debt === undefined || isOutOfStep(reply)) {
+      end(isErrorReply(reply) ? reply.error : 'memcached sent a reply that nobody had asked for')
+      return
+    }
+    debt.replies.push(reply)
+    if (debt.replies.length < debt.requests) return
+    debts.shift()
+    debt.onReplies(debt.replies, undefined)
+  }
+
+  /** One timer watches all requests: most are answered long before it looks. */
+  function checkProgress(): void {
+    // After a turn in which the event loop was busy, what has arrived is read first.
+    setImmediate(() => {
+      watch = undefined
+      if (ended || (serving && debts.length === 0)) return
+      const timeoutMs = serving ? stallTimeoutMs : connectTimeoutMs
+      const leftMs = progressMs + timeoutMs - clock.monotonicMs()
+      if (leftMs > 0) watch = setTimeout(checkProgress, leftMs)
+      else if (serving) end(`memcached owed replies and brought nothing for ${timeoutMs} ms`)
+      else end(`memcached did not answer for the first time within ${timeoutMs} ms`)
+    })
+  }
+
+  function write(requests: string, count: number, onReplies: OnReplies): void {
+    if (ended || count === 0) {
+      onReplies([], ended ? lostText : undefined)
+      return
+    }
+    if (serving && debts.length === 0) {
+      progressMs = clock.monotonicMs()
+      watch ??= setTimeout(checkProgress, stallTimeoutMs)
+    }
+    debts.push({ requests: count, replies: [], onReplies })
+    socket.write(requests)
+  }
+
+  function onGreeted([reply]: readonly Reply[], problem: string | undefined): void {
+    if (problem !== undefined) return
+    if (isErrorReply(reply)) end(reply.error)
+    else if (!isValueReply(reply)) end('what answers is not memcached')
+    else {
+      serving = true
+      clearTimeout(watch)
+      watch = undefined
+      events.onServing()
+    }
+  }
+
+  return { send: write, end, closed }
+}
+
+/**
+ * Whether the error says that requests are not read as they were written: the replies behind it may be to
+ * anything. Other errors are about one key, or the server's memory.
+ */
+function isOutOfStep(reply: Reply): boolean {
+  return isErrorReply(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)
+}
+
+function textOf(error: Error): string {
+  // A host name with several addresses brings one error for each of them, and no text of its own.
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
+  return first instanceof Error && first.message !== '' ? first.message : lostText
+}
