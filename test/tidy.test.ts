@@ -57,6 +57,7 @@ const direction: readonly [string, readonly string[]][] = [
   ['operator/translate/', ['crds/', 'operator/ir.ts', 'services/ratelimit/rules/']],
   ['operator/sources/', ['services/chassis/']],
   ['operator/controller/', ['services/chassis/']],
+  ['operator/kube/', ['operator/controller/', 'services/chassis/']],
   ['operator/infrastructure/', ['operator/ir.ts', 'services/ratelimit/settings.ts', 'services/chassis/']],
   ['operator/xds/', ['operator/ir.ts', 'proto/', 'services/grpc/', 'services/chassis/']],
 ]

@@ -1,0 +1,322 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { type ApiProxy, startApiProxy } from '../../test/support/api-proxy.ts'
+import {
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../../test/support/kube-api-server.ts'
+import { type Program, startProgram } from '../../test/support/program.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { createKubeClient, type KubeClient } from '../kube/client.ts'
+import { leaseAccess } from '../kube/leases.ts'
+import { accessThrough, addressOf, makeOperatorAccount } from '../kube/testdata/service-account.ts'
+import { createLeaseElector, type Lease, type LeaseAccess, type LeaseElector } from './lease-elector.ts'
+
+/** Short enough for a test; a Lease counts in whole seconds. */
+const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
+/** Over a real API server on a busy machine nobody may lose the lease by chance. */
+const realTiming = { leaseMs: 2_000, renewDeadlineMs: 1_500, retryMs: 150 }
+
+/** A Lease in memory, as strict about versions as an API server. */
+function createLease() {
+  let stored: Lease | undefined
+  let version = 0
+  let broken = false
+  const store = (spec: Lease['spec']) => {
+    version += 1
+    stored = { metadata: { name: 'tollway', resourceVersion: `${version}` }, spec }
+    return stored
+  }
+  const conflict = () => Object.assign(new Error('somebody was faster'), { code: 409 })
+  const reach = async () => {
+    await new Promise(resolve => setImmediate(resolve))
+    if (broken) throw new Error('out of reach')
+  }
+  const access: LeaseAccess = {
+    async get() {
+      await reach()
+      return stored
+    },
+    async create(spec) {
+      await reach()
+      if (stored !== undefined) throw conflict()
+      return store(spec)
+    },
+    async update({ metadata }, spec) {
+      await reach()
+      if (metadata['resourceVersion'] !== stored?.metadata['resourceVersion']) throw conflict()
+      return store(spec)
+    },
+  }
+  return {
+    access,
+    write: store,
+    spec: () => stored?.spec ?? {},
+    break(next: boolean) {
+      broken = next
+    },
+  }
+}
+
+describe('electors of one lease', () => {
+  const started: LeaseElector[] = []
+  afterEach(async () => {
+    for (const elector of started.splice(0)) await elector.stop()
+  })
+
+  function startElector(
+    access: LeaseAccess,
+    identity: string,
+    onStopped: () => void | Promise<void> = () => {},
+  ) {
+    const said: string[] = []
+    const elector = createLeaseElector({
+      lease: access,
+      identity,
+      timing,
+      onStarted: () => said.push('started'),
+      onStopped: () => {
+        said.push('stopped')
+        return onStopped()
+      },
+      onError: error => said.push(`${(error as Error).message}`),
+      random: Math.random,
+    })
+    elector.start()
+    started.push(elector)
+    return { elector, said }
+  }
+
+  it('one of them leads, and says so in the lease', async () => {
+    const lease = createLease()
+    const electors = ['a', 'b', 'c'].map(identity => startElector(lease.access, identity).elector)
+    await waitFor('a leader', () => electors.some(elector => elector.isLeader()))
+    const leaders = electors.filter(elector => elector.isLeader())
+    assert.equal(leaders.length, 1)
+    assert.ok((leaders[0]?.ageMs() ?? Number.NaN) < timing.renewDeadlineMs)
+    assert.equal(electors.filter(elector => elector.ageMs() === Number.POSITIVE_INFINITY).length, 2)
+    const { holderIdentity, leaseDurationSeconds, renewTime } = lease.spec()
+    assert.match(`${holderIdentity} ${leaseDurationSeconds} ${renewTime}`, /^[abc] 1 \d{4}-.*\.\d{6}Z$/)
+  })
+
+  it('a leader that cannot renew stops in time, and one more time leads when it can', async () => {
+    const lease = createLease()
+    const { elector, said } = startElector(lease.access, 'a')
+    await waitFor('it to lead', () => elector.isLeader())
+    lease.break(true)
+    await waitFor('it to stop', () => said.includes('stopped'))
+    assert.equal(elector.isLeader(), false)
+    lease.break(false)
+    await waitFor('it to lead again', () => elector.isLeader())
+    assert.deepEqual([...new Set(said)], ['started', 'out of reach', 'stopped'])
+    assert.equal(said.filter(word => word === 'started').length, 2)
+  })
+
+  it('whoever finds another one in the lease stops at once', async () => {
+    const lease = createLease()
+    const { elector, said } = startElector(lease.access, 'a')
+    await waitFor('it to lead', () => elector.isLeader())
+    lease.write({ ...lease.spec(), holderIdentity: 'somebody' })
+    await waitFor('it to stop', () => said.includes('stopped'))
+    assert.equal(elector.isLeader(), false)
+  })
+
+  it('the times in a lease are not believed', async () => {
+    const lease = createLease()
+    const longAgo = '1999-01-01T00:00:00.000000Z'
+    lease.write({ holderIdentity: 'somebody', leaseDurationSeconds: 1, renewTime: longAgo })
+    const startMs = performance.now()
+    const { elector } = startElector(lease.access, 'a')
+    await waitFor('it to lead', () => elector.isLeader())
+    assert.ok(performance.now() - startMs >= 1_000, 'it did not wait for a second')
+    assert.equal(lease.spec().leaseTransitions, 1)
+  })
+
+  it('a lease that was written but not answered for is found to be ours', async () => {
+    const lease = createLease()
+    const { elector } = startElector(
+      {
+        ...lease.access,
+        async create(spec, signal) {
+          await lease.access.create(spec, signal)
+          throw new Error('the answer was lost')
+        },
+      },
+      'a',
+    )
+    await waitFor('it to lead', () => elector.isLeader())
+    assert.equal(lease.spec().leaseTransitions, 0)
+  })
+
+  it('the lease is given up only when the work of the term has ended', async () => {
+    const lease = createLease()
+    const { promise: workEnded, resolve: endWork } = Promise.withResolvers<void>()
+    const first = startElector(lease.access, 'a', () => workEnded)
+    await waitFor('the first to lead', () => first.elector.isLeader())
+    const second = startElector(lease.access, 'b')
+    const stopping = first.elector.stop()
+    assert.equal(first.elector.isLeader(), false)
+    assert.equal(lease.spec().holderIdentity, 'a')
+    endWork()
+    await stopping
+    assert.equal(lease.spec().holderIdentity, '')
+    const freeMs = performance.now()
+    await waitFor('the second to lead', () => second.elector.isLeader())
+    assert.ok(performance.now() - freeMs < timing.leaseMs / 2, 'it waited as if nothing had been given up')
+  })
+
+  it('durations that cannot be safe are refused', () => {
+    const create = (wrong: object) => () =>
+      createLeaseElector({
+        lease: createLease().access,
+        identity: 'a',
+        onStarted() {},
+        onStopped() {},
+        onError() {},
+        random: () => 0,
+        timing: { ...timing, ...wrong },
+      })
+    assert.throws(create({ leaseMs: 1_500 }), /leaseMs: 1500 is not in whole seconds/)
+    assert.throws(create({ renewDeadlineMs: 1_000 }), /and are 40, 1000, 1000/)
+  })
+})
+
+describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+  const namespace = 'system'
+  const folder = mkdtempSync(join(tmpdir(), 'electors-'))
+  const programs: Program[] = []
+  const clients: KubeClient[] = []
+  const electors: LeaseElector[] = []
+  let api: KubeApiServer
+  let proxy: ApiProxy
+  let token: string
+
+  before(async () => {
+    api = await startKubeApiServer()
+    token = await makeOperatorAccount(api, namespace)
+    proxy = await startApiProxy({ target: await addressOf(api), seed: 7 })
+  })
+  afterEach(async () => {
+    proxy.setFaults({})
+    await Promise.all(programs.splice(0).map(program => program.end('SIGKILL')))
+    for (const elector of electors.splice(0)) await elector.stop()
+    for (const client of clients.splice(0)) client.close()
+  })
+  after(async () => {
+    await proxy?.stop()
+    await api?.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  /** A process that says each 10 ms when it would act. */
+  function startActor(name: string, identity: string): Program {
+    const settings = join(folder, `${name}.${identity}.json`)
+    writeFileSync(
+      settings,
+      JSON.stringify({ url: proxy.url, token, namespace, name, identity, timing: realTiming }),
+    )
+    const program = startProgram(process.execPath, [
+      fileURLToPath(new URL('testdata/lease-actor.ts', import.meta.url)),
+      settings,
+    ])
+    programs.push(program)
+    return program
+  }
+
+  /** When the process acted, on the clock that all processes of the machine share. */
+  const actsOf = (program: Program) =>
+    [...program.output().matchAll(/^act (\d+\.\d+)$/gm)].map(([, time]) => Number(time))
+
+  const actsAfter = (program: Program, afterMs: number) =>
+    waitFor('an act', () => actsOf(program).find(timeMs => timeMs > afterMs), 15_000)
+
+  it('a leader that was stopped and wakes up does not act any more', async () => {
+    const first = startActor('paused', 'first')
+    await actsAfter(first, 0)
+    const second = startActor('paused', 'second')
+    await second.said('waits')
+    process.kill(first.pid, 'SIGSTOP')
+    const takenMs = await actsAfter(second, 0)
+    process.kill(first.pid, 'SIGCONT')
+    await first.said('stopped')
+    await actsAfter(second, takenMs + realTiming.renewDeadlineMs)
+    assert.deepEqual(
+      actsOf(first).filter(timeMs => timeMs >= takenMs),
+      [],
+    )
+  })
+
+  it('a leader that gets SIGTERM hands over within two seconds, as in production', async () => {
+    const start = (identity: string) => {
+      const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), { random: Math.random })
+      const elector = createLeaseElector({
+        lease: leaseAccess(client, { namespace, name: 'handed-over' }),
+        identity,
+        onStarted() {},
+        onStopped() {},
+        onError: error => assert.fail(`${error}`),
+        random: Math.random,
+      })
+      elector.start()
+      clients.push(client)
+      electors.push(elector)
+      return elector
+    }
+    const first = start('first')
+    await waitFor('the first to lead', () => first.isLeader())
+    const second = start('second')
+    const stopMs = performance.now()
+    await first.stop()
+    await waitFor('the second to lead', () => second.isLeader())
+    assert.ok(performance.now() - stopMs < 2_000, `it took ${performance.now() - stopMs} ms`)
+  })
+
+  it('two under faults never lead at the same time, and one of them does in the end', async () => {
+    const start = (identity: string) => {
+      const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), {
+        random: Math.random,
+        limits: { attemptTimeoutMs: 300 },
+      })
+      const elector = createLeaseElector({
+        lease: leaseAccess(client, { namespace, name: 'troubled' }),
+        identity,
+        timing: { ...realTiming, leaseMs: 1_000, renewDeadlineMs: 600 },
+        onStarted() {},
+        onStopped() {},
+        onError() {},
+        random: Math.random,
+      })
+      elector.start()
+      clients.push(client)
+      electors.push(elector)
+      return elector
+    }
+    const pair = [start('first'), start('second')]
+    const looks: number[] = []
+    const looking = setInterval(() => looks.push(pair.filter(elector => elector.isLeader()).length), 5)
+    const anyLeads = () => pair.some(elector => elector.isLeader())
+    const share = 0.4
+    await waitFor('a leader', anyLeads)
+    for (const faults of [
+      { answers: [{ status: 409, share, of: 'writes' }] },
+      { answers: [{ status: 500, share }], delayMs: 50 },
+      { answers: [{ status: 429, share, retryAfterSeconds: 1 }] },
+    ] as const) {
+      const before = proxy.struck()
+      proxy.setFaults(faults)
+      await waitFor('faults to strike', () => proxy.struck() >= before + 6)
+    }
+    proxy.setFaults({ silent: true })
+    await waitFor('nobody to lead', () => !anyLeads())
+    proxy.setFaults({})
+    await waitFor('a leader again', anyLeads)
+    clearInterval(looking)
+    assert.ok(Math.max(...looks) <= 1, 'both led at a time')
+    assert.ok(looks.includes(0) && looks.includes(1))
+  })
+})

@@ -1,0 +1,230 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+
+/** The spec of a Lease (coordination.k8s.io/v1). Its times are for people: only our own clock is trusted. */
+export interface LeaseSpec {
+  /** Empty when the last holder gave it up. */
+  readonly holderIdentity: string
+  readonly leaseDurationSeconds: number
+  /** RFC 3339 with six digits of a second, as is `renewTime`. */
+  readonly acquireTime: string
+  readonly renewTime: string
+  readonly leaseTransitions: number
+}
+
+/** A Lease as it was read. Its metadata goes back as it came, so that a write meets just that version. */
+export interface Lease {
+  readonly metadata: { readonly name: string; readonly [field: string]: unknown }
+  readonly spec: Partial<LeaseSpec>
+}
+
+/** The one Lease that is fought for. A write that met another version rejects with `code` 409. */
+export interface LeaseAccess {
+  get(signal: AbortSignal): Promise<Lease | undefined>
+  create(spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
+  update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
+}
+
+/**
+ * Sees to it that of several processes at most one acts. A Lease does not fence: a process may be stopped
+ * between its look at `isLeader` and its write, so each write has to be one that a newer one overrides.
+ */
+export interface LeaseElector {
+  start(): void
+  /** Whether we hold the lease by a renewal younger than the deadline. Looked at before each write. */
+  isLeader(): boolean
+  /** The age of the last renewal, from when it was asked for; Infinity for who does not hold the lease. */
+  ageMs(): number
+  /** Ends our term, waits for `onStopped`, and gives the lease up, so that a successor need not wait. */
+  stop(): Promise<void>
+}
+
+export interface LeaseElectorOptions {
+  readonly lease: LeaseAccess
+  /** Ours alone, also among the former lives of this process: the pod's name and a random id. */
+  readonly identity: string
+  /** A term has begun. */
+  readonly onStarted: () => void
+  /** The term has ended. Until what this returns resolves, the lease is not given up, nor asked for again. */
+  readonly onStopped: () => void | Promise<void>
+  /** For the log: a try that failed. The next one comes anyway. */
+  readonly onError: (error: unknown) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly clock?: Clock
+  readonly timing?: Partial<LeaseTiming>
+}
+
+export interface LeaseTiming {
+  /** How long the others wait after the last renewal that they saw. In whole seconds. */
+  readonly leaseMs: number
+  /** A holder whose last renewal is older stops; the rest up to `leaseMs` is for writes on their way. */
+  readonly renewDeadlineMs: number
+  /** Between a holder's renewals. The others look somewhat more often, so that a released lease is taken. */
+  readonly retryMs: number
+}
+
+export const defaultLeaseTiming: LeaseTiming = { leaseMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2_000 }
+
+/** The lease is given up by an update that nobody else's may overtake; so often it is tried. */
+const releaseTries = 3
+
+/**
+ * @throws Error when the durations are not `retryMs` < `renewDeadlineMs` < `leaseMs`, or `leaseMs` is not in
+ * whole seconds.
+ */
+export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
+  const { lease: access, identity, onStarted, onStopped, onError, random, clock = systemClock } = options
+  const timing = { ...defaultLeaseTiming, ...options.timing }
+  checkTiming(timing)
+  const stopping = new AbortController()
+  const rival = createRivalWatch(clock, timing.leaseMs)
+  /** There while we hold the lease. */
+  let term: { readonly renewedAtMs: number; readonly lossTimer: NodeJS.Timeout } | undefined
+  /** As it was last read or written; undefined when it has to be read. */
+  let known: Lease | undefined
+  let endOfTerm: Promise<void> = Promise.resolve()
+  let hasClaimed = false
+  let running: Promise<void> = Promise.resolve()
+
+  const ageMs = () => (term === undefined ? Number.POSITIVE_INFINITY : clock.monotonicMs() - term.renewedAtMs)
+  const isLeader = () => ageMs() < timing.renewDeadlineMs
+
+  function renewed(renewedAtMs: number): void {
+    const isNew = term === undefined
+    clearTimeout(term?.lossTimer)
+    const leftMs = renewedAtMs + timing.renewDeadlineMs - clock.monotonicMs()
+    // A timer may be a little early; one millisecond later the deadline has passed for sure.
+    term = { renewedAtMs, lossTimer: setTimeout(endTerm, Math.max(0, leftMs) + 1) }
+    if (isNew) onStarted()
+  }
+
+  function endTerm(): void {
+    if (term === undefined) return
+    clearTimeout(term.lossTimer)
+    term = undefined
+    known = undefined
+    endOfTerm = (async () => onStopped())().catch(onError)
+  }
+
+  /** Renews what we hold, takes what is free, or sees who holds it. */
+  async function attempt(signal: AbortSignal): Promise<void> {
+    const termAtStart = term
+    const current = known ?? (await access.get(signal))
+    const isOurs = current?.spec.holderIdentity === identity
+    if (current !== undefined && !isOurs && !rival.isGone(current.spec)) return endTerm()
+    const askedAtMs = clock.monotonicMs()
+    const spec = claim(current?.spec, identity, timing.leaseMs, clock.nowMs())
+    hasClaimed = true
+    const written =
+      current === undefined ? await access.create(spec, signal) : await access.update(current, spec, signal)
+    // What was granted too late, or to a term that has ended meanwhile, is read again before it counts.
+    const isLate = clock.monotonicMs() - askedAtMs >= timing.renewDeadlineMs
+    if (isLate || term !== termAtStart || stopping.signal.aborted) return
+    known = written
+    renewed(askedAtMs)
+  }
+
+  async function run(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await endOfTerm
+      try {
+        await withTimeLimit(timing.renewDeadlineMs / 2, attempt)
+      } catch (error) {
+        known = undefined
+        if (!isConflict(error)) onError(error)
+      }
+      const share = term === undefined ? 0.5 + 0.25 * random() : 0.9 + 0.1 * random()
+      await pause(timing.retryMs * share, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  }
+
+  async function release(signal: AbortSignal): Promise<void> {
+    const current = await access.get(signal)
+    if (current?.spec.holderIdentity !== identity) return
+    const spec = claim(current.spec, '', 1_000, clock.nowMs())
+    await access.update(current, spec, signal)
+  }
+
+  return {
+    start() {
+      running = run()
+    },
+    isLeader,
+    ageMs,
+    async stop() {
+      stopping.abort()
+      endTerm()
+      await endOfTerm
+      await running
+      for (let tries = 0; hasClaimed && tries < releaseTries; tries++) {
+        try {
+          await withTimeLimit(timing.renewDeadlineMs / 2, release)
+          return
+        } catch (error) {
+          if (!isConflict(error)) return onError(error)
+        }
+      }
+    },
+  }
+}
+
+/** Whether the holder that is not us has let its lease run out, by our own clock. */
+function createRivalWatch(clock: Clock, leaseMs: number) {
+  let seen = ''
+  let seenAtMs = 0
+  return {
+    isGone(spec: Partial<LeaseSpec>): boolean {
+      if ((spec.holderIdentity ?? '') === '') return true
+      const now = JSON.stringify([spec.holderIdentity, spec.renewTime, spec.leaseTransitions])
+      if (now !== seen) {
+        seen = now
+        seenAtMs = clock.monotonicMs()
+      }
+      const heldMs = spec.leaseDurationSeconds === undefined ? leaseMs : spec.leaseDurationSeconds * 1000
+      return clock.monotonicMs() - seenAtMs > heldMs
+    },
+  }
+}
+
+function claim(old: Partial<LeaseSpec> = {}, holder: string, leaseMs: number, nowMs: number): LeaseSpec {
+  const now = new Date(nowMs).toISOString().replace('Z', '000Z')
+  const isSame = old.holderIdentity === holder
+  const transitions = old.leaseTransitions ?? 0
+  return {
+    holderIdentity: holder,
+    leaseDurationSeconds: leaseMs / 1000,
+    acquireTime: isSame ? (old.acquireTime ?? now) : now,
+    renewTime: now,
+    leaseTransitions:
+      isSame || holder === '' || old.holderIdentity === undefined ? transitions : transitions + 1,
+  }
+}
+
+async function withTimeLimit(
+  timeoutMs: number,
+  operation: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const limit = new AbortController()
+  const timer = setTimeout(() => {
+    limit.abort(new Error(`the lease was not answered for within ${timeoutMs} ms`))
+  }, timeoutMs)
+  try {
+    await operation(limit.signal)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isConflict(error: unknown): boolean {
+  return (error as { readonly code?: unknown } | undefined)?.code === 409
+}
+
+function checkTiming({ leaseMs, renewDeadlineMs, retryMs }: LeaseTiming): void {
+  if (!Number.isInteger(leaseMs / 1000)) throw new Error(`leaseMs: ${leaseMs} is not in whole seconds`)
+  if (retryMs < renewDeadlineMs && renewDeadlineMs < leaseMs) return
+  throw new Error(
+    `the durations of a lease must be retryMs < renewDeadlineMs < leaseMs, ` +
+      `and are ${retryMs}, ${renewDeadlineMs}, ${leaseMs}`,
+  )
+}

@@ -1,0 +1,168 @@
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { ReflectorSource, ReflectorTiming, WatchedEvent } from './reflector.ts'
+import { type FilledStore, isOlderVersion, type ReflectedObject } from './reflector-store.ts'
+
+/** What one namespace (or all of them) is followed with. */
+export interface Scope<T extends ReflectedObject> {
+  readonly source: ReflectorSource<T>
+  readonly namespace: string | undefined
+  readonly store: FilledStore<T>
+  readonly keep: (object: T) => T
+  readonly timing: ReflectorTiming
+  readonly clock: Clock
+  readonly random: () => number
+  readonly onError: (error: unknown, retryMs: number) => void
+  readonly onFirstList: () => void
+  /** Ends it. */
+  readonly signal: AbortSignal
+  /** Rejects when the signal aborts. */
+  readonly pause: (waitMs: number) => Promise<void>
+}
+
+/** What a page of a list holds at most. */
+const pageLimit = 250
+
+/** Lists, then watches from there, for ever. Resolves when the signal aborts; never rejects. */
+export async function followScope<T extends ReflectedObject>(scope: Scope<T>): Promise<void> {
+  const { timing, clock, random, signal, pause } = scope
+  const waits = { initialMs: timing.retryInitialMs, maxMs: timing.retryMaxMs, factor: 2, jitter: 0.5 }
+  const backoff = createBackoff({ ...waits, random })
+  const progress = createProgress(scope)
+  let failures = 0
+  let nextWatchMs = 0
+  const untilNextWatchMs = () => Math.max(0, nextWatchMs - clock.monotonicMs())
+  const goesWell = () => {
+    failures = 0
+    backoff.reset()
+  }
+
+  async function follow(): Promise<void> {
+    if (progress.mustList()) await progress.list()
+    nextWatchMs = clock.monotonicMs() + timing.watchSpacingMs
+    await watch(scope, progress.version(), event => {
+      progress.take(event)
+      goesWell()
+    })
+    goesWell()
+    await pause(untilNextWatchMs())
+  }
+
+  while (!signal.aborted) {
+    try {
+      await follow()
+    } catch (error) {
+      if (signal.aborted) return
+      failures += 1
+      if (isGone(error) || failures >= timing.failuresBeforeList) progress.demandList()
+      const spreadMs = isGone(error) ? random() * timing.relistSpreadMs : 0
+      const retryMs = Math.max(backoff.nextMs() + retryAfterMs(error), untilNextWatchMs(), spreadMs)
+      scope.onError(error, retryMs)
+      await pause(retryMs).catch(() => {})
+    }
+  }
+}
+
+/** How far the copy has come. */
+function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
+  const { source, namespace, store, keep, timing, clock, random, signal } = scope
+  /** The newest resourceVersion that was seen; undefined before the first list. */
+  let seen: string | undefined
+  let listDemanded = true
+  let listDueMs = 0
+  let staleSinceMs: number | undefined
+
+  /** A list that a server with an old cache gave would make new objects disappear. */
+  function refuseStale(resourceVersion: string): void {
+    if (seen === undefined || !isOlderVersion(resourceVersion, seen)) {
+      staleSinceMs = undefined
+      return
+    }
+    const nowMs = clock.monotonicMs()
+    staleSinceMs ??= nowMs
+    if (nowMs - staleSinceMs < timing.staleListMs) {
+      throw new Error(`the list is of resourceVersion ${resourceVersion}, and ${seen} has been seen`)
+    }
+    // Nothing that is known can be compared with what the server now counts.
+    store.replace(namespace, [])
+    staleSinceMs = undefined
+  }
+
+  return {
+    mustList: () => listDemanded || clock.monotonicMs() >= listDueMs,
+    demandList() {
+      listDemanded = true
+    },
+    version: () => seen ?? '',
+    async list(): Promise<void> {
+      const items: T[] = []
+      let more: string | undefined
+      let resourceVersion: string
+      do {
+        const page = await source.list({ namespace, limit: pageLimit, continue: more, signal })
+        for (const item of page.items) items.push(keep(item))
+        resourceVersion = page.resourceVersion
+        more = page.continue
+      } while (more !== undefined)
+      signal.throwIfAborted()
+      refuseStale(resourceVersion)
+      store.replace(namespace, items)
+      if (seen === undefined) scope.onFirstList()
+      seen = resourceVersion
+      listDemanded = false
+      listDueMs = clock.monotonicMs() + timing.relistMs * (0.9 + 0.2 * random())
+    },
+    /** An event of before what was seen is a repetition, and may be of an object that is gone since. */
+    take({ type, object }: WatchedEvent<T>): void {
+      const version = object.metadata.resourceVersion ?? ''
+      if (seen !== undefined && isOlderVersion(version, seen)) return
+      if (type === 'DELETED') store.remove(object)
+      else if (type !== 'BOOKMARK') store.put(keep(object))
+      if (version !== '') seen = version
+    },
+  }
+}
+
+/** One watch, until its orderly end. Rejects when it is broken or silent. */
+async function watch<T extends ReflectedObject>(
+  scope: Scope<T>,
+  resourceVersion: string,
+  onEvent: (event: WatchedEvent<T>) => void,
+): Promise<void> {
+  const { source, namespace, timing, random, signal } = scope
+  const { shortestWatchSeconds, longestWatchSeconds } = timing
+  const choices = longestWatchSeconds - shortestWatchSeconds + 1
+  const timeoutSeconds = shortestWatchSeconds + Math.floor(random() * choices)
+  const ending = new AbortController()
+  const end = () => ending.abort(signal.reason)
+  const timer = setTimeout(
+    () => {
+      ending.abort(
+        new Error(`the server did not end the watch after ${timeoutSeconds} s: it may be out of reach`),
+      )
+    },
+    timeoutSeconds * 1000 + timing.watchGraceMs,
+  )
+  signal.addEventListener('abort', end)
+  try {
+    const events = source.watch({ namespace, resourceVersion, timeoutSeconds, signal: ending.signal })
+    for await (const event of events) {
+      if (signal.aborted) return
+      onEvent(event)
+    }
+    ending.signal.throwIfAborted()
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', end)
+  }
+}
+
+/** 410: what the resourceVersion stands for is no longer kept. */
+function isGone(error: unknown): boolean {
+  return (error as { readonly code?: unknown } | undefined)?.code === 410
+}
+
+function retryAfterMs(error: unknown): number {
+  const { retryAfterMs } = (error ?? {}) as { readonly retryAfterMs?: unknown }
+  return typeof retryAfterMs === 'number' ? retryAfterMs : 0
+}

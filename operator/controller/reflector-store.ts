@@ -1,0 +1,90 @@
+/** An object of a cluster, as far as a reflector looks at it. */
+export interface ReflectedObject {
+  readonly metadata: {
+    readonly name: string
+    readonly namespace?: string
+    readonly uid?: string
+    readonly resourceVersion?: string
+  }
+}
+
+/** What is known of the objects of one kind. */
+export interface ObjectStore<T extends ReflectedObject> {
+  get(namespace: string, name: string): T | undefined
+  list(): readonly T[]
+  /** Calls the listener after each change of an object with its namespace and name. It must not throw. */
+  onChange(listener: (namespace: string, name: string) => void): void
+}
+
+/** The side of a store that only its reflector sees. */
+export interface FilledStore<T extends ReflectedObject> extends ObjectStore<T> {
+  /** Passes over an object that is older than the one that is known. */
+  put(object: T): void
+  remove(object: ReflectedObject): void
+  /** These, and only these, are there in the namespace; in all of them without one. */
+  replace(namespace: string | undefined, objects: readonly T[]): void
+}
+
+export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
+  const objects = new Map<string, T>()
+  const listeners: ((namespace: string, name: string) => void)[] = []
+
+  function tell({ metadata: { namespace = '', name } }: ReflectedObject): void {
+    for (const listener of listeners) listener(namespace, name)
+  }
+
+  function put(object: T): void {
+    const key = keyOf(object)
+    const known = objects.get(key)
+    if (known !== undefined && isOlderVersion(versionOf(object), versionOf(known))) return
+    objects.set(key, object)
+    if (known === undefined || versionOf(known) !== versionOf(object)) tell(object)
+  }
+
+  function remove(object: ReflectedObject): void {
+    const known = objects.get(keyOf(object))
+    if (known === undefined || isOlderVersion(versionOf(object), versionOf(known))) return
+    objects.delete(keyOf(object))
+    tell(object)
+  }
+
+  return {
+    get: (namespace, name) => objects.get(`${namespace}/${name}`),
+    list: () => [...objects.values()],
+    onChange: listener => {
+      listeners.push(listener)
+    },
+    put,
+    remove,
+    replace(namespace, fresh) {
+      const kept = new Set(fresh.map(keyOf))
+      for (const object of fresh) put(object)
+      for (const [key, object] of objects) {
+        if (kept.has(key) || (namespace !== undefined && object.metadata.namespace !== namespace)) continue
+        objects.delete(key)
+        tell(object)
+      }
+    },
+  }
+}
+
+function keyOf({ metadata: { namespace = '', name } }: ReflectedObject): string {
+  return `${namespace}/${name}`
+}
+
+function versionOf({ metadata }: ReflectedObject): string {
+  return metadata.resourceVersion ?? ''
+}
+
+/**
+ * Whether a resourceVersion is of a time before another one of the same kind. Those that are no decimal numbers
+ * cannot be compared, and none is older.
+ */
+export function isOlderVersion(version: string, other: string): boolean {
+  if (!isNumber(version) || !isNumber(other)) return false
+  return version.length === other.length ? version < other : version.length < other.length
+}
+
+function isNumber(version: string): boolean {
+  return /^(0|[1-9]\d*)$/.test(version)
+}

@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import { waitFor } from '../../test/support/wait-for.ts'
+import {
+  createReflector,
+  type ListedPage,
+  type ListRequest,
+  type Reflector,
+  type ReflectorTiming,
+  type WatchedEvent,
+  type WatchRequest,
+} from './reflector.ts'
+import type { ReflectedObject } from './reflector-store.ts'
+
+const timing: Partial<ReflectorTiming> = {
+  shortestWatchSeconds: 1,
+  longestWatchSeconds: 1,
+  watchGraceMs: 100,
+  watchSpacingMs: 20,
+  retryInitialMs: 1,
+  retryMaxMs: 20,
+  relistSpreadMs: 20,
+}
+
+/** `shop/a@3` is version 3 of the object a in the namespace shop; its uid is its name. */
+function object(text: string): ReflectedObject {
+  const [, namespace = '', name = '', resourceVersion = ''] = /^(.*)\/(.*)@(.*)$/.exec(text) ?? []
+  return { metadata: { namespace, name, resourceVersion } }
+}
+
+function told({ metadata }: ReflectedObject): string {
+  return `${metadata.namespace}/${metadata.name}@${metadata.resourceVersion}`
+}
+
+/** `+` added, `~` modified, `-` deleted, `=` a bookmark: `~shop/a@3`, `=@7`. */
+function event(text: string): WatchedEvent<ReflectedObject> {
+  const types = { '+': 'ADDED', '~': 'MODIFIED', '-': 'DELETED', '=': 'BOOKMARK' } as const
+  const type = types[text.charAt(0) as keyof typeof types]
+  if (type === 'BOOKMARK') return { type, object: { metadata: { name: '', resourceVersion: text.slice(2) } } }
+  return { type, object: object(text.slice(1)) }
+}
+
+/** `7: shop/a@3 shop/b@5`: a list of version 7. */
+function page(text: string): ListedPage<ReflectedObject> {
+  const [resourceVersion = '', rest = ''] = text.split(': ')
+  return { resourceVersion, items: rest.split(' ').filter(Boolean).map(object) }
+}
+
+const gone = () => Object.assign(new Error('too old'), { code: 410 })
+
+/** What the server says to one watch, one after the other; an error breaks it, `end` ends it. */
+type Script = readonly (string | Error)[]
+
+interface Scripts {
+  /** The last one is repeated. */
+  readonly lists: readonly (string | Error)[]
+  /** Those after the last one stay silent until they are ended. */
+  readonly watches: readonly Script[]
+}
+
+describe('a reflector', () => {
+  const running: Reflector<ReflectedObject>[] = []
+  afterEach(() => Promise.all(running.splice(0).map(reflector => reflector.stop())))
+
+  function startReflector(
+    scripts: Scripts | ((namespace: string | undefined) => Scripts),
+    options: {
+      readonly namespaces?: readonly string[]
+      readonly timing?: Partial<ReflectorTiming>
+    } = {},
+  ) {
+    const scriptsOf = typeof scripts === 'function' ? scripts : () => scripts
+    const calls: ('list' | 'watch')[] = []
+    const lists: ListRequest[] = []
+    const watches: WatchRequest[] = []
+    const errors: string[] = []
+    const changes: string[] = []
+    const reflector = createReflector<ReflectedObject>({
+      source: {
+        async list(request) {
+          const answers = scriptsOf(request.namespace).lists
+          lists.push(request)
+          calls.push('list')
+          const asked = lists.filter(({ namespace }) => namespace === request.namespace).length
+          const answer = answers[Math.min(asked, answers.length) - 1] ?? assert.fail('no list')
+          if (answer instanceof Error) throw answer
+          return page(answer)
+        },
+        async *watch(request) {
+          const script = scriptsOf(request.namespace).watches[watches.length]
+          watches.push(request)
+          calls.push('watch')
+          for (const step of script ?? []) {
+            if (step instanceof Error) throw step
+            if (step === 'end') return
+            yield event(step)
+          }
+          await new Promise((_resolve, reject) => {
+            const abort = () => reject(request.signal.reason)
+            if (request.signal.aborted) abort()
+            request.signal.addEventListener('abort', abort)
+          })
+        },
+      },
+      namespaces: options.namespaces ?? 'all',
+      onError: error => errors.push((error as Error).message),
+      random: () => 0.5,
+      timing: { ...timing, ...options.timing },
+    })
+    reflector.onChange((namespace, name) => {
+      const found = reflector.get(namespace, name)
+      changes.push(found === undefined ? `${namespace}/${name} is gone` : told(found))
+    })
+    running.push(reflector)
+    const content = () => reflector.list().map(told).sort().join(' ')
+    return { reflector, calls, lists, watches, errors, changes, content }
+  }
+
+  const cases: [string, Scripts, string, string[]][] = [
+    [
+      'follows additions, changes and deletions',
+      {
+        lists: ['5: shop/a@1 shop/b@2'],
+        watches: [['+shop/c@6', '~shop/a@7', '-shop/b@8']],
+      },
+      'shop/a@7 shop/c@6',
+      ['shop/a@1', 'shop/b@2', 'shop/c@6', 'shop/a@7', 'shop/b is gone'],
+    ],
+    [
+      'goes on from a bookmark after a broken watch, without a list',
+      { lists: ['5: shop/a@1', '5: shop/never@1'], watches: [['=@9', new Error('cut')], ['~shop/a@10']] },
+      'shop/a@10',
+      ['shop/a@1', 'shop/a@10'],
+    ],
+    [
+      'passes over events of before what it has seen',
+      {
+        lists: ['5: shop/a@5'],
+        watches: [['~shop/a@9', '~shop/a@8', '-shop/a@7', '+shop/b@6', '~shop/a@10']],
+      },
+      'shop/a@10',
+      ['shop/a@5', 'shop/a@9', 'shop/a@10'],
+    ],
+    [
+      'lists anew when its version is too old, and finds what has gone meanwhile',
+      { lists: ['5: shop/a@1 shop/b@2', '20: shop/a@1 shop/c@15'], watches: [[gone()], ['=@21']] },
+      'shop/a@1 shop/c@15',
+      ['shop/a@1', 'shop/b@2', 'shop/c@15', 'shop/b is gone'],
+    ],
+    [
+      'keeps what it has when a list is of an older time',
+      { lists: ['9: shop/a@9', '8: ', '7: ', '10: shop/a@9 shop/b@10'], watches: [[gone()]] },
+      'shop/a@9 shop/b@10',
+      ['shop/a@9', 'shop/b@10'],
+    ],
+    [
+      'tries until a list comes',
+      { lists: [new Error('nobody'), gone(), new Error('nobody'), '5: shop/a@1'], watches: [] },
+      'shop/a@1',
+      ['shop/a@1'],
+    ],
+    [
+      'counts versions as numbers',
+      { lists: ['9: shop/a@9'], watches: [['~shop/a@10', '~shop/a@100', '~shop/a@11']] },
+      'shop/a@100',
+      ['shop/a@9', 'shop/a@10', 'shop/a@100'],
+    ],
+    [
+      'takes versions that are no numbers as they come',
+      { lists: ['x9: shop/a@x9'], watches: [['~shop/a@x8', '~shop/a@x10']] },
+      'shop/a@x10',
+      ['shop/a@x9', 'shop/a@x8', 'shop/a@x10'],
+    ],
+  ]
+  for (const [name, scripts, content, changes] of cases) {
+    it(name, async () => {
+      const run = startReflector(scripts)
+      await waitFor(content, () => run.content() === content)
+      assert.deepEqual(run.changes, changes)
+      assert.equal(run.reflector.hasSynced(), true)
+    })
+  }
+
+  it('a server that ends each watch at once is not stormed', async () => {
+    const { watches, errors } = startReflector({
+      lists: ['5: shop/a@1'],
+      watches: Array.from({ length: 100 }, () => ['end']),
+    })
+    const startMs = performance.now()
+    await waitFor('some watches', () => watches.length >= 5)
+    assert.ok(performance.now() - startMs >= 4 * 20 - 10)
+    assert.deepEqual(errors, [])
+  })
+
+  it('a server that breaks each watch after an event is not stormed', async () => {
+    const { watches } = startReflector({
+      lists: ['5: '],
+      watches: Array.from({ length: 100 }, (_, index) => [`+shop/a@${index + 6}`, new Error('cut')]),
+    })
+    const startMs = performance.now()
+    await waitFor('some watches', () => watches.length >= 5)
+    assert.ok(performance.now() - startMs >= 4 * 20 - 10)
+  })
+
+  it('a silent watch is ended after its time and followed by another', async () => {
+    const { watches, errors } = startReflector({ lists: ['5: '], watches: [] })
+    await waitFor('a second watch', () => watches.length === 2, 3_000)
+    assert.match(errors[0] ?? '', /did not end the watch after 1 s/)
+  })
+
+  it('lists anew after several watches that failed without an event', async () => {
+    const { calls, lists } = startReflector({
+      lists: ['5: '],
+      watches: Array.from({ length: 5 }, () => [new Error('too large resource version')]),
+    })
+    await waitFor('a second list', () => lists.length === 2)
+    const failing = Array(5).fill('watch')
+    assert.deepEqual(calls.slice(0, 7), ['list', ...failing, 'list'])
+  })
+
+  it('lists anew from time to time, should events have been lost', async () => {
+    const run = startReflector(
+      { lists: ['5: shop/a@1', '9: shop/b@8'], watches: [['end'], ['end'], ['end']] },
+      { timing: { relistMs: 30 } },
+    )
+    await waitFor('what was lost', () => run.content() === 'shop/b@8')
+  })
+
+  it('believes in an older time when nothing else comes: etcd was set back', async () => {
+    const run = startReflector(
+      { lists: ['900: shop/a@900 shop/b@20', '50: shop/b@30'], watches: [[gone()]] },
+      { timing: { staleListMs: 50 } },
+    )
+    await waitFor('the older time', () => run.content() === 'shop/b@30')
+    assert.match(run.errors.join(), /the list is of resourceVersion 50, and 900 has been seen/)
+  })
+
+  it('several namespaces are listed apart, and one of them alone is not all', async () => {
+    let webAnswers = false
+    const run = startReflector(
+      namespace => ({
+        lists: namespace === 'shop' ? ['5: shop/a@1'] : [webAnswers ? '6: web/a@6' : new Error('nobody')],
+        watches: [],
+      }),
+      { namespaces: ['shop', 'web', 'shop'] },
+    )
+    await waitFor('one of them', () => run.content() === 'shop/a@1')
+    assert.equal(run.reflector.hasSynced(), false)
+    webAnswers = true
+    assert.equal(await run.reflector.synced(), true)
+    assert.equal(run.content(), 'shop/a@1 web/a@6')
+  })
+
+  it('whoever waits for the first list is told when it never comes', async () => {
+    const { reflector } = startReflector({ lists: [new Error('nobody')], watches: [] })
+    const synced = reflector.synced()
+    await reflector.stop()
+    assert.equal(await synced, false)
+    assert.equal(reflector.hasSynced(), false)
+  })
+})

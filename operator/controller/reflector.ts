@@ -1,0 +1,147 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { followScope } from './reflector-scope.ts'
+import { createObjectStore, type ObjectStore, type ReflectedObject } from './reflector-store.ts'
+
+/**
+ * Where the objects of one kind come from. A rejection may say by `code` 410 that the resourceVersion is too
+ * old, and by `retryAfterMs` how long the server asks to be left alone.
+ */
+export interface ReflectorSource<T extends ReflectedObject> {
+  /** One page. `continue` is there when there is more. All pages are of one and the same time. */
+  list(request: ListRequest): Promise<ListedPage<T>>
+  /** What happens after `resourceVersion`, with bookmarks. Ends when the server or the signal ends it. */
+  watch(request: WatchRequest): AsyncIterable<WatchedEvent<T>>
+}
+
+export interface ListRequest {
+  /** All namespaces without it. */
+  readonly namespace?: string | undefined
+  readonly limit: number
+  readonly continue?: string | undefined
+  readonly signal: AbortSignal
+}
+
+export interface ListedPage<T extends ReflectedObject> {
+  readonly items: readonly T[]
+  readonly resourceVersion: string
+  readonly continue?: string
+}
+
+export interface WatchRequest {
+  readonly namespace?: string | undefined
+  readonly resourceVersion: string
+  readonly timeoutSeconds: number
+  readonly signal: AbortSignal
+}
+
+export interface WatchedEvent<T extends ReflectedObject> {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
+  readonly object: T
+}
+
+/** Keeps a copy of the objects of one kind, whatever happens to the API server and the way to it. */
+export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T>, 'onChange'> {
+  /** Whether every namespace has been listed once: before that, what is missing may only be unknown. */
+  hasSynced(): boolean
+  /** Resolves with true when that is so, or with false when the reflector was stopped before. */
+  synced(): Promise<boolean>
+  /**
+   * Called after each change of an object. Says nothing about what changed: look again. It must not throw.
+   */
+  onChange(listener: (namespace: string, name: string) => void): void
+  /** Nothing changes any more once it has resolved. */
+  stop(): Promise<void>
+}
+
+export interface ReflectorOptions<T extends ReflectedObject> {
+  readonly source: ReflectorSource<T>
+  readonly namespaces: readonly string[] | 'all'
+  /** What is kept of an object, for example without its `managedFields`. Everything without it. */
+  readonly keep?: (object: T) => T
+  /** For the log: what went wrong, and in what time it is tried again. */
+  readonly onError: (error: unknown, retryMs: number) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly clock?: Clock
+  readonly timing?: Partial<ReflectorTiming>
+}
+
+export interface ReflectorTiming {
+  /** A watch is asked to last so many whole seconds, drawn by chance from this one … */
+  readonly shortestWatchSeconds: number
+  /** … to this one. */
+  readonly longestWatchSeconds: number
+  /** A watch that has not ended so long after that is ended by us: its connection may be dead. */
+  readonly watchGraceMs: number
+  /** From the begin of a watch to that of the next one: a server that ends each at once is not stormed. */
+  readonly watchSpacingMs: number
+  /** The waits after failures, half of each drawn by chance. An event ends their growth. */
+  readonly retryInitialMs: number
+  readonly retryMaxMs: number
+  /** A 410 comes to all watches at once: their lists begin within this time, drawn by chance. */
+  readonly relistSpreadMs: number
+  /** So many failed watches without an event, and the objects are listed again. */
+  readonly failuresBeforeList: number
+  /** When a watch ends so long after the last list, all is listed again, should events have been lost. */
+  readonly relistMs: number
+  /** A list from before what was seen is refused; after so long of nothing else, etcd was set back. */
+  readonly staleListMs: number
+}
+
+export const defaultTiming: ReflectorTiming = {
+  shortestWatchSeconds: 40,
+  longestWatchSeconds: 50,
+  watchGraceMs: 5_000,
+  watchSpacingMs: 1_000,
+  retryInitialMs: 250,
+  retryMaxMs: 8_000,
+  relistSpreadMs: 3_000,
+  failuresBeforeList: 5,
+  relistMs: 600_000,
+  staleListMs: 180_000,
+}
+
+/** Begins at once, and goes on until it is stopped. */
+export function createReflector<T extends ReflectedObject>(options: ReflectorOptions<T>): Reflector<T> {
+  const { source, namespaces, keep = object => object, onError, random, clock = systemClock } = options
+  const scopes = namespaces === 'all' ? [undefined] : [...new Set(namespaces)]
+  const store = createObjectStore<T>()
+  const stopping = new AbortController()
+  const { promise: synced, resolve: resolveSynced } = Promise.withResolvers<boolean>()
+  let unlisted = scopes.length
+  if (unlisted === 0) resolveSynced(true)
+
+  const timing = { ...defaultTiming, ...options.timing }
+  const following = scopes.map(namespace =>
+    followScope({
+      source,
+      namespace,
+      store,
+      keep,
+      timing,
+      clock,
+      random,
+      onError,
+      onFirstList() {
+        unlisted -= 1
+        if (unlisted === 0) resolveSynced(true)
+      },
+      signal: stopping.signal,
+      pause: waitMs => pause(waitMs, undefined, { signal: stopping.signal }),
+    }),
+  )
+
+  return {
+    get: store.get,
+    list: store.list,
+    onChange: store.onChange,
+    hasSynced: () => unlisted === 0,
+    synced: () => synced,
+    async stop() {
+      stopping.abort()
+      await Promise.all(following)
+      resolveSynced(false)
+    },
+  }
+}

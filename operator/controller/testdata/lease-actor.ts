@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import { createKubeClient } from '../../kube/client.ts'
+import { leaseAccess } from '../../kube/leases.ts'
+import { accessThrough } from '../../kube/testdata/service-account.ts'
+import { createLeaseElector } from '../lease-elector.ts'
+
+/** A process that acts as long as it leads: it says `act <ms of the machine's monotonic clock>`. */
+const settings = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))
+const { url, token, namespace, name, identity, timing } = settings
+const client = createKubeClient(accessThrough(url, { namespace, token }), { random: Math.random })
+const say = (text: string) => process.stdout.write(`${text}\n`)
+
+const elector = createLeaseElector({
+  lease: leaseAccess(client, { namespace, name }),
+  identity,
+  timing,
+  onStarted: () => say('started'),
+  onStopped() {
+    say('stopped')
+  },
+  onError: error => say(`error ${error}`),
+  random: Math.random,
+})
+elector.start()
+say('waits')
+setInterval(() => {
+  // A stop that comes between these two lines makes no act that is later than it says.
+  const nowMs = Number(process.hrtime.bigint()) / 1e6
+  if (elector.isLeader()) say(`act ${nowMs.toFixed(3)}`)
+}, 10)

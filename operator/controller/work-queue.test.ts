@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { createWorkQueue, type Outcome } from './work-queue.ts'
+
+interface Run {
+  readonly key: string
+  end(outcome: Outcome): void
+  fail(error?: unknown): void
+}
+
+/** A queue whose runs end when the test says so. */
+function startQueue(concurrency = 2) {
+  const runs: Run[] = []
+  const errors: { readonly key: string; readonly retryMs: number }[] = []
+  const active = new Set<string>()
+  let mostAtOnce = 0
+  const queue = createWorkQueue({
+    reconcile: async key => {
+      assert.ok(!active.has(key), `${key} has two workers`)
+      active.add(key)
+      mostAtOnce = Math.max(mostAtOnce, active.size)
+      const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
+      runs.push({ key, end: resolve, fail: (error = new Error('not now')) => reject(error) })
+      return promise.finally(() => active.delete(key))
+    },
+    concurrency,
+    onError: (key, _error, retryMs) => errors.push({ key, retryMs }),
+    random: () => 0,
+  })
+  return { queue, runs, errors, active, mostAtOnce: () => mostAtOnce, keys: () => runs.map(({ key }) => key) }
+}
+
+/** Lets everything that can happen now happen. */
+const settle = () => new Promise<void>(resolve => setImmediate(resolve))
+
+test('many additions of a key before its run are one run, and many during it are one more', async () => {
+  const { queue, runs, keys } = startQueue()
+  for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
+  await settle()
+  assert.deepEqual(keys(), ['a', 'b'])
+  for (const key of ['a', 'a']) queue.add(key)
+  await settle()
+  assert.deepEqual(keys(), ['a', 'b'], 'the first one still runs')
+  runs[0]?.end('done')
+  await settle()
+  assert.deepEqual(keys(), ['a', 'b', 'a'])
+  runs[2]?.end('done')
+  await settle()
+  assert.equal(runs.length, 3)
+})
+
+test('there are no more runs at a time than allowed, and keys come in their order', async () => {
+  const { queue, runs, keys, mostAtOnce } = startQueue(2)
+  for (const key of ['a', 'b', 'c', 'd', 'b']) queue.add(key)
+  await settle()
+  assert.equal(queue.waiting(), 2)
+  for (let run = 0; run < 4; run++) {
+    runs[run]?.end('done')
+    await settle()
+  }
+  assert.deepEqual(keys(), ['a', 'b', 'c', 'd'])
+  assert.equal(mostAtOnce(), 2)
+})
+
+test('a failing key waits longer each time, alone, and a success begins its waits anew', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { queue, runs, errors, keys } = startQueue(1)
+  queue.add('a')
+  await settle()
+  for (const waitMs of [100, 200, 400]) {
+    runs.at(-1)?.fail()
+    await settle()
+    t.mock.timers.tick(waitMs - 1)
+    queue.add('b')
+    await settle()
+    assert.equal(keys().at(-1), 'b')
+    runs.at(-1)?.end('done')
+    await settle()
+    t.mock.timers.tick(1)
+    await settle()
+    assert.equal(keys().at(-1), 'a')
+  }
+  runs.at(-1)?.end('done')
+  await settle()
+  queue.add('a')
+  await settle()
+  runs.at(-1)?.fail()
+  await settle()
+  assert.deepEqual(
+    errors.map(({ retryMs }) => retryMs),
+    [100, 200, 400, 100],
+  )
+})
+
+test('a failure that names a time is not repeated before it', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { queue, runs } = startQueue()
+  queue.add('a')
+  await settle()
+  runs[0]?.fail(Object.assign(new Error('too many'), { retryAfterMs: 5_000 }))
+  await settle()
+  t.mock.timers.tick(5_000)
+  await settle()
+  assert.equal(runs.length, 1)
+  t.mock.timers.tick(100)
+  await settle()
+  assert.equal(runs.length, 2)
+})
+
+test('a run may ask for the next one, which a change makes sooner', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { queue, runs } = startQueue()
+  queue.add('a')
+  await settle()
+  runs[0]?.end({ afterMs: 1_000 })
+  await settle()
+  t.mock.timers.tick(1_000)
+  await settle()
+  assert.equal(runs.length, 2)
+  runs[1]?.end({ afterMs: 1_000 })
+  await settle()
+  queue.add('a')
+  await settle()
+  assert.equal(runs.length, 3)
+  runs[2]?.end('done')
+  await settle()
+  t.mock.timers.tick(10_000)
+  await settle()
+  assert.equal(runs.length, 3, 'the earlier wish is gone')
+})
+
+test('the stop waits for what runs, and nothing begins after it', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { queue, runs } = startQueue(1)
+  for (const key of ['a', 'b', 'a']) queue.add(key)
+  await settle()
+  queue.add('a')
+  let stopped = false
+  const stop = queue.stop().then(() => {
+    stopped = true
+  })
+  await settle()
+  assert.equal(stopped, false)
+  runs[0]?.fail()
+  await stop
+  queue.add('c')
+  t.mock.timers.tick(60_000)
+  await settle()
+  assert.equal(runs.length, 1)
+})
+
+const step = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ add: fc.constantFrom('a', 'b', 'c', 'd') }) },
+  fc.record({ end: fc.nat(3), how: fc.constantFrom('done', 'fail', 'after') }),
+  fc.record({ turns: fc.nat(6) }),
+)
+
+test('each addition is followed by a run that begins after it, one worker a key', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
+      const { queue, runs, active, keys, mostAtOnce } = startQueue(2)
+      const owed = new Map<string, number>()
+      const ended = new Set<Run>()
+      const end = (run: Run | undefined, how: string) => {
+        if (run === undefined) return
+        ended.add(run)
+        if (how === 'fail') run.fail()
+        else run.end(how === 'done' ? 'done' : { afterMs: 1_000 })
+      }
+      for (const next of steps) {
+        if ('add' in next) {
+          owed.set(next.add, runs.length)
+          queue.add(next.add)
+        } else if ('end' in next) {
+          end(runs.filter(run => !ended.has(run))[next.end], next.how)
+        } else {
+          for (let turn = 0; turn < next.turns; turn++) await Promise.resolve()
+        }
+      }
+      for (let round = 0; round < 20 && (active.size > 0 || queue.waiting() > 0 || round < 2); round++) {
+        await settle()
+        for (const run of runs) if (!ended.has(run)) end(run, 'done')
+      }
+      for (const [key, from] of owed) assert.ok(keys().slice(from).includes(key), `${key} was forgotten`)
+      assert.ok(mostAtOnce() <= 2)
+      await queue.stop()
+    }),
+    { numRuns: 200, seed: Number(process.env['FC_SEED'] ?? 20_260_401) },
+  )
+})

@@ -1,0 +1,135 @@
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
+
+/** Names what is to be looked at, and sees to it that it is: each key by one worker at a time. */
+export interface WorkQueue {
+  /** Something about the key may have changed. Many calls before its next run are one run. */
+  add(key: string): void
+  /** How many keys wait for a worker, not counting those that wait for their time. */
+  waiting(): number
+  /** No run begins any more; resolves when the running ones have ended. */
+  stop(): Promise<void>
+}
+
+/** All is as it should be, or: look again after this time even if nothing happens. */
+export type Outcome = 'done' | { readonly afterMs: number }
+
+export interface WorkQueueOptions {
+  /**
+   * Level-based: looks at what there is, and may be run at any time. A rejection means: again, later; not
+   * before its `retryAfterMs`, when it has one.
+   */
+  readonly reconcile: (key: string) => Promise<Outcome>
+  /** The most runs at a time. */
+  readonly concurrency: number
+  readonly onError: (key: string, error: unknown, retryMs: number) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly retries?: RetryWaits
+}
+
+export interface RetryWaits {
+  readonly initialMs: number
+  readonly maxMs: number
+}
+
+/** The waits between runs of a key that fail one after the other. Half of each is drawn by chance. */
+export const defaultRetries: RetryWaits = { initialMs: 100, maxMs: 8_000 }
+
+/** What Node's timers can count. */
+const longestTimerMs = 2 ** 31 - 1
+
+/** What is known of a key that waits or runs; nothing is kept of a key for which there is nothing to do. */
+interface KeyState {
+  queued: boolean
+  running: boolean
+  /** Runs it when its time has come. */
+  timer: NodeJS.Timeout | undefined
+  /** There from the first failure to the next success. */
+  backoff: Backoff | undefined
+}
+
+export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
+  const { reconcile, concurrency, onError, random, retries = defaultRetries } = options
+  const keys = new Map<string, KeyState>()
+  /** In the order in which they became due. */
+  const due = new Set<string>()
+  const running = new Set<Promise<void>>()
+  let stopped = false
+
+  function stateOf(key: string): KeyState {
+    let state = keys.get(key)
+    if (state === undefined) {
+      state = { queued: false, running: false, timer: undefined, backoff: undefined }
+      keys.set(key, state)
+    }
+    return state
+  }
+
+  function add(key: string): void {
+    if (stopped) return
+    const state = stateOf(key)
+    state.queued = true
+    clearTimeout(state.timer)
+    state.timer = undefined
+    if (state.running) return
+    due.add(key)
+    startDue()
+  }
+
+  function startDue(): void {
+    for (const key of due) {
+      if (stopped || running.size >= concurrency) return
+      due.delete(key)
+      const run = work(key).finally(() => {
+        running.delete(run)
+        startDue()
+      })
+      running.add(run)
+    }
+  }
+
+  async function work(key: string): Promise<void> {
+    const state = stateOf(key)
+    state.queued = false
+    state.running = true
+    const waitMs = await outcomeOf(key, state)
+    state.running = false
+    if (state.queued) due.add(key)
+    else if (waitMs === undefined) keys.delete(key)
+    else if (!stopped) state.timer = setTimeout(add, Math.min(waitMs, longestTimerMs), key)
+  }
+
+  /** When the key is to be looked at again; undefined when only a change can make that necessary. */
+  async function outcomeOf(key: string, state: KeyState): Promise<number | undefined> {
+    try {
+      // What else is added in this turn is part of this run.
+      await Promise.resolve()
+      state.queued = false
+      const outcome = await reconcile(key)
+      state.backoff = undefined
+      return outcome === 'done' ? undefined : outcome.afterMs
+    } catch (error) {
+      state.backoff ??= createBackoff({ ...retries, factor: 2, jitter: 0.5, random })
+      const retryMs = (retryAfterOf(error) ?? 0) + state.backoff.nextMs()
+      onError(key, error, retryMs)
+      return retryMs
+    }
+  }
+
+  return {
+    add,
+    waiting: () => due.size,
+    async stop() {
+      stopped = true
+      due.clear()
+      for (const { timer } of keys.values()) clearTimeout(timer)
+      await Promise.all(running)
+    },
+  }
+}
+
+/** How long the one who refused asks to be left alone. */
+function retryAfterOf(error: unknown): number | undefined {
+  const { retryAfterMs } = (error ?? {}) as { readonly retryAfterMs?: unknown }
+  return typeof retryAfterMs === 'number' ? retryAfterMs : undefined
+}

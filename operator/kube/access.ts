@@ -1,0 +1,107 @@
+import type { RequestOptions } from 'node:https'
+import { isIPv6 } from 'node:net'
+import { join } from 'node:path'
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+
+/** Where the API server is, and what proves to it who we are. */
+export interface ApiAccess {
+  readonly server: URL
+  /** The namespace that the context or the pod lives in. */
+  readonly namespace: string
+  /** What one request carries. Asked for each request, so that what rotates is read anew. */
+  credentials(): Promise<Credentials>
+}
+
+export interface Credentials {
+  readonly headers: Readonly<Record<string, string>>
+  readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'auth'>
+  /** Only where the way to the API server leads through a proxy. */
+  readonly agent?: NonNullable<RequestOptions['agent']>
+}
+
+/** Where the kubelet puts the account of a pod. */
+const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
+const maxCredentialBytes = 1024 * 1024
+
+/**
+ * As kubectl finds its way: KUBECONFIG, else the pod's own account, else `~/.kube/config`.
+ *
+ * @throws Error that names what is missing; never with a credential.
+ */
+export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<ApiAccess> {
+  const named = env['KUBECONFIG'] ?? ''
+  if (named === '' && (env['KUBERNETES_SERVICE_HOST'] ?? '') !== '')
+    return Promise.resolve(accessInCluster(env))
+  return accessFromKubeconfig(named === '' ? join(env['HOME'] ?? '/', '.kube', 'config') : named)
+}
+
+/** The account of the pod that this program runs in. The token and the CA are read for each request. */
+export function accessInCluster(env: NodeJS.ProcessEnv, folder = serviceAccountFolder): ApiAccess {
+  const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
+  const port = env['KUBERNETES_SERVICE_PORT'] ?? '443'
+  if (host === '') throw new Error('KUBERNETES_SERVICE_HOST is empty: this is no pod of a cluster')
+  const read = (name: string) => readCredential(join(folder, name))
+  return {
+    server: new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`),
+    namespace: read('namespace').toString().trim(),
+    async credentials() {
+      const token = read('token').toString().trim()
+      if (token === '') throw new Error(`${join(folder, 'token')} is empty`)
+      return { headers: { authorization: `Bearer ${token}` }, tls: { ca: read('ca.crt') } }
+    },
+  }
+}
+
+function readCredential(path: string): Buffer {
+  try {
+    return readBoundedFile(path, maxCredentialBytes)
+  } catch (error) {
+    throw new Error(`${path}: ${(error as Error).message}`)
+  }
+}
+
+/**
+ * What a kubeconfig file says, with all of its ways to prove an identity (certificates, tokens, exec plugins).
+ * The library that knows them is loaded only here, for in a cluster it would be memory for nothing.
+ *
+ * @param context the one to use; without it the file's current one.
+ */
+export async function accessFromKubeconfig(path: string, context?: string): Promise<ApiAccess> {
+  const { KubeConfig } = await import('@kubernetes/client-node')
+  const config = new KubeConfig()
+  try {
+    config.loadFromFile(path)
+  } catch (error) {
+    // The message of a YAML error cites the lines around it, in which a token may stand.
+    const { reason, code, message } = error as { reason?: string; code?: string; message: string }
+    throw new Error(`the kubeconfig ${path} cannot be read: ${reason ?? code ?? message}`)
+  }
+  if (context !== undefined) config.setCurrentContext(context)
+  const cluster = config.getCurrentCluster()
+  if (cluster === null) {
+    const known = config.getContexts().map(({ name }) => name)
+    throw new Error(
+      `the kubeconfig ${path} has no cluster for the context "${config.getCurrentContext()}"; ` +
+        `it has the contexts ${known.join(', ') || '(none)'}`,
+    )
+  }
+  return {
+    server: new URL(cluster.server),
+    namespace: config.getContextObject(config.getCurrentContext())?.namespace ?? 'default',
+    async credentials() {
+      const options: RequestOptions = {}
+      await config.applyToHTTPSOptions(options)
+      return toCredentials(options, cluster.proxyUrl !== undefined)
+    },
+  }
+}
+
+/** The agent of the library keeps no connection alive and forgets no certificate: only a proxy needs it. */
+function toCredentials(options: RequestOptions, throughProxy: boolean): Credentials {
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(options.headers ?? {})) headers[name.toLowerCase()] = `${value}`
+  const { ca, cert, key, servername, rejectUnauthorized, auth, agent } = options
+  const tls = { ca, cert, key, servername, rejectUnauthorized, auth }
+  const given = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined))
+  return { headers, tls: given, ...(throughProxy && agent ? { agent } : {}) }
+}

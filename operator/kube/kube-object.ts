@@ -1,0 +1,53 @@
+/** How the API server calls a kind in its addresses. `group` is empty for the core group (`/api/v1`). */
+export interface ApiResource {
+  readonly group: string
+  readonly version: string
+  /** `deployments`. */
+  readonly plural: string
+  readonly namespaced: boolean
+}
+
+/** What every object carries, as far as this program looks at it. */
+export interface ObjectMetadata {
+  readonly name: string
+  readonly namespace?: string
+  readonly uid?: string
+  readonly resourceVersion?: string
+  readonly generation?: number
+  /** Set when the deletion was asked for and finalizers still hold the object. RFC 3339. */
+  readonly deletionTimestamp?: string
+  readonly finalizers?: readonly string[]
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  readonly [field: string]: unknown
+}
+
+/** Any object of any kind. Those of a list come without `apiVersion` and `kind`. */
+export interface KubeObject {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMetadata
+  readonly [field: string]: unknown
+}
+
+/** Which object of a kind. `namespace` is for the namespaced kinds, and is asked for there. */
+export interface ObjectKey {
+  readonly namespace?: string | undefined
+  readonly name: string
+}
+
+/** One state of one object: a write that names it fails with 409 when the object is another one by now. */
+export interface ObjectVersion extends ObjectKey {
+  readonly uid: string
+  readonly resourceVersion?: string | undefined
+}
+
+/** Whether a value from outside has the shape of an object. */
+export function isKubeObject(value: unknown): value is KubeObject {
+  if (!isRecord(value) || !isRecord(value['metadata'])) return false
+  return typeof value['metadata']['name'] === 'string' && value['metadata']['name'] !== ''
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,35 @@
+import type { Lease, LeaseAccess } from '../controller/lease-elector.ts'
+import type { KubeClient } from './client.ts'
+import { type ApiResource, isRecord, type KubeObject } from './kube-object.ts'
+
+const leaseResource: ApiResource = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  namespaced: true,
+}
+const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
+
+/** The Lease of this name, in the form in which an elector asks for it. */
+export function leaseAccess(
+  client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
+  key: { readonly namespace: string; readonly name: string },
+): LeaseAccess {
+  return {
+    async get(signal) {
+      const found = await client.get(leaseResource, key, { signal })
+      return found === undefined ? undefined : toLease(found)
+    },
+    async create(spec, signal) {
+      const object = { ...envelope, metadata: { ...key }, spec }
+      return toLease(await client.create(leaseResource, object, { signal }))
+    },
+    async update({ metadata }, spec, signal) {
+      return toLease(await client.replace(leaseResource, { ...envelope, metadata, spec }, { signal }))
+    },
+  }
+}
+
+function toLease({ metadata, spec }: KubeObject): Lease {
+  return { metadata, spec: isRecord(spec) ? spec : {} }
+}

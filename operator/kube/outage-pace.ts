@@ -1,0 +1,31 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Clock } from '@tollway/chassis/clock.ts'
+
+/**
+ * Holds the calls to a server that is in trouble to a few a second, whoever makes them: hundreds of retries
+ * must not keep it down. One good answer, and all may go.
+ */
+export interface OutagePace {
+  /** Resolves when the next call may go; at once as long as all is well. Rejects when the signal aborts. */
+  turn(signal: AbortSignal): Promise<void>
+  answered(): void
+  failed(): void
+}
+
+export function createOutagePace(clock: Clock, spacingMs: number): OutagePace {
+  let inTrouble = false
+  let lastTurnMs = Number.NEGATIVE_INFINITY
+  return {
+    async turn(signal) {
+      const nowMs = clock.monotonicMs()
+      lastTurnMs = inTrouble ? Math.max(nowMs, lastTurnMs + spacingMs) : nowMs
+      if (lastTurnMs > nowMs) await pause(lastTurnMs - nowMs, undefined, { signal })
+    },
+    answered() {
+      inTrouble = false
+    },
+    failed() {
+      inTrouble = true
+    },
+  }
+}

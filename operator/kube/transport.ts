@@ -1,0 +1,110 @@
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import type { ApiAccess } from './access.ts'
+import { KubeApiError } from './api-error.ts'
+
+export interface HttpCall {
+  readonly method: string
+  /** With its query, below the server's address. */
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  readonly signal: AbortSignal
+  /** The answer has no end of its own: its connection is not one of those that calls share. */
+  readonly endless?: boolean
+}
+
+/** Carries calls to the API server over connections that are kept. */
+export interface Transport {
+  /** Resolves with the head of the answer, whatever its status; its body is to be read or destroyed. */
+  open(call: HttpCall): Promise<IncomingMessage>
+  close(): void
+}
+
+/** What is not used for so long is closed by us, before the server closes it under a call (it waits 90 s). */
+const idleConnectionMs = 30_000
+const maxConnections = 32
+
+export function createTransport(access: ApiAccess): Transport {
+  const secure = access.server.protocol === 'https:'
+  const request = secure ? requestHttps : requestHttp
+  const Agent = secure ? HttpsAgent : HttpAgent
+  const calls = new Agent({ keepAlive: true, maxSockets: maxConnections, timeout: idleConnectionMs })
+  const watches = new Agent({ keepAlive: false })
+  const base = access.server.pathname.replace(/\/$/, '')
+
+  return {
+    async open(call) {
+      const { headers, tls, agent = call.endless ? watches : calls } = await access.credentials()
+      call.signal.throwIfAborted()
+      const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+      const sent = request({
+        ...tls,
+        host: access.server.hostname.replace(/^\[|\]$/g, ''),
+        port: access.server.port || (secure ? 443 : 80),
+        method: call.method,
+        path: `${base}${call.path}`,
+        headers: { accept: 'application/json', 'user-agent': 'tollway', ...call.headers, ...headers },
+        agent,
+        signal: call.signal,
+      })
+      sent.on('error', reject)
+      sent.on('response', response => {
+        // An error that comes when nobody reads yet, or any more, must not end the process.
+        response.on('error', () => {})
+        resolve(response)
+      })
+      sent.end(call.body)
+      return promise
+    },
+    close() {
+      calls.destroy()
+      watches.destroy()
+    },
+  }
+}
+
+/** The whole body, as text. @throws KubeApiError `TooLarge` beyond `maxBytes`; then the rest is not read. */
+export async function readBody(response: IncomingMessage, call: string, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > maxBytes) {
+      response.destroy()
+      throw new KubeApiError(0, 'TooLarge', `${call}: the answer is longer than ${maxBytes} bytes`)
+    }
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/**
+ * The lines of a body as they come.
+ *
+ * @throws KubeApiError `TooLarge` for a line beyond `maxBytes`, `BadAnswer` when the body ends within a line.
+ */
+export async function* readLines(
+  response: IncomingMessage,
+  call: string,
+  maxBytes: number,
+): AsyncGenerator<string> {
+  let begun: Buffer[] = []
+  let length = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    let from = 0
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
+      const line = Buffer.concat([...begun, chunk.subarray(from, end)]).toString()
+      begun = []
+      length = 0
+      from = end + 1
+      yield line
+    }
+    begun.push(chunk.subarray(from))
+    length += chunk.length - from
+    if (length > maxBytes) {
+      throw new KubeApiError(0, 'TooLarge', `${call}: a line is longer than ${maxBytes} bytes`)
+    }
+  }
+  if (length > 0) throw new KubeApiError(0, 'BadAnswer', `${call}: the answer ended within a line`)
+}
