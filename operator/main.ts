@@ -206,8 +206,9 @@ async function startRedis(
 const closeMs = 2_000
 
 function workloadOf(config: OperatorConfig, backend: RateLimitBackend) {
-  // Callers on the same machine notice at once.
-  const env = { DRAIN_DELAY: '200ms', ...config.rateLimitEnv }
+  // Callers on the same machine notice at once, and people see in the status why calls fail.
+  const own = { DRAIN_DELAY: '200ms', KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' }
+  const env = { ...own, ...config.rateLimitEnv }
   return rateLimitWorkload({
     replicas: config.replicas,
     backend,

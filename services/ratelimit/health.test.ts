@@ -7,6 +7,7 @@ import { parseYaml } from './rules/parse-yaml.ts'
 function open(withConfig: boolean, answered = true) {
   let tellHealth = (_: boolean) => {}
   const counters = {
+    problem: 'nobody answers',
     healthy: answered,
     onHealth(listener: (healthy: boolean) => void) {
       tellHealth = listener

@@ -17,7 +17,7 @@ export interface Health {
 }
 
 export interface HealthOptions {
-  readonly counters: Pick<Counters, 'healthy' | 'onHealth'>
+  readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   /** Unhealthy without a domain: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
   readonly withConfig: boolean
@@ -31,7 +31,7 @@ export function createHealth(options: HealthOptions): Health {
 
   function problem(): string {
     if (terminating) return 'is ending'
-    if (!counters.healthy) return 'the backend of its counters does not answer'
+    if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`
     const hasDomains = (configuration.rules()?.domains.size ?? 0) > 0
     return hasDomains || !options.withConfig ? '' : 'has no domain yet'
   }

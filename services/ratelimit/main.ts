@@ -1,17 +1,28 @@
+import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 import { createLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { type Service, startService } from './service.ts'
-import { findNotSupported, settings } from './settings.ts'
+import { findNotSupported, type Settings, settings } from './settings.ts'
+import { startSupervisor } from './workers/supervisor.ts'
+import { createWorkerLink } from './workers/worker-link.ts'
+import { logOfWorker } from './workers/worker-log.ts'
+import { findWorkerProblems, settingsOfWorker } from './workers/worker-settings.ts'
 
 const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
-const problems = [...('problems' in read ? read.problems : []), ...findNotSupported(process.env)]
+const problems = [
+  ...('problems' in read ? read.problems : findWorkerProblems(read.value)),
+  ...findNotSupported(process.env),
+]
 for (const { name, message } of problems) process.stderr.write(`${name}: ${message}\n`)
 if (problems.length > 0 || 'problems' in read) process.exit(1)
 
+/** `main.ts worker 0` is what the supervisor starts. */
+const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : undefined
 const { logLevel, logFormat } = read.value
-const log = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
+const ownLog = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
+const log = workerIndex === undefined ? ownLog : logOfWorker(ownLog, workerIndex)
 let service: Service | undefined
 showSignsOfLife()
 runUntilStopped({
@@ -26,8 +37,24 @@ runUntilStopped({
   },
 })
 try {
-  service = await startService(read.value, log)
+  await start(read.value)
 } catch (error) {
   log.error('cannot start', { reason: (error as Error).message })
   process.exit(1)
+}
+
+async function start(values: Settings): Promise<void> {
+  if (workerIndex !== undefined) {
+    const link = createWorkerLink(process)
+    service = await startService(settingsOfWorker(values, workerIndex), log, link)
+  } else if (values.workers > 1) {
+    const supervisor = await startSupervisor(values, log, forkWorker)
+    service = supervisor
+    await supervisor.started
+  } else service = await startService(values, log)
+}
+
+/** The same program with the same options of Node and the same environment. */
+function forkWorker(index: number): ChildProcess {
+  return fork(process.argv[1] ?? '', ['worker', String(index)])
 }

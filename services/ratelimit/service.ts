@@ -3,7 +3,9 @@ import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
+import { createBackendHealth } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
+import { openMemcached } from './counters/memcached/open-memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
@@ -17,7 +19,7 @@ import { closeHttp, createHttpServer, listenHttp } from './servers/http.ts'
 import type { Settings } from './settings.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { openSink } from './stats/open-sink.ts'
-import { createStats } from './stats/stats.ts'
+import { createStats, type Stats } from './stats/stats.ts'
 import { countingSpans, openTracing } from './tracing/open-tracing.ts'
 
 /** The name under which grpc.health.v1 tells of the service, as the reference does. */
@@ -50,7 +52,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     mergeDomainConfigs: settings.mergeDomainConfigs,
     spelling: settings.configType === 'FILE' ? 'snake' : 'camel',
   })
-  const counters = openBackend(settings, log)
+  const counters = openBackend(settings, stats, log)
   const tracing = await openTracing(settings, log)
   const limiter = openLimiter(settings, {
     rules: configuration.rules,
@@ -62,7 +64,11 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     random: Math.random,
     startCounting: countingSpans[settings.backendType],
   })
-  const health = createHealth({ counters, configuration, withConfig: settings.healthyWithConfig })
+  const health = createHealth({
+    counters: createBackendHealth(counters, settings.redisHealthCheckActiveConnection),
+    configuration,
+    withConfig: settings.healthyWithConfig,
+  })
   const onDefect = (path: string, error: unknown) =>
     log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) })
 
@@ -136,25 +142,27 @@ function firstLoad(configuration: Configuration): Promise<void> {
   return new Promise(resolve => configuration.onLoad(resolve))
 }
 
-/** What can be wrong with the counters before they are used is their address. */
-function openBackend(settings: Settings, log: Log): Counters {
-  try {
-    return openCounters(settings, log)
-  } catch (error) {
-    throw new Error(`KVSTORE_URL: ${(error as Error).message}`)
-  }
+function openBackend(settings: Settings, stats: Stats, log: Log): Counters {
+  const { backendType } = settings
+  if (backendType === 'memcache') return openMemcached(settings, log)
+  return openCounters({ ...settings, backendType }, log, (pool, connections) => {
+    stats.gauge(`ratelimit.${pool}.cx_active`, () => connections.cxActive)
+    stats.gauge(`ratelimit.${pool}.cx_total`, () => connections.cxTotal)
+    stats.gauge(`ratelimit.${pool}.cx_local_close`, () => connections.cxLocalClose)
+  })
 }
 
-/** A backend that is away makes every call an error, and callers may not tell anybody. */
+const problemOf = ({ problem }: Counters) => ({ problem })
+
+/** A backend that is away may make every call an error, and callers may not tell anybody. */
 function tellOfBackend(counters: Counters, health: Health, log: Log): void {
   counters.onHealth(healthy => {
     if (healthy) log.info('the backend of the counters answers')
     // An end that was asked for is no news.
-    else if (!health.terminating())
-      log.warn('the backend of the counters is away; calls are errors until it is back')
+    else if (!health.terminating()) log.warn('the backend of the counters is away', problemOf(counters))
   })
   const patience = setTimeout(() => {
-    if (!counters.healthy) log.warn('the backend of the counters has not answered yet; calls are errors')
+    if (!counters.healthy) log.warn('the backend of the counters has not answered yet', problemOf(counters))
   }, backendPatienceMs)
   patience.unref()
 }

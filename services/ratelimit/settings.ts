@@ -2,6 +2,8 @@ import { boolean, type SettingProblem, settingsTable, type Values } from '@tollw
 import { backendSettings } from './settings/backend-settings.ts'
 import { configurationSettings } from './settings/configuration-settings.ts'
 import { decisionSettings } from './settings/decision-settings.ts'
+import { memcachedSettings } from './settings/memcached-settings.ts'
+import { redisCompatibilitySettings, redisSettings } from './settings/redis-settings.ts'
 import { serverSettings } from './settings/server-settings.ts'
 import { statisticsSettings } from './settings/statistics-settings.ts'
 import { tracingSettings } from './settings/tracing-settings.ts'
@@ -13,6 +15,9 @@ export const settings = settingsTable({
   ...configurationSettings,
   ...serverSettings,
   ...backendSettings,
+  ...redisSettings,
+  ...redisCompatibilitySettings,
+  ...memcachedSettings,
   ...decisionSettings,
   ...statisticsSettings,
   ...tracingSettings,
@@ -21,11 +26,7 @@ export const settings = settingsTable({
 export type Settings = Values<typeof settings>
 
 /** The names of settings that this version does not honour yet. */
-export const notSupported: readonly RegExp[] = [
-  /^(KVSTORE|REDIS)_(PERSECOND|TLS|SENTINEL|HEALTH_CHECK_ACTIVE_CONNECTION)/,
-  /^MEM(STORE|CACHE)_/,
-  /^WORKERS$/,
-]
+export const notSupported: readonly RegExp[] = [/^WORKERS$/]
 
 /**
  * To start as if a setting was not there could leave a connection open or a limit uncounted, so a process

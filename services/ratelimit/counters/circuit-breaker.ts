@@ -34,7 +34,7 @@ export const circuitBreakerLimits = {
 } as const
 
 /** Adding 0 only looks: it creates no counter. */
-const probe: readonly Hit[] = [{ key: 'tollway_probe', hits: 0, expirySeconds: 1 }]
+const probe: readonly Hit[] = [{ key: 'tollway_probe', hits: 0, expirySeconds: 1, limit: 1 }]
 
 export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBreaker {
   const { counters, clock, onChange } = options

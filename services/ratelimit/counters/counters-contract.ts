@@ -20,7 +20,7 @@ export interface OpenedCounters {
  */
 export function countersContract(
   name: string,
-  open: () => Promise<OpenedCounters>,
+  open: (t: TestContext) => Promise<OpenedCounters>,
   skip: string | false = false,
 ): void {
   describe(`${name} as counters`, { skip }, () => {
@@ -31,8 +31,11 @@ export function countersContract(
   })
 }
 
-async function openFor(t: TestContext, open: () => Promise<OpenedCounters>): Promise<OpenedCounters> {
-  const opened = await open()
+async function openFor(
+  t: TestContext,
+  open: (t: TestContext) => Promise<OpenedCounters>,
+): Promise<OpenedCounters> {
+  const opened = await open(t)
   t.after(() => Promise.all([opened.counters.close(), opened.peer?.close()]))
   return opened
 }
@@ -43,7 +46,7 @@ type ContractTest = (opened: OpenedCounters, t: TestContext) => Promise<void> | 
 function hitsOf(text: string): Hit[] {
   return text.split(' ').map(pair => {
     const [key = '', hits] = pair.split('=')
-    return { key, hits: Number(hits), expirySeconds: 60 }
+    return { key, hits: Number(hits), expirySeconds: 60, limit: maxCount }
   })
 }
 
@@ -82,7 +85,7 @@ const additionTests: Record<string, ContractTest> = {
       'x'.repeat(100_000),
       '',
     ]
-    const batch = keys.map((key, index) => ({ key, hits: index + 1, expirySeconds: 60 }))
+    const batch = keys.map((key, index) => ({ key, hits: index + 1, expirySeconds: 60, limit: maxCount }))
     const expected = keys.map((_, index) => index + 1)
     assert.deepEqual(await counters.add(batch), expected)
     assert.deepEqual(
@@ -166,9 +169,14 @@ async function assertExact(processes: readonly Counters[]): Promise<void> {
 }
 
 const lifeTests: Record<string, ContractTest> = {
+  'what is healthy has no problem': ({ counters }) => {
+    assert.equal(counters.healthy, true)
+    assert.equal(counters.problem, '')
+  },
+
   'a counter expires by itself, and others stay': async ({ counters, elapse }) => {
-    const brief = { key: 'brief', hits: 3, expirySeconds: 1 }
-    const long = { key: 'long', hits: 3, expirySeconds: 60 }
+    const brief = { key: 'brief', hits: 3, expirySeconds: 1, limit: maxCount }
+    const long = { key: 'long', hits: 3, expirySeconds: 60, limit: maxCount }
     assert.deepEqual(await counters.add([brief, long]), [3, 3])
     assert.deepEqual(await counters.add([{ ...brief, hits: 0 }]), [3])
     await waitFor('the counter to expire', async () => {
@@ -182,6 +190,7 @@ const lifeTests: Record<string, ContractTest> = {
   'a closed backend rejects what runs and what comes': async ({ counters }) => {
     const running = Promise.resolve(counters.add(hitsOf('a=1'))).catch((error: unknown) => error)
     await counters.close()
+    assert.equal(counters.problem === '', counters.healthy)
     // Without a wait, the call may have been answered already.
     const outcome = await running
     assert.ok(Array.isArray(outcome) || outcome instanceof CountersError, String(outcome))

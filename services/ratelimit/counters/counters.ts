@@ -18,6 +18,8 @@ export interface Counters {
   add(batch: readonly Hit[]): readonly number[] | Promise<readonly number[]>
   /** Whether the backend has answered, and still does. Starts false, except for one that cannot be away. */
   readonly healthy: boolean
+  /** Why it is not healthy, in a few words and without any secret; empty when it is. */
+  readonly problem: string
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
   /** Ends the connections. Calls of `add` that run are rejected, and so are later ones of any backend. */
@@ -34,6 +36,13 @@ export interface Hit {
    * jitter.
    */
   readonly expirySeconds: number
+  /**
+   * The most that the counter may reach before it is over its limit. Only backends that stop counting when
+   * over the limit look at it.
+   */
+  readonly limit: number
+  /** Counted by the backend for limits per second, where there is one of its own. */
+  readonly perSecond?: boolean
 }
 
 /** The largest value that a counter tells. Every limit is below it. */

@@ -2,14 +2,19 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
+import { type Hit, maxCount } from './counters.ts'
 import { countersContract } from './counters-contract.ts'
 import { createMemoryCounters, type MemoryCounters } from './memory.ts'
+import { stopWhenOverContract } from './stop-when-over-contract.ts'
 
-function openMemory(maxKeys?: number): { counters: MemoryCounters; elapse(seconds: number): void } {
+function openMemory(
+  maxKeys?: number,
+  stopWhenOver = false,
+): { counters: MemoryCounters; elapse(seconds: number): void } {
   let nowMs = 5_000
   const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   return {
-    counters: createMemoryCounters({ clock, ...(maxKeys === undefined ? {} : { maxKeys }) }),
+    counters: createMemoryCounters({ clock, stopWhenOver, ...(maxKeys === undefined ? {} : { maxKeys }) }),
     elapse(seconds) {
       nowMs += seconds * 1_000
     },
@@ -17,9 +22,14 @@ function openMemory(maxKeys?: number): { counters: MemoryCounters; elapse(second
 }
 
 countersContract('memory', async () => openMemory())
+stopWhenOverContract('memory', async () => openMemory(undefined, true))
+
+function hit(key: string, hits: number, expirySeconds: number, limit = maxCount): Hit {
+  return { key, hits, expirySeconds, limit }
+}
 
 async function add(counters: MemoryCounters, key: string, expirySeconds: number, hits = 1): Promise<number> {
-  const [value = -1] = await counters.add([{ key, hits, expirySeconds }])
+  const [value = -1] = await counters.add([hit(key, hits, expirySeconds)])
   return value
 }
 
@@ -29,7 +39,7 @@ test('it is healthy from the start', () => {
 
 test('it answers at once', () => {
   const { counters } = openMemory()
-  assert.deepEqual(counters.add([{ key: 'a', hits: 2, expirySeconds: 60 }]), [2])
+  assert.deepEqual(counters.add([hit('a', 2, 60)]), [2])
   assert.deepEqual(counters.add([]), [])
 })
 
@@ -83,14 +93,14 @@ test('a flood of new keys drives out itself', async () => {
 })
 
 async function valuesOf(counters: MemoryCounters, keys: readonly string[]): Promise<readonly number[]> {
-  return counters.add(keys.map(key => ({ key, hits: 0, expirySeconds: 1 })))
+  return counters.add(keys.map(key => hit(key, 0, 1)))
 }
 
 test('memory is bounded whatever the number of distinct keys', async () => {
   const { counters, elapse } = openMemory(1_000)
   for (let index = 0; index < 100_000; index += 1) {
     if (index % 1_000 === 0) elapse(0.1)
-    counters.add([{ key: `key-${index}`, hits: 1, expirySeconds: 1 + (index % 301) }])
+    counters.add([hit(`key-${index}`, 1, 1 + (index % 301))])
   }
   assert.ok(counters.size <= 1_000, `${counters.size} counters are held`)
 })

@@ -1,5 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
+import { look, stoppedBatch } from './split-batch.ts'
 
 export interface MemoryCountersOptions {
   /**
@@ -9,6 +10,8 @@ export interface MemoryCountersOptions {
   readonly clock: Clock
   /** The most counters that are held at once, at least 1. */
   readonly maxKeys?: number
+  /** Where a key of a batch would exceed its limit, only such keys are counted. */
+  readonly stopWhenOver?: boolean
 }
 
 export interface MemoryCounters extends Counters {
@@ -43,7 +46,7 @@ interface Counter {
  * @throws RangeError when `maxKeys` is below 1
  */
 export function createMemoryCounters(options: MemoryCountersOptions): MemoryCounters {
-  const { clock, maxKeys = defaultMaxKeys } = options
+  const { clock, maxKeys = defaultMaxKeys, stopWhenOver = false } = options
   if (!(maxKeys >= 1)) throw new RangeError(`maxKeys is ${maxKeys}; it must be at least 1`)
   const counters = new Map<string, Counter>()
   const schedule = createExpirySchedule()
@@ -81,11 +84,11 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     add(batch) {
       if (closed) return Promise.reject(new CountersError('the counters are closed'))
       const nowSeconds = clock.monotonicMs() / 1000
-      const values: number[] = []
-      for (const hit of batch) values.push(addOne(hit, nowSeconds))
-      return values
+      const addAll = (hits: readonly Hit[]) => hits.map(hit => addOne(hit, nowSeconds))
+      return addAll(stopWhenOver ? stoppedBatch(batch, addAll(batch.map(look))) : batch)
     },
     healthy: true,
+    problem: '',
     onHealth() {},
     close() {
       closed = true

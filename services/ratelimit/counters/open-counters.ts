@@ -1,21 +1,132 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import type { Settings } from '../settings.ts'
+import { openTlsFiles } from '@tollway/chassis/tls.ts'
 import type { Counters } from './counters.ts'
 import { createMemoryCounters } from './memory.ts'
+import { createPerSecondCounters } from './per-second.ts'
 import { createRedisCounters } from './redis.ts'
+import type { RedisCountersOptions } from './redis-setup.ts'
+import type { PoolStats } from './resp/pool-stats.ts'
+import type { TlsOptions } from './resp/session.ts'
 
-/** The counters that the settings ask for. */
-export function openCounters(settings: Settings, log: Log): Counters {
-  if (settings.backendType === 'memory') return createMemoryCounters({ clock: systemClock })
-  return createRedisCounters({
+/** What the counters need of the settings; the names are those of the settings' table. */
+export interface CountersSettings {
+  readonly backendType: 'redis' | 'memory'
+  readonly backendDeadlineMs: number
+  readonly stopIncrementWhenOverLimit: boolean
+  readonly redisType: string
+  readonly redisSocketType: 'unix' | 'tcp'
+  readonly redisUrl: string
+  readonly redisAuth: string
+  readonly redisSentinelAuth: string
+  readonly redisTls: boolean
+  readonly redisTlsCaFile: string
+  readonly redisTlsCertFile: string
+  readonly redisTlsKeyFile: string
+  readonly redisTlsSkipHostnameVerification: boolean
+  readonly redisTimeoutMs: number
+  readonly redisPipelineWindowMs: number
+  readonly redisPipelineLimit: number
+  readonly redisPerSecond: boolean
+  readonly redisPerSecondType: string
+  readonly redisPerSecondSocketType: 'unix' | 'tcp'
+  readonly redisPerSecondUrl: string
+  readonly redisPerSecondAuth: string
+  readonly redisPerSecondSentinelAuth: string
+  readonly redisPerSecondTls: boolean
+  readonly redisPerSecondTimeoutMs: number
+  readonly redisPerSecondPipelineWindowMs: number
+  readonly redisPerSecondPipelineLimit: number
+}
+
+/** The reference's names for the connections of the two instances. */
+export type PoolName = 'redis_pool' | 'redis_per_second_pool'
+
+/**
+ * The counters that the settings ask for.
+ *
+ * @param onPool told where to read of the connections, once for each Redis
+ * @throws Error that names the setting when an address or a file cannot be used; it quotes no secret.
+ */
+export function openCounters(
+  settings: CountersSettings,
+  log: Log,
+  onPool: (name: PoolName, pool: PoolStats) => void = () => {},
+): Counters {
+  const { backendType, stopIncrementWhenOverLimit: stopWhenOver } = settings
+  if (backendType === 'memory') return createMemoryCounters({ clock: systemClock, stopWhenOver })
+  const shared = sharedOptions(settings, log)
+  const counters = openRedis('KVSTORE', { ...shared, ...instance(settings, log) })
+  onPool('redis_pool', counters.pool)
+  if (!settings.redisPerSecond) return counters
+  const perSecond = openRedis('KVSTORE_PERSECOND', { ...shared, ...perSecondInstance(settings, log) })
+  onPool('redis_per_second_pool', perSecond.pool)
+  return createPerSecondCounters({ counters, perSecond, stopWhenOver })
+}
+
+type SharedOptions = Omit<RedisCountersOptions, 'url'>
+type InstanceOptions = Pick<RedisCountersOptions, 'url'> & Partial<RedisCountersOptions>
+
+function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
+  return {
+    stopWhenOver: settings.stopIncrementWhenOverLimit,
+    deadlineMs: settings.backendDeadlineMs,
+    random: Math.random,
+    onWarning: text => log.warn(text),
+  }
+}
+
+/**
+ * Both instances have the same files, as with the reference. They are read anew when they change, for as long
+ * as the process runs; a new connection then has the new ones.
+ */
+function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
+  const file = (name: string, path: string) => ({ setting: `KVSTORE_TLS_${name}`, path })
+  const files = openTlsFiles({
+    cert: file('CLIENT_CERT', settings.redisTlsCertFile),
+    key: file('CLIENT_KEY', settings.redisTlsKeyFile),
+    ca: file('CACERT', settings.redisTlsCaFile),
+    onWarning: text => log.warn(text),
+  })
+  return () => {
+    const { identity, ca } = files.credentials()
+    const verifyName = !settings.redisTlsSkipHostnameVerification
+    return { verifyName, ...identity, ...(ca === undefined ? {} : { ca }) }
+  }
+}
+
+function instance(settings: CountersSettings, log: Log): InstanceOptions {
+  return {
+    type: settings.redisType,
     url: settings.redisUrl,
     socketType: settings.redisSocketType,
     auth: settings.redisAuth,
-    deadlineMs: settings.backendDeadlineMs,
+    sentinelAuth: settings.redisSentinelAuth,
+    stallTimeoutMs: settings.redisTimeoutMs,
     pipelineWindowMs: settings.redisPipelineWindowMs,
     pipelineLimit: settings.redisPipelineLimit,
-    random: Math.random,
-    onWarning: text => log.warn(text),
-  })
+    ...(settings.redisTls ? { tls: openTls(settings, log) } : {}),
+  }
+}
+
+function perSecondInstance(settings: CountersSettings, log: Log): InstanceOptions {
+  return {
+    type: settings.redisPerSecondType,
+    url: settings.redisPerSecondUrl,
+    socketType: settings.redisPerSecondSocketType,
+    auth: settings.redisPerSecondAuth,
+    sentinelAuth: settings.redisPerSecondSentinelAuth,
+    stallTimeoutMs: settings.redisPerSecondTimeoutMs,
+    pipelineWindowMs: settings.redisPerSecondPipelineWindowMs,
+    pipelineLimit: settings.redisPerSecondPipelineLimit,
+    ...(settings.redisPerSecondTls ? { tls: openTls(settings, log) } : {}),
+  }
+}
+
+function openRedis(prefix: string, options: RedisCountersOptions) {
+  try {
+    return createRedisCounters(options)
+  } catch (error) {
+    throw new Error(`${prefix}_URL: ${(error as Error).message}`)
+  }
 }

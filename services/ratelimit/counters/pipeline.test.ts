@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { CountersError, type Hit, maxCount } from './counters.ts'
-import { createPipeline, type OnIncrementReplies, type Pipeline, type PipelineOptions } from './pipeline.ts'
-import type { Increment, IncrementReply } from './sum-equal-keys.ts'
+import { createPipeline, type Pipeline, type PipelineOptions } from './pipeline.ts'
+import type { OnAnswers, Send } from './send.ts'
+import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
 import { createTouchedKeys } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
@@ -13,7 +14,7 @@ function createLedger(start: Readonly<Record<string, bigint>> = {}) {
   const values = new Map(Object.entries(start))
   return {
     values,
-    increment(key: string, by: number): IncrementReply {
+    increment(key: string, by: number): Count {
       const value = (values.get(key) ?? 0n) + BigInt(by)
       if (value > int64Max) return 2n ** 63n
       values.set(key, value)
@@ -27,26 +28,30 @@ interface Setup {
   /** What was sent, a list of increments a write. */
   readonly writes: (readonly Increment[])[]
   /** Answers the oldest write that was not answered; the problem says why replies are missing. */
-  answer(replies: readonly IncrementReply[], problem?: string): void
+  answer(counts: readonly (Count | CountersError)[], problem?: string): void
 }
 
 /** A pipeline whose backend answers when the test says so. */
 function setUp(t: TestContext, options: Partial<PipelineOptions> = {}): Setup {
   const writes: (readonly Increment[])[] = []
-  const waiting: OnIncrementReplies[] = []
-  const send: PipelineOptions['send'] = (increments, onReplies) => {
+  const waiting: OnAnswers<Count>[] = []
+  const send: Send<Increment, Count> = (increments, onAnswers) => {
     writes.push(increments)
-    waiting.push(onReplies)
+    waiting.push(onAnswers)
   }
   const defaults = { deadlineMs: 10_000, windowMs: 0, limit: 0, maxHitsInFlight: 100 }
-  const touchedKeys = createTouchedKeys(100)
-  const pipeline = createPipeline({ send, touchedKeys, ...defaults, ...options })
+  const pipeline = createPipeline({ send: sendSums(send, createTouchedKeys(100)), ...defaults, ...options })
   t.after(() => pipeline.close())
-  return { pipeline, writes, answer: (replies, problem) => waiting.shift()?.(replies, problem) }
+  return { pipeline, writes, answer: (counts, problem) => waiting.shift()?.(counts, problem) }
 }
 
 const nextTurn = () => new Promise(resolve => setImmediate(resolve))
-const hit = (key: string, hits: number, expirySeconds = 60): Hit => ({ key, hits, expirySeconds })
+const hit = (key: string, hits: number, expirySeconds = 60): Hit => ({
+  key,
+  hits,
+  expirySeconds,
+  limit: maxCount,
+})
 
 test('the calls of a turn are one write, with equal keys summed', async t => {
   const { pipeline, writes, answer } = setUp(t)
@@ -73,7 +78,10 @@ function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]
 test('values are those of counting one by one, in the order of arrival', async t => {
   const amount = fc.oneof(fc.nat(5), fc.constantFrom(maxCount, maxCount - 1, 2 ** 52), fc.maxSafeNat())
   const key = fc.constantFrom('a', 'b', 'c')
-  const call = fc.array(fc.record({ key, hits: amount, expirySeconds: fc.constant(60) }), { maxLength: 6 })
+  const call = fc.array(
+    fc.record({ key, hits: amount, expirySeconds: fc.constant(60), limit: fc.constant(1) }),
+    { maxLength: 6 },
+  )
   /** Calls of one turn, turn after turn. */
   const turns = fc.array(fc.array(call, { maxLength: 6 }), { maxLength: 4 })
   const start = fc.record({
@@ -86,15 +94,13 @@ test('values are those of counting one by one, in the order of arrival', async t
   await fc.assert(
     fc.asyncProperty(start, turns, maxTouchedKeys, answersAtOnce, async (starts, calls, maxKeys, atOnce) => {
       const summed = createLedger(starts)
-      const { pipeline } = setUp(t, {
-        touchedKeys: createTouchedKeys(maxKeys),
-        // An answer that comes late comes while the next turns' calls are on their way.
-        send(increments, onReplies) {
-          const replies = increments.map(increment => summed.increment(increment.key, increment.by))
-          if (atOnce) onReplies(replies, undefined)
-          else setImmediate(() => setImmediate(() => onReplies(replies, undefined)))
-        },
-      })
+      // An answer that comes late comes while the next turns' calls are on their way.
+      const send: Send<Increment, Count> = (increments, onAnswers) => {
+        const counts = increments.map(increment => summed.increment(increment.key, increment.by))
+        if (atOnce) onAnswers(counts, undefined)
+        else setImmediate(() => setImmediate(() => onAnswers(counts, undefined)))
+      }
+      const { pipeline } = setUp(t, { send: sendSums(send, createTouchedKeys(maxKeys)) })
       const ledger = createLedger(starts)
       const expected = calls.flatMap(turn => turn.map(batch => oneByOne(ledger, batch)))
       const values: Promise<readonly number[]>[] = []

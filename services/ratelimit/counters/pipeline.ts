@@ -1,14 +1,10 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { CountersError, type Hit } from './counters.ts'
 import { createDeadlines, type Waiting } from './deadlines.ts'
-import { type Increment, type IncrementReply, type Sums, sumEqualKeys, valuesOf } from './sum-equal-keys.ts'
-import type { TouchedKeys } from './touched-keys.ts'
 
 /**
- * Collects concurrent calls of `add` and sends them together. Knows no backend: `send` is the connection.
- *
- * Equal keys are summed into one increment, and each caller's own value is derived from its reply in the
- * order of arrival, so that many callers of one key cost the backend as much as one.
+ * Collects concurrent calls of `add` and sends them together. Knows no backend and not what is made of the
+ * calls: `send` does.
  */
 export interface Pipeline {
   /** As `Counters.add`. */
@@ -18,9 +14,7 @@ export interface Pipeline {
 }
 
 export interface PipelineOptions {
-  /** Writes the increments at once, and calls `onReplies` once, if ever; perhaps before it returns. */
-  readonly send: (increments: readonly Increment[], onReplies: OnIncrementReplies) => void
-  readonly touchedKeys: TouchedKeys
+  readonly send: SendCalls
   /** How long an `add` may take, from the call on. */
   readonly deadlineMs: number
   /** How long calls are collected; 0 for one turn of the event loop. */
@@ -35,22 +29,30 @@ export interface PipelineOptions {
   readonly clock?: Clock
 }
 
+/** Writes the calls at once, and calls `onAnswers` once, if ever; perhaps before it returns. */
+export type SendCalls = (calls: readonly Call[], onAnswers: (answerOf: AnswerOf) => void) => void
+
+export interface Call {
+  readonly batch: readonly Hit[]
+}
+
 /**
- * The replies in the order of the increments. Where some are missing at the end, the problem says why; its
- * text reaches the callers.
+ * The values of one of the calls of a write, or why there are none.
+ *
+ * @param index its place among the calls
+ * @param from the place of its first hit among the hits of all of them
  */
-export type OnIncrementReplies = (replies: readonly IncrementReply[], problem: string | undefined) => void
+export type AnswerOf = (index: number, from: number) => readonly number[] | CountersError
 
 /** A call of `add` that waits for its values. */
-interface Add extends Waiting {
-  readonly batch: readonly Hit[]
+interface Add extends Waiting, Call {
   readonly resolve: (values: readonly number[]) => void
 }
 
 const closedText = 'the counters are closed'
 
 export function createPipeline(options: PipelineOptions): Pipeline {
-  const { send, touchedKeys, deadlineMs, windowMs, limit, maxHitsInFlight, clock = systemClock } = options
+  const { send, deadlineMs, windowMs, limit, maxHitsInFlight, clock = systemClock } = options
   const deadlines = createDeadlines(deadlineMs, clock)
   let collected: Add[] = []
   let collectedHits = 0
@@ -70,10 +72,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     // Who was told that the deadline has passed is not counted any more, where that can still be helped.
     const adds = collected.filter(add => !add.settled)
     dropCollected()
-    const sums = sumEqualKeys(adds, touchedKeys)
-    send(sums.increments, (replies, problem) => {
+    send(adds, answerOf => {
       hitsInFlight -= hits
-      settle(adds, sums, replies, problem)
+      settle(adds, answerOf)
       deadlines.forgetSettled()
     })
   }
@@ -122,21 +123,17 @@ function schedule(task: () => void, windowMs: number): () => void {
 }
 
 /** Gives each call its values, except those that were rejected meanwhile. */
-function settle(
-  adds: readonly Add[],
-  sums: Sums,
-  replies: readonly IncrementReply[],
-  problem = 'the backend left out a reply',
-): void {
+function settle(adds: readonly Add[], answerOf: AnswerOf): void {
+  let index = 0
   let from = 0
   for (const add of adds) {
-    const count = add.batch.length
     if (!add.settled) {
       add.settled = true
-      const values = valuesOf(sums, from, count, replies) ?? new CountersError(problem)
+      const values = answerOf(index, from)
       if (values instanceof CountersError) add.reject(values)
       else add.resolve(values)
     }
-    from += count
+    index += 1
+    from += add.batch.length
   }
 }

@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseRedisAddress, type RedisAddress } from './redis-address.ts'
+import { parseRedisAddress } from './redis-address.ts'
+
+type SocketType = 'unix' | 'tcp'
 
 /** `host port`, or the path; then user, password and database, `-` for each that is not given. */
-function textOf({ endpoint, username = '-', password = '-', database }: RedisAddress): string {
+function describeSingle(url: string, socketType: SocketType, auth: string): string {
+  const address = parseRedisAddress({ type: 'single', url, socketType, auth })
+  assert.equal(address.type, 'single')
+  const { endpoint, secure } = address
+  const { username = '-', password = '-', database } = address.login
   const place = 'path' in endpoint ? endpoint.path : `${endpoint.host} ${endpoint.port}`
-  return `${place} | ${username} ${password} ${database ?? '-'}`
+  return `${place} | ${username} ${password} ${database ?? '-'}${secure ? ' TLS' : ''}`
 }
 
 test('addresses are read by their form', () => {
-  const table: readonly [text: string, socketType: 'unix' | 'tcp', auth: string, expected: string][] = [
+  const table: readonly [text: string, socketType: SocketType, auth: string, expected: string][] = [
     ['localhost:6379', 'tcp', '', 'localhost 6379 | - - -'],
     ['localhost:6379', 'unix', '', 'localhost 6379 | - - -'],
     ['[::1]:1', 'tcp', '', '::1 1 | - - -'],
@@ -22,10 +28,11 @@ test('addresses are read by their form', () => {
     ['redis://localhost', 'unix', '', 'localhost 6379 | - - -'],
     ['redis://me:p%40ss@[::1]:7/2', 'tcp', '', '::1 7 | me p@ss 2'],
     ['redis://:pass@redis:7/', 'tcp', '', 'redis 7 | - pass -'],
+    ['rediss://me:pass@redis/2', 'tcp', '', 'redis 6379 | me pass 2 TLS'],
     ['redis://me:pass@redis:7/2', 'tcp', 'other', 'redis 7 | - other 2'],
   ]
   for (const [text, socketType, auth, expected] of table) {
-    assert.equal(textOf(parseRedisAddress(text, socketType, auth)), expected, text)
+    assert.equal(describeSingle(text, socketType, auth), expected, text)
   }
 })
 
@@ -39,13 +46,13 @@ test('what is no address is refused without being told, since it may hold a pass
     ['redis://me:secret@host/x', /must be host:port/],
     ['redis://me:secret@host:1/2?x=y', /must be host:port/],
     ['redis://me:sec%ret@host', /percent-encoded/],
-    ['rediss://me:secret@host', /TLS/],
+    ['rediss://me:secret@host/x', /must be host:port/],
     ['host:0', /port of Redis is 0/],
     ['host:65536', /port of Redis is 65536; it must be 1 to 65535/],
   ]
   for (const [text, problem] of table) {
     assert.throws(
-      () => parseRedisAddress(text, 'tcp', ''),
+      () => describeSingle(text, 'tcp', ''),
       error => {
         assert.match((error as Error).message, problem)
         assert.doesNotMatch((error as Error).message, /sec.?ret/)
@@ -54,4 +61,29 @@ test('what is no address is refused without being told, since it may hold a pass
       text,
     )
   }
+})
+
+test('sentinels and clusters are lists', () => {
+  const address = (type: string, url: string) =>
+    parseRedisAddress({ type, url, socketType: 'unix', auth: 'me:pass' })
+  const login = { username: 'me', password: 'pass' }
+  assert.deepEqual(address('Sentinel', 'my-master, a:1,[::1]:2'), {
+    type: 'sentinel',
+    login,
+    master: 'my-master',
+    sentinels: [
+      { host: 'a', port: 1 },
+      { host: '::1', port: 2 },
+    ],
+  })
+  assert.deepEqual(address('CLUSTER', 'a:1'), { type: 'cluster', login, seeds: [{ host: 'a', port: 1 }] })
+
+  const words =
+    'Expected master name and a list of urls for the sentinels, in the format: ' +
+    '<redis master name>,<sentinel1>,...,<sentineln>'
+  assert.throws(() => address('sentinel', 'my-master'), { message: words })
+  assert.throws(() => address('sentinel', 'my-master,secret'), /number 1 of them is not$/)
+  assert.throws(() => address('sentinel', 'a:1,a:2'), /first item must be the name of the master/)
+  assert.throws(() => address('cluster', 'a:1,secret'), /cluster must be host:port each; number 2 of them/)
+  assert.throws(() => address('ring', 'a:1'), { message: 'Unrecognized redis type ring' })
 })

@@ -1,51 +1,117 @@
-/** Where a single Redis listens, and how a connection to it begins. */
-export interface RedisAddress {
-  readonly endpoint: { readonly host: string; readonly port: number } | { readonly path: string }
+/** Where Redis is, and how each connection to it begins. */
+export type RedisAddress = { readonly login: RedisLogin } & (
+  | { readonly type: 'single'; readonly endpoint: RedisEndpoint; readonly secure: boolean }
+  | { readonly type: 'sentinel'; readonly master: string; readonly sentinels: readonly HostPort[] }
+  | { readonly type: 'cluster'; readonly seeds: readonly HostPort[] }
+)
+
+export interface RedisLogin {
   readonly username?: string
   readonly password?: string
   /** The number of the database; 0 when left out. */
   readonly database?: number
 }
 
-const forms = 'host:port, the path of a unix socket, or redis://[user[:password]@]host[:port][/database]'
+export interface HostPort {
+  readonly host: string
+  readonly port: number
+}
+
+export type RedisEndpoint = HostPort | { readonly path: string }
+
+export interface RedisAddressText {
+  /** `single`, `sentinel` or `cluster`, in whatever letter case. */
+  readonly type: string
+  readonly url: string
+  /** Decides only where the address of a single Redis is neither `host:port` nor begins as a path does. */
+  readonly socketType: 'unix' | 'tcp'
+  /** See `parseLogin`; goes before what the URL says. */
+  readonly auth: string
+}
+
+const forms =
+  'host:port, the path of a unix socket, or redis://[user[:password]@]host[:port][/database], or rediss://…'
 const defaultPort = 6379
 
 /**
- * Reads an address. Its form tells what it is; the socket type only decides on a name that is neither
- * `host:port` nor begins as a path does.
+ * Reads an address. A single Redis is a URL, a path or `host:port`, and the form tells which; sentinel is
+ * `master,host:port,…`, cluster `host:port,…`.
  *
- * @param auth `password`, or `user:password` divided at the first colon, as the reference does; it goes
- * before
- *   what the URL says. Empty for none.
  * @throws Error that tells the forms and never the text, since that may hold a password.
  */
-export function parseRedisAddress(text: string, socketType: 'unix' | 'tcp', auth: string): RedisAddress {
-  const address = parseAddress(text, socketType)
-  if (auth === '') return address
+export function parseRedisAddress(text: RedisAddressText): RedisAddress {
+  const type = text.type.toLowerCase()
+  const login = parseLogin(text.auth)
+  if (type === 'single') {
+    const single = parseSingle(text.url, text.socketType)
+    if (login.password === undefined) return { type, ...single }
+    const { database } = single.login
+    return { type, ...single, login: database === undefined ? login : { ...login, database } }
+  }
+  if (type === 'sentinel') return { type, login, ...parseSentinels(text.url) }
+  if (type === 'cluster') return { type, login, seeds: parseNodes(text.url.split(','), 'the cluster') }
+  throw new Error(`Unrecognized redis type ${text.type}`)
+}
+
+/** `password`, or `user:password` divided at the first colon, as the reference does; empty for none. */
+export function parseLogin(auth: string): RedisLogin {
+  if (auth === '') return {}
   const colon = auth.indexOf(':')
-  if (colon < 0) return { ...withoutUser(address), password: auth }
+  if (colon < 0) return { password: auth }
   const username = auth.slice(0, colon)
   const password = auth.slice(colon + 1)
-  return { ...withoutUser(address), password, ...(username === '' ? {} : { username }) }
+  return username === '' ? { password } : { username, password }
 }
 
-function withoutUser({ endpoint, database }: RedisAddress): RedisAddress {
-  return database === undefined ? { endpoint } : { endpoint, database }
+interface Single {
+  readonly endpoint: RedisEndpoint
+  readonly login: RedisLogin
+  /** The URL asks for TLS. */
+  readonly secure: boolean
 }
 
-function parseAddress(text: string, socketType: 'unix' | 'tcp'): RedisAddress {
-  if (text.startsWith('redis://')) return parseUrl(text)
-  if (text.startsWith('rediss://'))
-    throw new Error('the address of Redis: rediss:// (TLS) is not supported yet')
-  if (/^[/.]/.test(text)) return { endpoint: { path: text } }
-  const [, bracketed, plain, digits = ''] = /^(?:\[([^[\]]+)\]|([^:/@[\]]+)):(\d+)$/.exec(text) ?? []
-  const host = bracketed ?? plain
-  if (host !== undefined) return { endpoint: { host, port: parsePort(digits) } }
-  if (socketType === 'unix' && /^[^:@]+$/.test(text)) return { endpoint: { path: text } }
+function parseSingle(text: string, socketType: 'unix' | 'tcp'): Single {
+  if (/^rediss?:\/\//.test(text)) return parseUrl(text)
+  const plain = { login: {}, secure: false }
+  if (/^[/.]/.test(text)) return { endpoint: { path: text }, ...plain }
+  const endpoint = parseHostPort(text)
+  if (endpoint !== undefined) return { endpoint, ...plain }
+  if (socketType === 'unix' && /^[^:@]+$/.test(text)) return { endpoint: { path: text }, ...plain }
   throw new Error(`the address of Redis must be ${forms}`)
 }
 
-function parseUrl(text: string): RedisAddress {
+/** The text for too few items is the reference's. */
+function parseSentinels(text: string) {
+  const [master = '', ...sentinels] = text.split(',').map(item => item.trim())
+  if (sentinels.length === 0) {
+    throw new Error(
+      'Expected master name and a list of urls for the sentinels, in the format: ' +
+        '<redis master name>,<sentinel1>,...,<sentineln>',
+    )
+  }
+  if (!/^[\w.-]+$/.test(master)) {
+    throw new Error(
+      'the first item must be the name of the master: letters, digits, dot, dash and underscore',
+    )
+  }
+  return { master, sentinels: parseNodes(sentinels, 'the sentinels') }
+}
+
+function parseNodes(items: readonly string[], whose: string): readonly HostPort[] {
+  return items.map((item, index) => {
+    const node = parseHostPort(item.trim())
+    if (node !== undefined) return node
+    throw new Error(`the addresses of ${whose} must be host:port each; number ${index + 1} of them is not`)
+  })
+}
+
+function parseHostPort(text: string): HostPort | undefined {
+  const [, bracketed, plain, digits = ''] = /^(?:\[([^[\]]+)\]|([^:/@[\]]+)):(\d+)$/.exec(text) ?? []
+  const host = bracketed ?? plain
+  return host === undefined ? undefined : { host, port: parsePort(digits) }
+}
+
+function parseUrl(text: string): Single {
   const url = URL.parse(text)
   const database = /^\/?(\d{0,9})$/.exec(url?.pathname ?? 'none')?.[1]
   if (url === null || url.hostname === '' || database === undefined || url.search + url.hash !== '') {
@@ -57,9 +123,12 @@ function parseUrl(text: string): RedisAddress {
   const password = decode(url.password)
   return {
     endpoint: { host, port },
-    ...(username === '' ? {} : { username }),
-    ...(password === '' ? {} : { password }),
-    ...(database === '' ? {} : { database: Number(database) }),
+    secure: url.protocol === 'rediss:',
+    login: {
+      ...(username === '' ? {} : { username }),
+      ...(password === '' ? {} : { password }),
+      ...(database === '' ? {} : { database: Number(database) }),
+    },
   }
 }
 
@@ -73,6 +142,10 @@ function decode(encoded: string): string {
 
 function parsePort(digits: string): number {
   const port = Number(digits)
-  if (port < 1 || port > 65_535) throw new Error(`the port of Redis is ${digits}; it must be 1 to 65535`)
+  if (!isPort(port)) throw new Error(`the port of Redis is ${digits}; it must be 1 to 65535`)
   return port
+}
+
+export function isPort(port: number): boolean {
+  return Number.isInteger(port) && port >= 1 && port <= 65_535
 }

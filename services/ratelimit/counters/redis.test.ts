@@ -3,34 +3,14 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { CountersError, type Hit, maxCount } from './counters.ts'
+import { maxCount } from './counters.ts'
 import { countersContract } from './counters-contract.ts'
-import { createRedisCounters, type RedisCounters, type RedisCountersOptions } from './redis.ts'
+import { createRedisCounters } from './redis.ts'
+import type { RedisCounters } from './redis-setup.ts'
+import { hit, openRedis, problemOf, startLoad, type TestedOptions } from './redis-under-test.ts'
+import { stopWhenOverContract } from './stop-when-over-contract.ts'
 
 const skip = missingProgram('redis-server')
-
-/** Long enough for a busy machine: only the tests of the deadline itself are about a short one. */
-const patientMs = 5_000
-
-async function open(
-  options: Partial<RedisCountersOptions> & { readonly url: string },
-): Promise<RedisCounters> {
-  const counters = createRedisCounters({ deadlineMs: patientMs, random: Math.random, ...options })
-  await waitFor('Redis to answer', () => counters.healthy)
-  return counters
-}
-
-const hit = (key: string, hits = 1, expirySeconds = 60): Hit => ({ key, hits, expirySeconds })
-
-/** The reason why the call was rejected. */
-async function problemOf(call: Promise<unknown>): Promise<string> {
-  const error = await call.then(
-    value => assert.fail(`it was answered: ${value}`),
-    (reason: unknown) => reason,
-  )
-  assert.ok(error instanceof CountersError, String(error))
-  return error.message
-}
 
 describe('counters in Redis', { skip }, () => {
   let redis: RedisServer
@@ -39,25 +19,31 @@ describe('counters in Redis', { skip }, () => {
   })
   after(() => redis.stop())
 
-  countersContract('Redis over a unix socket', async () => {
+  countersContract('Redis over a unix socket', async t => {
     await redis.command('FLUSHALL')
     const url = redis.socketPath
-    return { counters: await open({ url }), peer: await open({ url }) }
+    return { counters: await openRedis(t, { url }), peer: await openRedis(t, { url }) }
   })
 
-  countersContract('Redis over TCP, with a window', async () => {
+  countersContract('Redis over TCP, with a window', async t => {
     await redis.command('FLUSHALL')
     const url = `127.0.0.1:${redis.port}`
-    return { counters: await open({ url, pipelineWindowMs: 1, pipelineLimit: 7 }), peer: await open({ url }) }
+    return {
+      counters: await openRedis(t, { url, pipelineWindowMs: 1, pipelineLimit: 7 }),
+      peer: await openRedis(t, { url }),
+    }
+  })
+
+  stopWhenOverContract('Redis', async t => {
+    await redis.command('FLUSHALL')
+    const options = { url: redis.socketPath, stopWhenOver: true }
+    return { counters: await openRedis(t, options), peer: await openRedis(t, options) }
   })
 
   /** For tests that leave the server as it was. */
-  async function openShared(
-    t: TestContext,
-    options: Partial<RedisCountersOptions> = {},
-  ): Promise<RedisCounters> {
+  async function openShared(t: TestContext, options: Partial<TestedOptions> = {}): Promise<RedisCounters> {
     await redis.command('FLUSHALL')
-    const counters = await open({ url: redis.url, ...options })
+    const counters = await openRedis(t, { url: redis.url, ...options })
     t.after(() => counters.close())
     return counters
   }
@@ -158,9 +144,62 @@ describe('counters in Redis', { skip }, () => {
     assert.match(warnings[0] ?? '', /maxmemory-policy allkeys-lru/)
   })
 
+  test('scripts: every key gets its expiry, and adding 0 creates none', async t => {
+    const counters = await openShared(t, { stopWhenOver: true })
+    assert.deepEqual(await counters.add([hit('a'), hit('b', 2, 1_000), hit('c', 0)]), [1, 2, 0])
+    assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
+    assert.match(await redis.command('TTL', 'b'), /^(999|1000)$/)
+    assert.equal(await redis.command('EXISTS', 'c'), '0')
+  })
+
+  test('scripts: what is no counter or cannot be written is told, and the others go on', async t => {
+    const counters = await openShared(t, { stopWhenOver: true })
+    await redis.command('SET', 'word', 'x')
+    const good = counters.add([hit('a')])
+    assert.match(await problemOf(counters.add([hit('a'), hit('word')])), /^ERR value is not an integer/)
+    assert.deepEqual(await good, [1])
+    assert.deepEqual(await counters.add([hit('a')]), [2])
+  })
+
+  test('scripts that Redis has forgotten are sent again, and count once', async t => {
+    const counters = await openShared(t, { stopWhenOver: true })
+    const load = startLoad(t, counters)
+    for (let flush = 0; flush < 10; flush += 1) {
+      const answeredBefore = load.values.length
+      await redis.command('SCRIPT', 'FLUSH')
+      await waitFor('answers', () => load.values.length > answeredBefore + 100)
+    }
+    await load.stop()
+    assert.deepEqual(load.failures, [])
+    assert.equal(new Set(load.values).size, load.values.length)
+    assert.equal(await redis.command('GET', 'load'), String(load.values.length))
+  })
+
+  test('eight processes admit exactly the limit', async t => {
+    const limit = 1_000
+    const processes = await Promise.all(Array.from({ length: 8 }, () => openShared(t)))
+    let admitted = 0
+    async function work(counters: RedisCounters): Promise<void> {
+      for (let round = 0; round < 50; round += 1) {
+        const [value = 0] = await counters.add([hit('one')])
+        if (value <= limit) admitted += 1
+      }
+    }
+    await Promise.all(processes.flatMap(counters => Array.from({ length: 5 }, () => work(counters))))
+    assert.equal(admitted, limit)
+  })
+
+  test('connections are counted', async t => {
+    const { pool } = await openShared(t)
+    const counts = () => [pool.cxActive, pool.cxTotal, pool.cxLocalClose].join(' ')
+    assert.equal(counts(), '1 1 0')
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await waitFor('the next connection', () => counts() === '1 2 1')
+  })
+
   test('connections that are cut lose no value and count nothing twice', async t => {
     const counters = await openShared(t)
-    const load = startLoad(counters)
+    const load = startLoad(t, counters)
     for (let cut = 0; cut < 5; cut += 1) {
       const answeredBefore = load.values.length
       await waitFor('answers', () => load.values.length > answeredBefore + 200)
@@ -170,51 +209,21 @@ describe('counters in Redis', { skip }, () => {
     const total = Number(await redis.command('GET', 'load'))
     assert.equal(new Set(load.values).size, load.values.length, 'a value was given twice')
     assert.ok(total >= load.values.length, `${total} were counted, ${load.values.length} were answered`)
-    const most = load.values.length + load.inFlightAtFailure()
+    const most = load.values.length + load.failures.length
     assert.ok(total <= most, `${total} were counted, at most ${most} were sent`)
     await waitFor('Redis to answer', () => counters.healthy)
   })
 })
 
-/** Workers that add 1 to the key `load` again and again, whatever happens. */
-function startLoad(counters: RedisCounters) {
-  const values: number[] = []
-  let failed = 0
-  let running = true
-  async function work(): Promise<void> {
-    while (running) {
-      // While there is no connection nothing is sent, and a try would only be refused.
-      if (!counters.healthy) {
-        await new Promise(resolve => setImmediate(resolve))
-        continue
-      }
-      try {
-        values.push(...(await counters.add([hit('load')])))
-      } catch {
-        failed += 1
-      }
-    }
-  }
-  const workers = Array.from({ length: 10 }, work)
-  return {
-    values,
-    inFlightAtFailure: () => failed,
-    stop() {
-      running = false
-      return Promise.all(workers)
-    },
-  }
-}
-
 describe('Redis that fails', { skip }, () => {
   test('it dies and comes back: calls fail at once, then count anew, nothing twice', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const counters = await open({ url: redis.socketPath })
+    const counters = await openRedis(t, { url: redis.socketPath })
     t.after(() => counters.close())
     const health: boolean[] = []
     counters.onHealth(healthy => health.push(healthy))
-    const before = startLoad(counters)
+    const before = startLoad(t, counters)
     await waitFor('answers', () => before.values.length > 500)
     await redis.kill('SIGKILL')
     await waitFor('the loss to be noticed', () => !counters.healthy)
@@ -224,7 +233,7 @@ describe('Redis that fails', { skip }, () => {
     assert.ok(performance.now() - startMs < 100)
 
     await redis.restart()
-    const afterwards = startLoad(counters)
+    const afterwards = startLoad(t, counters)
     await waitFor('answers', () => afterwards.values.length > 500)
     await afterwards.stop()
     assert.deepEqual(
@@ -239,7 +248,7 @@ describe('Redis that fails', { skip }, () => {
   test('it hangs: calls are rejected at their deadline, and counted again when it goes on', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const counters = await open({ url: redis.url, deadlineMs: 15, stallTimeoutMs: 60_000 })
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, stallTimeoutMs: 60_000 })
     t.after(() => counters.close())
     await redis.kill('SIGSTOP')
     for (let call = 0; call < 5; call += 1) {
@@ -256,7 +265,7 @@ describe('Redis that fails', { skip }, () => {
   test('it hangs for longer: the connection is given up, and calls fail at once', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const counters = await open({ url: redis.url, deadlineMs: 15, stallTimeoutMs: 100 })
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, stallTimeoutMs: 100 })
     t.after(() => counters.close())
     await redis.kill('SIGSTOP')
     await problemOf(counters.add([hit('a')]))
@@ -270,7 +279,7 @@ describe('Redis that fails', { skip }, () => {
   test('hits that nobody answers are bounded', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const counters = await open({ url: redis.url, deadlineMs: 15, maxHitsInFlight: 10 })
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, maxHitsInFlight: 10 })
     t.after(() => counters.close())
     await redis.kill('SIGSTOP')
     const calls = Array.from({ length: 11 }, () => problemOf(counters.add([hit('a')])))
@@ -282,7 +291,7 @@ describe('Redis that fails', { skip }, () => {
     const redis = await startRedis(['--enable-debug-command', 'yes'])
     t.after(() => redis.stop())
     await redis.command('DEBUG', 'POPULATE', '2000', 'key', '100')
-    const counters = await open({ url: redis.socketPath, stallTimeoutMs: 60_000 })
+    const counters = await openRedis(t, { url: redis.socketPath, stallTimeoutMs: 60_000 })
     t.after(() => counters.close())
     // 1 ms a key, with events between them.
     await redis.command(
@@ -344,7 +353,7 @@ describe('Redis that asks for a password', { skip }, () => {
   ]
   for (const [name, address] of accepted) {
     test(`it accepts ${name}`, async t => {
-      const counters = await open(address(redis))
+      const counters = await openRedis(t, address(redis))
       t.after(() => counters.close())
       assert.deepEqual(await counters.add([hit(name)]), [1])
     })

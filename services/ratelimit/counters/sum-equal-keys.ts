@@ -1,4 +1,6 @@
-import { CountersError, type Hit, maxCount } from './counters.ts'
+import { CountersError, maxCount } from './counters.ts'
+import type { Call, SendCalls } from './pipeline.ts'
+import { missingAnswer, type Send } from './send.ts'
 import type { TouchedKey, TouchedKeys } from './touched-keys.ts'
 
 /** What goes to the backend for one key; it stands for one hit or for several. */
@@ -11,16 +13,32 @@ export interface Increment {
   readonly touched: TouchedKey
 }
 
-/** The counter's exact value after an increment, or why there is none. */
-export type IncrementReply = number | bigint | CountersError
+/** A counter's exact value after an increment. */
+export type Count = number | bigint
 
 /** Hits that go into one write, and where each of them has gone. */
-export interface Sums {
+interface Sums {
   readonly increments: readonly Increment[]
   /** The increment that each hit is part of, by its place. */
   readonly places: readonly number[]
   /** Each hit's amount and those before it in its increment. */
   readonly throughs: readonly number[]
+}
+
+/**
+ * Sends calls as increments. Equal keys are summed into one, and each caller's own value is derived from its
+ * reply in the order of arrival, so that many callers of one key cost the backend as much as one.
+ */
+export function sendSums(send: Send<Increment, Count>, touchedKeys: TouchedKeys): SendCalls {
+  return (calls, onAnswers) => {
+    const sums = sumEqualKeys(calls, touchedKeys)
+    send(sums.increments, (counts, problem) => {
+      onAnswers((index, from) => {
+        const hits = calls[index]?.batch.length ?? 0
+        return valuesOf(sums, from, hits, counts) ?? missingAnswer(problem)
+      })
+    })
+  }
 }
 
 type Mutable<T> = { -readonly [P in keyof T]: T[P] }
@@ -30,10 +48,7 @@ type Mutable<T> = { -readonly [P in keyof T]: T[P] }
  * exceed it starts another one, so that sums are exact, and very large hits meet the backend's own limit
  * alone.
  */
-export function sumEqualKeys(
-  calls: readonly { readonly batch: readonly Hit[] }[],
-  touchedKeys: TouchedKeys,
-): Sums {
+function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
   const increments: Mutable<Increment>[] = []
   const places: number[] = []
   const throughs: number[] = []
@@ -57,29 +72,29 @@ export function sumEqualKeys(
 }
 
 /**
- * The values right after each of the hits from one place among all on, given the replies to the increments;
- * the error of the first hit that has one, and undefined when a reply is missing.
+ * The values right after each of the hits from one place among all on, given the counts after the increments;
+ * the error of the first hit that has one, and undefined when a count is missing.
  */
-export function valuesOf(
+function valuesOf(
   sums: Sums,
   from: number,
-  count: number,
-  replies: readonly IncrementReply[],
+  hits: number,
+  counts: readonly (Count | CountersError)[],
 ): readonly number[] | CountersError | undefined {
   const { increments, places, throughs } = sums
   const values: number[] = []
-  for (let index = from; index < from + count; index += 1) {
+  for (let index = from; index < from + hits; index += 1) {
     const place = places[index] ?? -1
-    const reply = replies[place]
-    if (reply === undefined || reply instanceof CountersError) return reply
-    values.push(valueAfter(reply, increments[place]?.by ?? 0, throughs[index] ?? 0))
+    const count = counts[place]
+    if (count === undefined || count instanceof CountersError) return count
+    values.push(valueAfter(count, increments[place]?.by ?? 0, throughs[index] ?? 0))
   }
   return values
 }
 
-/** The counter right after the hit; `reply` is its value after the whole sum. */
-function valueAfter(reply: number | bigint, sum: number, through: number): number {
-  if (typeof reply === 'number' && reply <= maxCount) return reply - sum + through
-  const value = BigInt(reply) - BigInt(sum) + BigInt(through)
+/** The counter right after the hit; `count` is its value after the whole sum. */
+function valueAfter(count: Count, sum: number, through: number): number {
+  if (typeof count === 'number' && count <= maxCount) return count - sum + through
+  const value = BigInt(count) - BigInt(sum) + BigInt(through)
   return value > maxCount ? maxCount : Number(value)
 }

@@ -63,6 +63,12 @@ export const serverSettings = settingsTable({
     help: 'The address of the debug server.',
   },
   debugPort: { name: 'DEBUG_PORT', kind: port, fallback: '6070', help: 'The port of the debug server.' },
+  workers: {
+    name: 'WORKERS',
+    kind: integer(1, 64),
+    fallback: '1',
+    help: 'Processes that share the ports; health, statistics and drain stay those of one service.',
+  },
   reusePort: {
     name: 'REUSE_PORT',
     kind: boolean,

@@ -8,10 +8,7 @@ import { createRequestWriter, requestHead } from './request-writer.ts'
 const patience = { interval: 5, timeout: 10_000 }
 
 /** A connection that tries again at once; closed after the test. */
-export function connectTo(
-  t: TestContext,
-  options: Partial<RespConnectionOptions> & Pick<RespConnectionOptions, 'endpoint'>,
-): RespConnection {
+export function connectTo(t: TestContext, options: Partial<RespConnectionOptions>): RespConnection {
   const backoff = createBackoff({ initialMs: 5, maxMs: 20, factor: 2, jitter: 0, random: Math.random })
   const connection = createRespConnection({ timeoutMs: 5_000, backoff, ...options })
   t.after(() => connection.close())

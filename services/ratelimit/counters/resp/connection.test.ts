@@ -63,6 +63,33 @@ describe('a connection to Redis', { skip }, () => {
     assert.deepEqual(names.sort(), ['acl|setuser', 'auth', 'config|resetstat', 'ping', 'select'])
   })
 
+  test('where only a master is good, a replica is refused, until it is a master', async t => {
+    await redis.command('REPLICAOF', '127.0.0.1', '1')
+    t.after(() => redis.command('REPLICAOF', 'NO', 'ONE'))
+    const connection = connectTo(t, { endpoint: { path: redis.socketPath }, masterOnly: true })
+    await waitForProblem(t, connection, /^it is a replica and not the master$/)
+    assert.equal(connection.healthy, false)
+    await redis.command('REPLICAOF', 'NO', 'ONE')
+    await waitFor('it to be used', () => connection.healthy)
+    assert.deepEqual((await ask(connection, 'GET none')).replies, [null])
+  })
+
+  test('it moves to where Redis is, and nothing is sent to the old place', async t => {
+    const other = await startFor(t)
+    const connection = connectTo(t, {})
+    assert.deepEqual((await ask(connection, 'INCRBY a 1')).replies, [])
+    connection.moveTo({ path: other.socketPath })
+    await waitFor('the first place', () => connection.healthy)
+    await other.kill('SIGSTOP')
+    const lost = ask(connection, 'INCRBY moved 1')
+    connection.moveTo({ path: redis.socketPath })
+    assert.deepEqual(await lost, { replies: [], problem: 'Redis is at another address now' })
+    await waitFor('the second place', () => connection.healthy)
+    assert.deepEqual((await ask(connection, 'INCRBY moved 1')).replies, [1])
+    connection.moveTo({ path: redis.socketPath })
+    assert.equal(connection.healthy, true)
+  })
+
   test('values longer than what is read at once, and writes longer than what is taken at once', async t => {
     const connection = await connected(t, { endpoint: { path: redis.socketPath } })
     const long = 'x€'.repeat(200_000)

@@ -1,6 +1,15 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Backoff } from '@tollway/chassis/backoff.ts'
+import type { PoolStatsWriter } from './pool-stats.ts'
 import type { RequestWriter } from './request-writer.ts'
-import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
+import {
+  type Endpoint,
+  lostText,
+  type OnReplies,
+  openSession,
+  type Session,
+  type SessionOptions,
+} from './session.ts'
 
 /** A connection to one Redis that is made again, for as long as it is not closed, whenever it is lost. */
 export interface RespConnection {
@@ -9,50 +18,68 @@ export interface RespConnection {
    * at once, from within the call. Nothing is kept for later and nothing is sent twice.
    */
   send(requests: RequestWriter, onReplies: OnReplies): void
+  /** Where Redis is; undefined while nobody has said so. */
+  readonly endpoint: Endpoint | undefined
   /** Whether Redis has answered a PING on the connection that there is. */
   readonly healthy: boolean
   /** Why it is not healthy: the text of Redis or of the network, without any secret. */
   readonly problem: string
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
+  /** From now on Redis is there: a connection to another place ends, and the new one is made at once. */
+  moveTo(endpoint: Endpoint): void
+  /** Gives up the connection that there is, for that reason, and makes a new one after a wait. */
+  renew(reason: string): void
   /** Ends it for good; who waits for replies is told so. Done when the socket is closed. */
   close(): Promise<void>
 }
 
-export interface RespConnectionOptions extends SessionOptions {
+export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'> {
+  /** Nothing is connected before `moveTo` when it is left out. */
+  readonly endpoint?: Endpoint
   /** The waits between tries; begins anew after a PONG. */
   readonly backoff: Backoff
+  /** Counts the connections that got their PONG. */
+  readonly stats?: PoolStatsWriter
 }
 
 const closedText = 'the connection to Redis is closed'
+const movedText = 'Redis is at another address now'
 
 /** Connects at once. Only errors of the program throw; all else is told by `problem` and `onHealth`. */
 export function createRespConnection(options: RespConnectionOptions): RespConnection {
-  const { backoff } = options
+  const { backoff, stats } = options
   const listeners: ((healthy: boolean) => void)[] = []
+  let endpoint = options.endpoint
   let healthy = false
   let closed = false
   let problem = 'not connected to Redis yet'
   let retry: NodeJS.Timeout | undefined
-  let session = open()
+  let session: Session | undefined
+  if (endpoint !== undefined) session = open(endpoint)
 
-  function open(): Session {
-    return openSession(options, {
-      onServing() {
-        backoff.reset()
-        problem = lostText
-        become(true)
+  function open(place: Endpoint): Session {
+    return openSession(
+      { ...options, endpoint: place },
+      {
+        onServing() {
+          backoff.reset()
+          problem = lostText
+          stats?.opened()
+          become(true)
+        },
+        onEnd(reason) {
+          problem = reason
+          if (!closed) retry = setTimeout(reopen, backoff.nextMs())
+          if (healthy) stats?.ended()
+          become(false)
+        },
       },
-      onEnd(reason) {
-        problem = reason
-        if (!closed) retry = setTimeout(reopen, backoff.nextMs())
-        become(false)
-      },
-    })
+    )
   }
 
   function reopen(): void {
-    session = open()
+    if (endpoint !== undefined) session = open(endpoint)
   }
 
   function become(next: boolean): void {
@@ -63,11 +90,14 @@ export function createRespConnection(options: RespConnectionOptions): RespConnec
 
   return {
     send(requests, onReplies) {
-      if (healthy) session.send(requests, onReplies)
+      if (healthy && session !== undefined) session.send(requests, onReplies)
       else {
         requests.clear(true)
         onReplies([], problem)
       }
+    },
+    get endpoint() {
+      return endpoint
     },
     get healthy() {
       return healthy
@@ -76,14 +106,23 @@ export function createRespConnection(options: RespConnectionOptions): RespConnec
       return problem
     },
     onHealth: listener => listeners.push(listener),
+    moveTo(next) {
+      if (closed || isDeepStrictEqual(endpoint, next)) return
+      endpoint = next
+      session?.end(movedText)
+      clearTimeout(retry)
+      backoff.reset()
+      reopen()
+    },
+    renew: reason => session?.end(reason),
     async close() {
       if (!closed) {
         closed = true
         clearTimeout(retry)
         problem = closedText
-        session.end(closedText)
+        session?.end(closedText)
       }
-      await session.closed
+      await session?.closed
     },
   }
 }

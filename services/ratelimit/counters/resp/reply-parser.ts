@@ -14,6 +14,10 @@ export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
   return typeof reply === 'object' && reply !== null && 'error' in reply
 }
 
+export function isArrayReply(reply: Reply | undefined): reply is readonly Reply[] {
+  return Array.isArray(reply)
+}
+
 export interface ReplyParser {
   /**
    * Reads the first `length` bytes of the chunk, which may end anywhere in a reply; what is not complete is

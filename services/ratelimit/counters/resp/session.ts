@@ -1,18 +1,25 @@
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createReplyParser, isErrorReply, type Reply } from './reply-parser.ts'
+import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
+
+export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
 /** Where a Redis listens, and how a session with it begins. */
 export interface SessionOptions {
-  readonly endpoint: { readonly host: string; readonly port: number } | { readonly path: string }
+  readonly endpoint: Endpoint
   readonly username?: string
   readonly password?: string
   /** The number of the database; 0 when left out. */
   readonly database?: number
-  /** TLS, when given; `{}` trusts the authorities that Node trusts. */
-  readonly tls?: TlsOptions
+  /**
+   * TLS, when given; `{}` trusts the authorities that Node trusts. A function is asked at each connection, for
+   * certificates that are renewed.
+   */
+  readonly tls?: TlsOptions | (() => TlsOptions)
+  /** Only a master is good: ROLE is asked for too, and a replica is refused. */
+  readonly masterOnly?: boolean
   /**
    * The session ends when it is not connected after so long, and when it owes replies and brings nothing for
    * so long.
@@ -77,8 +84,8 @@ interface Debt {
 }
 
 /**
- * Connects, and greets with nothing but AUTH, SELECT and PING: proxies such as twemproxy know no more. A
- * server that is loading its data takes connections and refuses requests, so only a PONG proves that it
+ * Connects, and greets with nothing but AUTH, SELECT and PING, unless the role matters: proxies such as
+ * twemproxy know no more. A server that is loading its data takes connections and refuses requests, so only a PONG proves that it
  * serves.
  */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
@@ -163,9 +170,9 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
 
   function onGreeted(replies: readonly Reply[], problem: string | undefined): void {
     if (problem !== undefined) return
-    const pong = replies.at(-1)
-    if (refusalIn(replies, options.password) !== undefined || pong !== 'PONG') {
-      end('what answers is not Redis: PING brought no PONG')
+    const unfit = unfitness(replies, options)
+    if (unfit !== undefined) {
+      end(unfit)
       return
     }
     serving = true
@@ -185,11 +192,12 @@ function connect(options: SessionOptions, onData: (bytes: number, chunk: Buffer)
     keepAliveInitialDelay: keepAliveDelayMs,
     onread: { buffer: chunk, callback: (bytes: number) => onData(bytes, chunk) },
   }
-  if (options.tls === undefined) return connectPlain(settings)
-  return connectSecure({ ...settings, ...secureSettings(options.tls, options.endpoint) })
+  const tls = typeof options.tls === 'function' ? options.tls() : options.tls
+  if (tls === undefined) return connectPlain(settings)
+  return connectSecure({ ...settings, ...secureSettings(tls, options.endpoint) })
 }
 
-function secureSettings(tls: TlsOptions, endpoint: SessionOptions['endpoint']): ConnectionOptions {
+function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions {
   const { ca, cert, key, verifyName = true } = tls
   const host = 'host' in endpoint ? endpoint.host : ''
   // The extension that tells the server its name takes no addresses; those are checked all the same.
@@ -205,7 +213,7 @@ function secureSettings(tls: TlsOptions, endpoint: SessionOptions['endpoint']): 
 }
 
 /** In a writer of its own, so that the password does not stay in the one that is used again. */
-function writeGreeting({ username, password, database = 0 }: SessionOptions): RequestWriter {
+function writeGreeting({ username, password, database = 0, masterOnly }: SessionOptions): RequestWriter {
   const requests = createRequestWriter()
   if (password !== undefined) {
     requests.begin(requestHead('AUTH', username === undefined ? 1 : 2))
@@ -217,7 +225,19 @@ function writeGreeting({ username, password, database = 0 }: SessionOptions): Re
     requests.integer(database)
   }
   requests.begin(requestHead('PING', 0))
+  if (masterOnly) requests.begin(requestHead('ROLE', 0))
   return requests
+}
+
+/** Why a session with this greeting is of no use; where an error says why, that goes before this text. */
+function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionOptions): string | undefined {
+  const pong = replies.at(masterOnly ? -2 : -1)
+  if (refusalIn(replies, password) !== undefined || pong !== 'PONG') {
+    return 'what answers is not Redis: PING brought no PONG'
+  }
+  if (!masterOnly) return undefined
+  const role = replies.at(-1)
+  return isArrayReply(role) && role[0] === 'master' ? undefined : 'it is a replica and not the master'
 }
 
 /**

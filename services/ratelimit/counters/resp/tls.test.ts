@@ -1,35 +1,15 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { promisify } from 'node:util'
+import { type Certificate, makeCertificate } from '../../../../test/support/certificate.ts'
 import { freePorts } from '../../../../test/support/free-ports.ts'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { ask, connected, connectTo, waitForProblem } from './connection-under-test.ts'
 
 const skip = missingProgram('redis-server') || missingProgram('openssl')
-
-interface Certificate {
-  readonly certFile: string
-  readonly keyFile: string
-  readonly cert: string
-  readonly key: string
-}
-
-/** One that has signed itself, so that it is its own authority. */
-async function makeCertificate(folder: string, names: string): Promise<Certificate> {
-  const certFile = join(folder, `${names.length}.crt`)
-  const keyFile = join(folder, `${names.length}.key`)
-  await promisify(execFile)('openssl', [
-    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1'],
-    ...['-subj', '/CN=redis', '-addext', `subjectAltName=${names}`, '-keyout', keyFile, '-out', certFile],
-  ])
-  const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
-  return { certFile, keyFile, cert, key }
-}
 
 describe('a connection to Redis over TLS', { skip }, () => {
   let folder = ''
@@ -39,8 +19,8 @@ describe('a connection to Redis over TLS', { skip }, () => {
   let endpoint = { host: '127.0.0.1', port: 0 }
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'tollway-tls-'))
-    server = await makeCertificate(folder, 'DNS:redis.test,IP:127.0.0.1')
-    stranger = await makeCertificate(folder, 'DNS:elsewhere.test')
+    server = await makeCertificate(folder, 'redis', 'DNS:redis.test,IP:127.0.0.1')
+    stranger = await makeCertificate(folder, 'stranger', 'DNS:elsewhere.test')
     const [port = 0] = await freePorts(1)
     endpoint = { host: '127.0.0.1', port }
     redis = await startRedis([

@@ -1,0 +1,34 @@
+import type { Counters } from './counters.ts'
+
+/**
+ * The counters' share in the health of the service: unhealthy until the backend has answered once. Whether it
+ * is unhealthy again when the backend is lost is a choice (KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION): a service
+ * that stays healthy answers errors fast, and its callers choose what these mean; one that becomes unhealthy
+ * may have all its instances taken out of service at once.
+ */
+export function createBackendHealth(
+  counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>,
+  checkActiveConnection: boolean,
+): Pick<Counters, 'healthy' | 'problem' | 'onHealth'> {
+  let answered = counters.healthy
+  counters.onHealth(healthy => {
+    answered ||= healthy
+  })
+  const isHealthy = () => counters.healthy || (answered && !checkActiveConnection)
+  return {
+    get healthy() {
+      return isHealthy()
+    },
+    get problem() {
+      return isHealthy() ? '' : counters.problem
+    },
+    onHealth(listener) {
+      let last = isHealthy()
+      counters.onHealth(() => {
+        if (isHealthy() === last) return
+        last = !last
+        listener(last)
+      })
+    },
+  }
+}

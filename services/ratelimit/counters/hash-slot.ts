@@ -1,0 +1,38 @@
+/** Redis Cluster divides all keys among so many slots. */
+export const slotCount = 16_384
+
+const table = new Uint16Array(256)
+for (let byte = 0; byte < 256; byte += 1) {
+  let crc = byte << 8
+  for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1
+  table[byte] = crc
+}
+
+/**
+ * The slot of a key: CRC16 (XMODEM) of its UTF-8, or, where it holds a hash tag, of what stands between the
+ * first `{` and the next `}`, unless that is nothing
+ * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/).
+ */
+export function slotOf(key: string): number {
+  const open = key.indexOf('{')
+  if (open < 0) return crcOf(key, 0, key.length) % slotCount
+  const close = key.indexOf('}', open + 1)
+  const tagged = close > open + 1
+  return (tagged ? crcOf(key, open + 1, close) : crcOf(key, 0, key.length)) % slotCount
+}
+
+function crcOf(text: string, start: number, end: number): number {
+  let crc = 0
+  for (let index = start; index < end; index += 1) {
+    const unit = text.charCodeAt(index)
+    if (unit > 0x7f) return crcOfBytes(Buffer.from(text.slice(start, end)))
+    crc = ((crc << 8) & 0xffff) ^ (table[(crc >>> 8) ^ unit] ?? 0)
+  }
+  return crc
+}
+
+function crcOfBytes(bytes: Uint8Array): number {
+  let crc = 0
+  for (const byte of bytes) crc = ((crc << 8) & 0xffff) ^ (table[(crc >>> 8) ^ byte] ?? 0)
+  return crc
+}

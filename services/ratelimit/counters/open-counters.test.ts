@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { makeCertificate } from '../../../test/support/certificate.ts'
+import { freePorts } from '../../../test/support/free-ports.ts'
+import { startRedis } from '../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../test/support/require-server.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { type CountersSettings, openCounters, type PoolName } from './open-counters.ts'
+import { hit } from './redis-under-test.ts'
+import type { PoolStats } from './resp/pool-stats.ts'
+
+const settings: CountersSettings = {
+  backendType: 'redis',
+  backendDeadlineMs: 5_000,
+  stopIncrementWhenOverLimit: false,
+  redisType: 'single',
+  redisSocketType: 'tcp',
+  redisUrl: '127.0.0.1:1',
+  redisAuth: '',
+  redisSentinelAuth: '',
+  redisTls: false,
+  redisTlsCaFile: '',
+  redisTlsCertFile: '',
+  redisTlsKeyFile: '',
+  redisTlsSkipHostnameVerification: false,
+  redisTimeoutMs: 1_000,
+  redisPipelineWindowMs: 0,
+  redisPipelineLimit: 0,
+  redisPerSecond: false,
+  redisPerSecondType: 'single',
+  redisPerSecondSocketType: 'tcp',
+  redisPerSecondUrl: '127.0.0.1:1',
+  redisPerSecondAuth: '',
+  redisPerSecondSentinelAuth: '',
+  redisPerSecondTls: false,
+  redisPerSecondTimeoutMs: 1_000,
+  redisPerSecondPipelineWindowMs: 0,
+  redisPerSecondPipelineLimit: 0,
+}
+
+test('counters in memory need nothing else', async () => {
+  const stopIncrementWhenOverLimit = true
+  const counters = openCounters({ ...settings, backendType: 'memory', stopIncrementWhenOverLimit }, silentLog)
+  const batch = [hit('a', 2, 60, 1), hit('b', 1, 60, 1)]
+  assert.deepEqual(await counters.add(batch), [2, 0])
+  await counters.close()
+})
+
+test('what cannot be used is told with its setting', () => {
+  const table: readonly [Partial<CountersSettings>, RegExp][] = [
+    [{ redisUrl: 'secret' }, /^KVSTORE_URL: the address of Redis must be host:port/],
+    [{ redisType: 'ring' }, /^KVSTORE_URL: Unrecognized redis type ring$/],
+    [{ redisType: 'sentinel', redisUrl: 'secret' }, /^KVSTORE_URL: Expected master name and a list of urls/],
+    [{ redisTls: true, redisTlsCaFile: '/none' }, /KVSTORE_TLS_CACERT: \/none: /],
+    [{ redisTls: true, redisTlsCertFile: '/none' }, /KVSTORE_TLS_CLIENT_CERT: \/none: /],
+  ]
+  for (const [part, problem] of table) {
+    assert.throws(
+      () => openCounters({ ...settings, ...part }, silentLog),
+      error => {
+        assert.match((error as Error).message, problem)
+        assert.doesNotMatch((error as Error).message, /secret/)
+        return true
+      },
+    )
+  }
+})
+
+describe('counters by settings', {
+  skip: missingProgram('redis-server') || missingProgram('openssl'),
+}, () => {
+  test('limits per second have a Redis of their own, with settings of its own', async t => {
+    const folder = await mkdtemp(join(tmpdir(), 'tollway-open-'))
+    t.after(() => rm(folder, { recursive: true, force: true }))
+    const { certFile, keyFile } = await makeCertificate(folder, 'redis', 'DNS:elsewhere.test')
+    const [port = 0] = await freePorts(1)
+    const secure = ['--tls-port', `${port}`, '--tls-cert-file', certFile, '--tls-key-file', keyFile]
+    const [main, small] = await Promise.all([
+      startRedis(),
+      startRedis([...secure, '--tls-ca-cert-file', certFile]),
+    ])
+    t.after(() => Promise.all([main.stop(), small.stop()]))
+    const pools = new Map<PoolName, PoolStats>()
+    const counters = openCounters(
+      {
+        ...settings,
+        redisUrl: main.socketPath,
+        redisPerSecond: true,
+        redisPerSecondUrl: `127.0.0.1:${port}`,
+        redisPerSecondTls: true,
+        redisTlsCaFile: certFile,
+        redisTlsCertFile: certFile,
+        redisTlsKeyFile: keyFile,
+        redisTlsSkipHostnameVerification: true,
+      },
+      silentLog,
+      (name, pool) => pools.set(name, pool),
+    )
+    t.after(() => counters.close())
+    await waitFor('both to answer', () => counters.problem === '')
+    assert.deepEqual(await counters.add([hit('a'), { ...hit('b', 2), perSecond: true }]), [1, 2])
+    assert.deepEqual([await main.command('GET', 'a'), await small.command('GET', 'b')], ['1', '2'])
+    assert.deepEqual(
+      [...pools].map(([name, { cxActive }]) => `${name} ${cxActive}`),
+      ['redis_pool 1', 'redis_per_second_pool 1'],
+    )
+  })
+})

@@ -1,0 +1,58 @@
+import type { Counters, Hit } from './counters.ts'
+import { addInTwoSteps, addSplit } from './split-batch.ts'
+
+export interface PerSecondOptions {
+  /** For all limits but those per second. */
+  readonly counters: Counters
+  /** For those; it loses little when its Redis is small and forgets. */
+  readonly perSecond: Counters
+  /**
+   * Both stop counting when over the limit. A batch that goes to both takes two steps then, and what others
+   * count between them is not seen.
+   */
+  readonly stopWhenOver: boolean
+}
+
+/** Counters of which those for limits per second have a backend of their own. Healthy while both are. */
+export function createPerSecondCounters(options: PerSecondOptions): Counters {
+  const { counters, perSecond, stopWhenOver } = options
+  const listeners: ((healthy: boolean) => void)[] = []
+  let healthy = bothHealthy()
+
+  function bothHealthy(): boolean {
+    return counters.healthy && perSecond.healthy
+  }
+
+  function checkHealth(): void {
+    if (bothHealthy() === healthy) return
+    healthy = !healthy
+    for (const listener of listeners) listener(healthy)
+  }
+
+  counters.onHealth(checkHealth)
+  perSecond.onHealth(checkHealth)
+
+  const ownerOf = (hit: Hit) => (hit.perSecond ? perSecond : counters)
+  const addToBoth = (batch: readonly Hit[]) => addSplit(batch, ownerOf, (owner, part) => owner.add(part))
+
+  return {
+    add(batch) {
+      const [first] = batch
+      if (first === undefined) return counters.add(batch)
+      const owner = ownerOf(first)
+      if (batch.every(hit => ownerOf(hit) === owner)) return owner.add(batch)
+      return stopWhenOver ? addInTwoSteps(addToBoth, batch) : addToBoth(batch)
+    },
+    get healthy() {
+      return healthy
+    },
+    get problem() {
+      if (!counters.healthy) return counters.problem
+      return perSecond.healthy ? '' : `per second: ${perSecond.problem}`
+    },
+    onHealth: listener => listeners.push(listener),
+    async close() {
+      await Promise.all([counters.close(), perSecond.close()])
+    },
+  }
+}

@@ -1,0 +1,289 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type ClusterSlots, type Redirect, readClusterSlots, readRedirect } from './cluster-slots.ts'
+import { CountersError, type Hit } from './counters.ts'
+import { slotCount, slotOf } from './hash-slot.ts'
+import type { HostPort } from './redis-address.ts'
+import { createRedisNode, type Follow, type RedisNode } from './redis-node.ts'
+import type { RedisCounters, RedisSetup } from './redis-setup.ts'
+import { createRefreshSchedule } from './refresh-schedule.ts'
+import { ask, askOnce } from './resp/ask.ts'
+import { createRespConnection } from './resp/connection.ts'
+import { type Again, type OnAnswers, type Send, sendAgain } from './send.ts'
+import { addInTwoSteps, addSplit } from './split-batch.ts'
+
+const hurryMs = 100
+const maxHurryMs = 500
+/** A master that has had no slot for so long is left. */
+const lingerMs = 1_000
+/** A command is redirected so often; two nodes that send each other's commands back end there. */
+const maxRedirects = 4
+const closedText = 'the counters are closed'
+
+interface ClusterNode extends RedisNode {
+  readonly place: HostPort
+  /** What waits until it serves. */
+  readonly waiting: Set<() => void>
+  /** When somebody last said that it has a slot. */
+  namedMs: number
+}
+
+/**
+ * Counters in a Redis Cluster. Each master has a connection of its own, with its own writes; a batch is
+ * divided by the owners of its keys' slots.
+ *
+ * An increment that was answered with MOVED or ASK had no effect, so it is sent to where it belongs, once
+ * there; the slots are then asked for anew. They are asked for every few seconds too, and more often while a
+ * master is away. Healthy while each slot has a master that answers.
+ */
+export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPort[]): RedisCounters {
+  const { session, pool, newBackoff, limits, stopWhenOver, random } = setup
+  const { clock = systemClock } = limits
+  const nodes = new Map<string, ClusterNode>()
+  let owners: (ClusterNode | undefined)[] = []
+  let masters = new Set<ClusterNode>()
+  let askProblem = 'no node has answered yet'
+  const listeners: ((healthy: boolean) => void)[] = []
+  let healthy = false
+  let closed = false
+  const schedule = createRefreshSchedule({
+    refresh,
+    isSettled: () => healthy,
+    everyMs: setup.clusterRefreshMs,
+    hurryMs,
+    maxHurryMs,
+    random,
+    clock,
+  })
+
+  function nodeAt({ host, port }: HostPort): ClusterNode {
+    const name = `${host} ${port}`
+    const node = nodes.get(name) ?? openNode({ host, port })
+    node.namedMs = clock.monotonicMs()
+    nodes.set(name, node)
+    return node
+  }
+
+  function openNode(place: HostPort): ClusterNode {
+    const connection = createRespConnection({
+      ...session,
+      endpoint: place,
+      backoff: newBackoff(),
+      stats: pool,
+    })
+    setup.inspect(connection)
+    const onRefusal = (text: string) => {
+      if (text.startsWith('CLUSTERDOWN')) schedule.soon()
+    }
+    const node = createRedisNode({ connection, limits, onRefusal, follow: followFrom(place) })
+    const waiting = new Set<() => void>()
+    connection.onHealth(serving => {
+      if (serving) for (const go of waiting) go()
+      else schedule.soon()
+      checkHealth()
+    })
+    return { ...node, place, waiting, namedMs: 0 }
+  }
+
+  async function refresh(): Promise<void> {
+    const slots = await findSlots()
+    if (closed || slots === undefined) return
+    const next: (ClusterNode | undefined)[] = Array(slotCount).fill(undefined)
+    for (const { first, last, master } of slots.ranges) next.fill(nodeAt(master), first, last + 1)
+    setOwners(next)
+    closeOthers()
+  }
+
+  /** What the first node tells that knows of all slots; else what the one tells that knows of the most. */
+  async function findSlots(): Promise<ClusterSlots | undefined> {
+    const known = shuffled([...nodes.values()].filter(({ connection }) => connection.healthy))
+    const ways = [
+      ...known.map(({ place, connection }) => ({
+        place,
+        tell: () => ask(connection, 'CLUSTER', 'SLOTS'),
+      })),
+      ...shuffled(seeds).map(place => ({
+        place,
+        tell: () => askOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
+      })),
+    ]
+    let best: ClusterSlots | undefined
+    for (const { place, tell } of ways) {
+      if (closed || best?.covered === slotCount) break
+      const told = readClusterSlots(await tell(), place.host)
+      if ('problem' in told) askProblem = told.problem
+      else if (best === undefined || told.covered > best.covered) best = told
+    }
+    return best
+  }
+
+  function shuffled<T>(items: readonly T[]): T[] {
+    const keyed = items.map(item => ({ item, key: random() }))
+    return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item)
+  }
+
+  function setOwners(next: (ClusterNode | undefined)[]): void {
+    owners = next
+    masters = new Set(next.filter(owner => owner !== undefined))
+    checkHealth()
+  }
+
+  function closeOthers(): void {
+    const nowMs = clock.monotonicMs()
+    for (const [name, node] of nodes) {
+      if (masters.has(node) || nowMs - node.namedMs < lingerMs) continue
+      nodes.delete(name)
+      void node.close()
+    }
+  }
+
+  function problem(): string {
+    if (closed) return closedText
+    if (masters.size === 0) return `no node of the cluster tells who has the slots: ${askProblem}`
+    const missing = owners.filter(owner => owner === undefined).length
+    if (missing > 0) return `${missing} slots of the cluster have no master`
+    const away = [...masters].find(({ connection }) => !connection.healthy)
+    return away === undefined ? '' : problemOf(away)
+  }
+
+  function checkHealth(): void {
+    const next = problem() === ''
+    if (next === healthy) return
+    healthy = next
+    for (const listener of listeners) listener(next)
+  }
+
+  /** Follows what the node there answers. */
+  function followFrom(place: HostPort): Follow {
+    return (send, of) => (items, onAnswers) => sendFollowing({ place, send, of, hops: 0 }, items, onAnswers)
+  }
+
+  function sendFollowing<Item, Answer>(
+    step: Step<Item, Answer>,
+    items: readonly Item[],
+    onAnswers: OnAnswers<Answer>,
+    asking = false,
+  ): void {
+    const { place, send, of, hops } = step
+    send(
+      items,
+      (answers, missing) => {
+        const parts: Again<Item, Answer>[] = []
+        const redirects = hops < maxRedirects ? redirectsIn(answers, place.host) : []
+        for (const { redirect, places } of redirects) {
+          const node = learn(redirect)
+          const next = { place: node.place, send: of(node), of, hops: hops + 1 }
+          const sendThere: Send<Item, Answer> = (some, onSome) => {
+            whenServing(node, () => sendFollowing(next, some, onSome, redirect.asking))
+          }
+          parts.push({ places, send: sendThere })
+        }
+        if (parts.length === 0) onAnswers(answers, missing)
+        else sendAgain(items, answers, parts, all => onAnswers(all, missing))
+      },
+      asking,
+    )
+  }
+
+  function learn(redirect: Redirect): ClusterNode {
+    const node = nodeAt(redirect)
+    if (!redirect.asking && owners[redirect.slot] !== node) {
+      const next = [...owners]
+      next[redirect.slot] = node
+      setOwners(next)
+      schedule.soon()
+    }
+    return node
+  }
+
+  /** A node that nobody has known of needs a moment to connect; who waits longer was told so meanwhile. */
+  function whenServing({ connection, waiting }: ClusterNode, then: () => void): void {
+    if (connection.healthy) {
+      then()
+      return
+    }
+    const go = () => {
+      clearTimeout(timer)
+      waiting.delete(go)
+      then()
+    }
+    const timer = setTimeout(go, limits.deadlineMs)
+    waiting.add(go)
+  }
+
+  /** Adds nothing when the owner of one of the hits is away. */
+  function addToOwners(batch: readonly Hit[]): Promise<readonly number[]> {
+    const targets: ClusterNode[] = []
+    for (const { key } of batch) {
+      const owner = owners[slotOf(key)]
+      if (owner === undefined) return Promise.reject(new CountersError(problem()))
+      if (!owner.connection.healthy) return Promise.reject(new CountersError(problemOf(owner)))
+      targets.push(owner)
+    }
+    const [first] = targets
+    if (first === undefined) return Promise.resolve([])
+    if (targets.every(target => target === first)) return first.add(batch)
+    return addSplit(
+      batch,
+      (_, place) => targets[place] ?? first,
+      (node, part) => node.add(part),
+    )
+  }
+
+  function addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]> {
+    const [slot, ...others] = new Set(batch.map(({ key }) => slotOf(key)))
+    const owner = owners[slot ?? 0]
+    if (owner === undefined || others.length > 0) return addInTwoSteps(addToOwners, batch)
+    return owner.addUnlessOver(batch)
+  }
+
+  return {
+    add(batch) {
+      if (closed) return Promise.reject(new CountersError(closedText))
+      return stopWhenOver ? addUnlessOver(batch) : addToOwners(batch)
+    },
+    get healthy() {
+      return healthy
+    },
+    get problem() {
+      return problem()
+    },
+    onHealth: listener => listeners.push(listener),
+    async close() {
+      closed = true
+      schedule.close()
+      await Promise.all([...nodes.values()].map(node => node.close()))
+      checkHealth()
+    },
+    pool,
+  }
+}
+
+/** Items on their way to a node, which may send them on. */
+interface Step<Item, Answer> {
+  readonly place: HostPort
+  readonly send: Send<Item, Answer>
+  readonly of: (node: RedisNode) => Send<Item, Answer>
+  /** How often they were redirected. */
+  readonly hops: number
+}
+
+function problemOf({ place, connection }: ClusterNode): string {
+  return `${place.host}:${place.port}: ${connection.problem}`
+}
+
+/** The answers that name another node, those of equal words together. */
+function redirectsIn(
+  answers: readonly unknown[],
+  askedHost: string,
+): readonly { readonly redirect: Redirect; readonly places: number[] }[] {
+  const found = new Map<string, { readonly redirect: Redirect; readonly places: number[] }>()
+  for (const [place, answer] of answers.entries()) {
+    if (!(answer instanceof CountersError)) continue
+    const redirect = readRedirect(answer.message, askedHost)
+    if (redirect === undefined) continue
+    const entry = found.get(answer.message) ?? { redirect, places: [] }
+    found.set(answer.message, entry)
+    entry.places.push(place)
+  }
+  return [...found.values()]
+}

@@ -1,0 +1,59 @@
+import type { RedisAddress, RedisLogin } from './redis-address.ts'
+import { createRedisNode } from './redis-node.ts'
+import type { RedisCounters, RedisSetup } from './redis-setup.ts'
+import { createRespConnection } from './resp/connection.ts'
+import { watchSentinels } from './sentinel-watch.ts'
+
+/**
+ * Counters in the Redis that sentinels call the master, as long as ROLE says so too. It is looked for again
+ * at once when its connection is lost or it says that it is a replica by now.
+ */
+export function createSentinelCounters(
+  setup: RedisSetup,
+  { master, sentinels }: RedisAddress & { readonly type: 'sentinel' },
+  sentinelLogin: RedisLogin,
+): RedisCounters {
+  const { session, pool, newBackoff, limits, stopWhenOver, random } = setup
+  const connection = createRespConnection({
+    ...session,
+    masterOnly: true,
+    backoff: newBackoff(),
+    stats: pool,
+  })
+  setup.inspect(connection)
+  const watch = watchSentinels({
+    master,
+    sentinels,
+    session: { ...sentinelLogin, ...setup.transport },
+    newBackoff,
+    onMaster: connection.moveTo,
+    isServing: () => connection.healthy,
+    random,
+  })
+  connection.onHealth(healthy => {
+    if (!healthy) watch.soon()
+  })
+  const problem = () => (connection.endpoint === undefined ? watch.problem : connection.problem)
+  const node = createRedisNode({
+    connection,
+    limits,
+    problem,
+    onRefusal(text) {
+      if (text.startsWith('READONLY')) connection.renew(text)
+    },
+  })
+  return {
+    add: stopWhenOver ? node.addUnlessOver : node.add,
+    get healthy() {
+      return connection.healthy
+    },
+    get problem() {
+      return connection.healthy ? '' : problem()
+    },
+    onHealth: connection.onHealth,
+    async close() {
+      await Promise.all([node.close(), watch.close()])
+    },
+    pool,
+  }
+}

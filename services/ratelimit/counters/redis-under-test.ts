@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { CountersError, type Hit, maxCount } from './counters.ts'
+import { createRedisCounters } from './redis.ts'
+import type { RedisCounters, RedisCountersOptions } from './redis-setup.ts'
+
+/** Long enough for a busy machine: only the tests of the deadline itself are about a short one. */
+const patientMs = 5_000
+
+const waiting = { interval: 5, timeout: 15_000 }
+
+export type TestedOptions = Partial<RedisCountersOptions> & Pick<RedisCountersOptions, 'url'>
+
+/** Counters that Redis has answered; they wait patiently. */
+export async function openRedis(
+  t: Pick<TestContext, 'waitFor'>,
+  options: TestedOptions,
+): Promise<RedisCounters> {
+  const counters = createRedisCounters({ deadlineMs: patientMs, random: Math.random, ...options })
+  try {
+    await t.waitFor(() => assert.equal(counters.problem, ''), waiting)
+  } catch (error) {
+    await counters.close()
+    throw error
+  }
+  return counters
+}
+
+export function hit(key: string, hits = 1, expirySeconds = 60, limit = maxCount): Hit {
+  return { key, hits, expirySeconds, limit }
+}
+
+/** The reason why the call was rejected. */
+export async function problemOf(call: Promise<unknown>): Promise<string> {
+  const error = await call.then(
+    value => assert.fail(`it was answered: ${value}`),
+    (reason: unknown) => reason,
+  )
+  assert.ok(error instanceof CountersError, String(error))
+  return error.message
+}
+
+export interface Load {
+  /** Of the first hit of each call that was answered. */
+  readonly values: readonly number[]
+  /** How many calls failed on their way; they may have counted. */
+  readonly failures: readonly string[]
+  stop(): Promise<void>
+}
+
+/**
+ * Workers that add again and again, whatever happens, until they are stopped or the test ends.
+ *
+ * @param batchOf the hits of the call of that number; one hit of the key `load` when left out
+ */
+export function startLoad(
+  t: Pick<TestContext, 'after'>,
+  counters: RedisCounters,
+  batchOf: (call: number) => readonly Hit[] = () => [hit('load')],
+): Load {
+  const values: number[] = []
+  const failures: string[] = []
+  let calls = 0
+  let running = true
+  async function work(): Promise<void> {
+    while (running) {
+      // While there is no connection nothing is sent, and a try would only be refused.
+      if (!counters.healthy) {
+        await new Promise(resolve => setImmediate(resolve))
+        continue
+      }
+      calls += 1
+      try {
+        const [value = Number.NaN] = await counters.add(batchOf(calls))
+        values.push(value)
+      } catch (error) {
+        failures.push((error as Error).message)
+      }
+    }
+  }
+  const workers = Array.from({ length: 10 }, work)
+  async function stop(): Promise<void> {
+    running = false
+    await Promise.all(workers)
+  }
+  // A test that fails must end all the same.
+  t.after(stop)
+  return { values, failures, stop }
+}

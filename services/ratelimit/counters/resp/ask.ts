@@ -1,0 +1,34 @@
+import type { Reply } from './reply-parser.ts'
+import { createRequestWriter, requestHead } from './request-writer.ts'
+import { openSession, type Session, type SessionOptions } from './session.ts'
+
+/**
+ * One request that is not made often. Never rejects: that there was no reply is an error like one of Redis,
+ * with the reason.
+ *
+ * @param words the command and its arguments
+ */
+export function ask(connection: Pick<Session, 'send'>, ...words: readonly string[]): Promise<Reply> {
+  const [name = '', ...args] = words
+  const requests = createRequestWriter()
+  requests.begin(requestHead(name, args.length))
+  for (const argument of args) requests.text(argument)
+  return new Promise(resolve => {
+    connection.send(requests, ([reply], problem = 'Redis left out a reply') => {
+      resolve(reply === undefined ? { error: problem } : reply)
+    })
+  })
+}
+
+/** The same on a connection of its own, which is closed after the reply. */
+export function askOnce(options: SessionOptions, ...words: readonly string[]): Promise<Reply> {
+  const { promise, resolve } = Promise.withResolvers<Reply>()
+  const session = openSession(options, {
+    async onServing() {
+      resolve(await ask(session, ...words))
+      session.end('all is known')
+    },
+    onEnd: problem => resolve({ error: problem }),
+  })
+  return promise
+}

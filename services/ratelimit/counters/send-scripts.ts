@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto'
+import { CountersError, maxCount } from './counters.ts'
+import type { Call } from './pipeline.ts'
+import type { RespConnection } from './resp/connection.ts'
+import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
+import { createRequestWriter, requestHead } from './resp/request-writer.ts'
+import { type OnAnswers, type Send, sendAgain } from './send.ts'
+import { askingHead, withoutAsking } from './send-increments.ts'
+
+/**
+ * Where a key would exceed its limit only such keys are incremented, otherwise all are; the reference's rule,
+ * with nothing in between. Of each key come its hits, its limit and its expiry. A script's numbers are exact
+ * up to 2^53; a counter beyond that stays as it is.
+ */
+const script = `\
+local befores, values, over = {}, {}, false
+for i, key in ipairs(KEYS) do
+  local before = tonumber(redis.call('GET', key) or '0')
+  if not before then return redis.error_reply('ERR value is not an integer or out of range') end
+  befores[key] = before
+  if before + tonumber(ARGV[3 * i - 2]) > tonumber(ARGV[3 * i - 1]) then over = true end
+end
+local afters = {}
+for i, key in ipairs(KEYS) do
+  local hits, limit = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1])
+  local after = afters[key] or befores[key]
+  if hits > 0 and after < 2^53 and (not over or befores[key] + hits > limit) then
+    after = redis.call('INCRBY', key, ARGV[3 * i - 2])
+    if after == hits then redis.call('EXPIRE', key, ARGV[3 * i]) end
+  end
+  afters[key] = after
+  values[i] = math.min(after, 2^53)
+end
+return values
+`
+const sha = createHash('sha1').update(script).digest('hex')
+
+/**
+ * Sends each call as one run of a script that is atomic on its Redis; those of a write go together. All keys
+ * of a call must be of one slot where there are slots.
+ *
+ * @param onRefusal told the text of each error of Redis
+ */
+export function createScriptSender(
+  connection: RespConnection,
+  onRefusal: (text: string) => void,
+): Send<Call, readonly number[]> {
+  const requests = createRequestWriter()
+
+  function writeCall(name: 'EVALSHA' | 'EVAL', { batch }: Call, asking: boolean): void {
+    if (asking) requests.begin(askingHead)
+    requests.begin(requestHead(name, 2 + 4 * batch.length))
+    requests.text(name === 'EVAL' ? script : sha)
+    requests.integer(batch.length)
+    for (const { key } of batch) requests.text(key)
+    for (const { hits, limit, expirySeconds } of batch) {
+      requests.integer(hits)
+      requests.integer(limit)
+      requests.integer(expirySeconds)
+    }
+  }
+
+  function send(
+    name: 'EVALSHA' | 'EVAL',
+    calls: readonly Call[],
+    onAnswers: OnAnswers<readonly number[]>,
+    asking = false,
+  ): void {
+    for (const call of calls) writeCall(name, call, asking)
+    connection.send(requests, (replies, problem) => {
+      const outcomes = withoutAsking(replies, asking)
+      const answers = outcomes.map(reply => answerOf(reply, onRefusal))
+      const places = name === 'EVAL' ? [] : placesOfUnknown(outcomes)
+      if (places.length === 0) onAnswers(answers, problem)
+      else {
+        const sendWhole: Send<Call, readonly number[]> = (some, onSome) => send('EVAL', some, onSome, asking)
+        sendAgain(calls, answers, [{ places, send: sendWhole }], all => onAnswers(all, problem))
+      }
+    })
+  }
+
+  return (calls, onAnswers, asking) => send('EVALSHA', calls, onAnswers, asking)
+}
+
+/** Of the calls that were not run: Redis does not know the script, or not any more. */
+function placesOfUnknown(replies: readonly Reply[]): number[] {
+  const places: number[] = []
+  for (const [place, reply] of replies.entries()) {
+    if (isErrorReply(reply) && reply.error.startsWith('NOSCRIPT')) places.push(place)
+  }
+  return places
+}
+
+function answerOf(reply: Reply, onRefusal: (text: string) => void): readonly number[] | CountersError {
+  if (isErrorReply(reply)) {
+    onRefusal(reply.error)
+    return new CountersError(reply.error)
+  }
+  if (!isArrayReply(reply)) return new CountersError('Redis did not answer a script with a list')
+  return reply.map(value => (typeof value === 'number' ? Math.min(value, maxCount) : maxCount))
+}

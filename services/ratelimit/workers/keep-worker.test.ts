@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { createStats } from '../stats/stats.ts'
+import { keepWorker, type WorkerLimits } from './keep-worker.ts'
+import { createMergedStats } from './merged-stats.ts'
+
+const limits: WorkerLimits = {
+  patience: { firstSignMs: 10_000, nextSignMs: 10_000 },
+  settleMs: 50,
+  healthyForMs: 60_000,
+  restarts: { initialMs: 10, maxMs: 10, factor: 1 },
+}
+
+/** A worker whose processes run this text; it shows signs of life until it is stopped by force. */
+function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
+  const alive =
+    'setInterval(() => process.send({ type: "alive" }), 20); process.on("disconnect", process.exit);'
+  const children: ChildProcess[] = []
+  const said: string[] = []
+  const stats = createStats()
+  const worker = keepWorker({
+    fork() {
+      const child = spawn(process.execPath, ['-e', alive + text], {
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      })
+      children.push(child)
+      return child
+    },
+    stats: createMergedStats(stats),
+    clock: systemClock,
+    random: () => 0,
+    onChange: () => said.push(`${worker.state.is} ${worker.state.reason}`.trim()),
+    onSilent: () => said.push('silent'),
+    onEnd: () => {},
+    limits: { ...limits, ...more },
+  })
+  t.after(() => worker.stop(0))
+  return { worker, children, said, stats }
+}
+
+const health = (healthy: boolean) => `process.send({ type: "health", healthy: ${healthy}, reason: "away" });`
+
+test('what a process said before its kill is counted, and the next adds to it', async t => {
+  const delta = '{ kind: "counter", place: 0, name: "hits", added: 5 }'
+  const { said, stats, children } = keep(
+    t,
+    `${health(true)} process.send({ type: "statistics", deltas: [${delta}] }, () => process.kill(process.pid, "SIGKILL"))`,
+  )
+  await waitFor('three processes', () => children.length >= 3)
+  assert.ok(stats.counter('hits').value >= 10)
+  assert.deepEqual(said.slice(0, 4), ['healthy', 'absent was ended by SIGKILL', 'absent starting', 'healthy'])
+})
+
+test('a process that falls silent is killed and started again', async t => {
+  const { said, children } = keep(t, health(true), { patience: { firstSignMs: 10_000, nextSignMs: 250 } })
+  await waitFor('the first process', () => said.includes('healthy'))
+  children[0]?.kill('SIGSTOP')
+  await waitFor('the second process', () => said.filter(word => word === 'healthy').length === 2)
+  assert.deepEqual(said, ['healthy', 'silent', 'absent was ended by SIGKILL', 'absent starting', 'healthy'])
+})
+
+test('a process that takes calls has a moment until its ill health counts', async t => {
+  const soon = keep(t, `${health(false)} setTimeout(() => { ${health(true)} }, 5)`, { settleMs: 60_000 })
+  const late = keep(t, health(false))
+  await waitFor('the moment to be over', () => late.said.length > 0)
+  assert.deepEqual(late.said, ['unhealthy away'])
+  await waitFor('good health', () => soon.said.length > 0)
+  assert.deepEqual(soon.said, ['healthy'])
+})
+
+test('a question is answered, but not by a process that ends; stopping starts no other', async t => {
+  const answering = keep(
+    t,
+    `process.on("message", m => m.type === "ask" && process.send({ type: "answer", id: m.id, text: m.what }));
+     ${health(true)}`,
+  )
+  const ending = keep(t, `process.on("message", m => m.type === "ask" && process.exit()); ${health(true)}`)
+  await waitFor('both', () => answering.said.length + ending.said.length === 2)
+  assert.equal(await answering.worker.ask('rules'), 'rules')
+  assert.equal(await ending.worker.ask('rules'), '')
+  await answering.worker.stop(5_000)
+  assert.equal(await answering.worker.ask('rules'), '')
+  assert.equal(answering.children.length, 1)
+  assert.equal(answering.children[0]?.signalCode, 'SIGTERM')
+})
+
+test('a process that does not end in time is killed', async t => {
+  const { worker, said, children } = keep(t, `process.on("SIGTERM", () => {}); ${health(true)}`)
+  await waitFor('the process', () => said.includes('healthy'))
+  await worker.stop(20)
+  assert.equal(children[0]?.signalCode, 'SIGKILL')
+})

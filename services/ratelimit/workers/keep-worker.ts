@@ -1,0 +1,157 @@
+import type { ChildProcess } from 'node:child_process'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { MergedStats } from './merged-stats.ts'
+import type { Question } from './messages.ts'
+import { type Ending, openWorkerChannel, type Patience, type WorkerChannel } from './worker-channel.ts'
+
+/** One worker: a process that is started again when it ends, until it is stopped. */
+export interface Worker {
+  readonly state: WorkerState
+  /** What all workers together are; told to each process, also to those that are started later. */
+  tellWhole(healthy: boolean): void
+  /** Empty when no process runs, or it does not answer in time. */
+  ask(what: Question): Promise<string>
+  /** SIGTERM, and after `graceMs` SIGKILL. Resolves when the process is gone; it is not started again. */
+  stop(graceMs: number): Promise<void>
+}
+
+export interface WorkerState {
+  /**
+   * `absent`: no process of it takes calls, so that none reaches it; the others have its share. `healthy` and
+   * `unhealthy` are those that take calls.
+   */
+  readonly is: 'absent' | 'healthy' | 'unhealthy'
+  /** Why it is not healthy, in a few words. */
+  readonly reason: string
+}
+
+export interface WorkerOptions {
+  /** Starts a process with an IPC channel that does as `worker-link.ts` does. */
+  readonly fork: () => ChildProcess
+  readonly stats: MergedStats
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Called after each change of `state`. */
+  readonly onChange: () => void
+  /** Called before a process is given up that showed no sign of life for so long. */
+  readonly onSilent: (ms: number) => void
+  /** A process ended that was not asked to; the next is started after `waitMs`. */
+  readonly onEnd: (ending: Ending, waitMs: number) => void
+  readonly limits?: Partial<WorkerLimits>
+}
+
+export interface WorkerLimits {
+  /** A process that shows no sign of life is killed, and started again. */
+  readonly patience: Patience
+  /** A process that takes calls and is not healthy yet counts as absent for so long: its backend is near. */
+  readonly settleMs: number
+  /** After so long in good health the next restart is a first one again. */
+  readonly healthyForMs: number
+  readonly restarts: { readonly initialMs: number; readonly maxMs: number; readonly factor: number }
+}
+
+export const workerLimits: WorkerLimits = {
+  patience: { firstSignMs: 20_000, nextSignMs: 5_000 },
+  settleMs: 1_000,
+  healthyForMs: 30_000,
+  restarts: { initialMs: 200, maxMs: 10_000, factor: 2 },
+}
+
+const starting: WorkerState = { is: 'absent', reason: 'starting' }
+
+export function keepWorker(options: WorkerOptions): Worker {
+  const { clock, random, onChange } = options
+  const limits = { ...workerLimits, ...options.limits }
+  const backoff = createBackoff({ ...limits.restarts, jitter: 0.5, random })
+  const gone = Promise.withResolvers<void>()
+  let state = starting
+  let channel: WorkerChannel | undefined
+  let timer: NodeJS.Timeout | undefined
+  let healthySinceMs = Number.NaN
+  let whole = false
+  let stopped: Promise<void> | undefined
+
+  function change(next: WorkerState): void {
+    if (next.is === state.is && next.reason === state.reason) return
+    if (next.is !== state.is) healthySinceMs = next.is === 'healthy' ? clock.monotonicMs() : Number.NaN
+    state = next
+    onChange()
+  }
+
+  function health(healthy: boolean, reason: string): void {
+    if (stopped !== undefined) return
+    clearTimeout(timer)
+    if (healthy) change({ is: 'healthy', reason: '' })
+    else if (state.is !== 'absent') change({ is: 'unhealthy', reason })
+    else timer = setTimeout(change, limits.settleMs, { is: 'unhealthy', reason })
+  }
+
+  function silent(ms: number): void {
+    options.onSilent(ms)
+    channel?.kill('SIGKILL')
+  }
+
+  function ended(ending: Ending): void {
+    channel = undefined
+    clearTimeout(timer)
+    if (stopped !== undefined) {
+      gone.resolve()
+      return
+    }
+    if (clock.monotonicMs() - healthySinceMs >= limits.healthyForMs) backoff.reset()
+    const waitMs = backoff.nextMs()
+    timer = setTimeout(start, waitMs)
+    change({ is: 'absent', reason: ending.how })
+    options.onEnd(ending, waitMs)
+  }
+
+  function start(): void {
+    change(starting)
+    let child: ChildProcess
+    try {
+      child = options.fork()
+    } catch (error) {
+      setImmediate(ended, { how: `could not be started (${(error as Error).message})`, byItself: true })
+      return
+    }
+    const stats = options.stats.open()
+    channel = openWorkerChannel(child, limits.patience, {
+      health,
+      silent,
+      statistics: stats.take,
+      ended(ending) {
+        stats.close()
+        ended(ending)
+      },
+    })
+    channel.tell({ type: 'whole', healthy: whole })
+  }
+
+  async function end(graceMs: number): Promise<void> {
+    clearTimeout(timer)
+    change({ is: 'absent', reason: 'stopping' })
+    if (channel === undefined) return
+    channel.kill('SIGTERM')
+    timer = setTimeout(channel.kill, graceMs, 'SIGKILL')
+    await gone.promise
+  }
+
+  start()
+  return {
+    get state() {
+      return state
+    },
+    tellWhole(healthy) {
+      whole = healthy
+      channel?.tell({ type: 'whole', healthy })
+    },
+    ask: async what => (await channel?.ask(what)) ?? '',
+    stop(graceMs) {
+      // Known to be stopped before anything that this makes happen.
+      stopped ??= Promise.resolve(graceMs).then(end)
+      return stopped
+    },
+  }
+}

@@ -1,0 +1,96 @@
+import type { Histogram } from '../stats/histogram.ts'
+import { defaultNameLimits } from '../stats/limit-stats.ts'
+import type { Counter, Stats } from '../stats/stats.ts'
+import type { SeriesDelta } from './series-deltas.ts'
+
+/**
+ * Adds the statistics of workers to those of the supervisor: counters and durations are sums over all processes
+ * that ever ran, gauges are sums over those that run.
+ */
+export interface MergedStats {
+  /** A worker's process begins: everything is told anew, and nothing that was told before is taken back. */
+  open(): WorkerStats
+}
+
+/** The statistics of one process of a worker. */
+export interface WorkerStats {
+  take(deltas: readonly SeriesDelta[]): void
+  /** The process has ended, and with it what its gauges say. */
+  close(): void
+}
+
+/**
+ * Each worker bounds its names by `defaultNameLimits`. But two may have unlike ones, and one that was started
+ * again other ones than before, so that the sum has the bound of one once more.
+ */
+const { configured, requested, unknownDomains } = defaultNameLimits
+export const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains.names
+
+const limitPrefix = 'ratelimit.service.rate_limit.'
+
+export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): MergedStats {
+  const counterOf = boundedCounters(stats, maxSeries)
+  const gauges = new Map<string, Map<WorkerStats, number>>()
+
+  function gaugeOf(name: string): Map<WorkerStats, number> {
+    const known = gauges.get(name)
+    if (known !== undefined) return known
+    const values = new Map<WorkerStats, number>()
+    gauges.set(name, values)
+    stats.gauge(name, () => values.values().reduce((sum, value) => sum + value, 0))
+    return values
+  }
+
+  function open(): WorkerStats {
+    const ofCounters: Counter[] = []
+    const ofGauges: Map<WorkerStats, number>[] = []
+    const ofHistograms: Histogram[] = []
+
+    function takeOne(delta: SeriesDelta): void {
+      const { place, name } = delta
+      switch (delta.kind) {
+        case 'counter':
+          seriesAt(ofCounters, place, name, counterOf).value += delta.added
+          break
+        case 'gauge':
+          seriesAt(ofGauges, place, name, gaugeOf).set(worker, delta.value)
+          break
+        case 'durations':
+          seriesAt(ofHistograms, place, name, stats.histogram).add(delta.counts, delta.sumMs)
+      }
+    }
+
+    const worker: WorkerStats = {
+      take(deltas) {
+        for (const delta of deltas) takeOne(delta)
+      },
+      close() {
+        for (const values of ofGauges) values.delete(worker)
+      },
+    }
+    return worker
+  }
+
+  return { open }
+}
+
+/** The series that a worker named once, or names now. */
+function seriesAt<T>(known: T[], place: number, name: string | undefined, find: (name: string) => T): T {
+  const found = name === undefined ? known[place] : find(name)
+  if (found === undefined) throw new Error(`a worker told of the series ${place} before it named it`)
+  known[place] = found
+  return found
+}
+
+/** Beyond the bound the counters of a limit are counted under the name `overflow`, as in a worker. */
+function boundedCounters(stats: Stats, maxSeries: number): (name: string) => Counter {
+  const known = new Set<string>()
+  return name => {
+    if (!name.startsWith(limitPrefix) || known.has(name)) return stats.counter(name)
+    if (known.size >= maxSeries) {
+      return stats.counter(`${limitPrefix}overflow${name.slice(name.lastIndexOf('.'))}`)
+    }
+    known.add(name)
+    return stats.counter(name)
+  }
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { WorkerState } from './keep-worker.ts'
+import { judgeWhole, newWhole } from './whole-health.ts'
+
+const states: Readonly<Record<string, WorkerState>> = {
+  starting: { is: 'absent', reason: 'starting' },
+  crashed: { is: 'absent', reason: 'was ended by SIGKILL' },
+  healthy: { is: 'healthy', reason: '' },
+  ill: { is: 'unhealthy', reason: 'has no domain yet' },
+}
+
+/** Each line follows the one before: the workers, and what the whole is then. */
+const life = `
+starting starting → unhealthy, worker 0: starting
+healthy  starting → unhealthy, worker 1: starting
+healthy  crashed  → unhealthy, worker 1: was ended by SIGKILL
+healthy  ill      → unhealthy, worker 1: has no domain yet
+healthy  healthy  → healthy
+ill      healthy  → unhealthy, worker 0: has no domain yet
+healthy  crashed  → healthy
+healthy  starting → healthy
+ill      crashed  → unhealthy, worker 0: has no domain yet
+crashed  starting → unhealthy, worker 0: was ended by SIGKILL
+crashed  healthy  → healthy
+`
+
+test('the whole begins when every worker is healthy, and is healthy while those are that take calls', () => {
+  let whole = newWhole
+  for (const line of life.trim().split('\n')) {
+    const [workers = '', expected] = line.split(' → ')
+    whole = judgeWhole(
+      whole,
+      workers
+        .trim()
+        .split(/ +/)
+        .flatMap(word => states[word] ?? []),
+    )
+    assert.equal(whole.healthy ? 'healthy' : `unhealthy, ${whole.reason}`, expected, line)
+  }
+})
