@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
-import { notSupported, settings } from '@tollway/ratelimit/settings.ts'
+import { settings } from '@tollway/ratelimit/settings.ts'
 import { rateLimitWorkload } from '../operator/translate/rate-limit-workload.ts'
 
 const table: readonly Setting<unknown>[] = Object.values(settings)
@@ -25,9 +25,7 @@ for (const backend of [{ type: 'memory' }, { type: 'redis', urlFile: '/state/red
   })
 
   test(`with ${backend.type}, the service knows every setting that its workload has`, () => {
-    const strange = Object.keys(env).filter(
-      name => !names.has(name) || notSupported.some(one => one.test(name)),
-    )
+    const strange = Object.keys(env).filter(name => !names.has(name))
     assert.deepEqual(strange, [])
   })
 

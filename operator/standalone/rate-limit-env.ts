@@ -1,5 +1,5 @@
 import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
-import { notSupported, settings } from '@tollway/ratelimit/settings.ts'
+import { settings } from '@tollway/ratelimit/settings.ts'
 
 /**
  * What the operator decides for each process, and the field of its own configuration that stands for it.
@@ -21,6 +21,9 @@ const decidedByTheOperator: readonly (readonly [Setting<unknown>, string?])[] = 
   [settings.redisUrl, 'redisUrl'],
 ]
 
+/** Settings whose names hold a name that the user chose, and those of the traces' libraries. */
+const openNames = /^(((USE_)?(AGENTSTATS|DOG_STATSD)_MOGRIFIER_\w+_(PATTERN|NAME|TAGS))|OTEL_\w+)$/
+
 const table: readonly Setting<unknown>[] = Object.values(settings)
 
 /**
@@ -34,10 +37,8 @@ export function judgeRateLimitEnv(env: Readonly<Record<string, string>>): readon
       const [, field] = decided
       return `${name}: the operator decides it${field === undefined ? '' : `; set ${field} instead`}`
     }
-    if (notSupported.some(pattern => pattern.test(name))) {
-      return `${name}: this version does not support the setting`
-    }
-    return table.some(setting => namesOf(setting).includes(name)) ? [] : `${name}: there is no such setting`
+    const known = openNames.test(name) || table.some(setting => namesOf(setting).includes(name))
+    return known ? [] : `${name}: there is no such setting`
   })
   // The files are the processes' to read.
   const read = readSettings(settings, env, () => '')

@@ -4,17 +4,14 @@ import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 import { createLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { type Service, startService } from './service.ts'
-import { findNotSupported, type Settings, settings } from './settings.ts'
+import { type Settings, settings } from './settings.ts'
 import { startSupervisor } from './workers/supervisor.ts'
 import { createWorkerLink } from './workers/worker-link.ts'
 import { logOfWorker } from './workers/worker-log.ts'
 import { findWorkerProblems, settingsOfWorker } from './workers/worker-settings.ts'
 
 const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
-const problems = [
-  ...('problems' in read ? read.problems : findWorkerProblems(read.value)),
-  ...findNotSupported(process.env),
-]
+const problems = 'problems' in read ? read.problems : findWorkerProblems(read.value)
 for (const { name, message } of problems) process.stderr.write(`${name}: ${message}\n`)
 if (problems.length > 0 || 'problems' in read) process.exit(1)
 

@@ -12,15 +12,15 @@ import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
-import { createDebugServer } from './servers/debug.ts'
 import { rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
 import { closeHttp, createHttpServer, listenHttp } from './servers/http.ts'
 import type { Settings } from './settings.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
-import { openSink } from './stats/open-sink.ts'
 import { createStats, type Stats } from './stats/stats.ts'
 import { countingSpans, openTracing } from './tracing/open-tracing.ts'
+import { openOutlets } from './workers/outlets.ts'
+import type { WorkerLink } from './workers/worker-link.ts'
 
 /** The name under which grpc.health.v1 tells of the service, as the reference does. */
 const healthName = 'ratelimit'
@@ -38,9 +38,10 @@ export interface Service {
 
 /**
  * Starts the whole service and resolves when it takes calls. Each part is made from the ones above it:
- * statistics, configuration, counters, limiter, servers, feed.
+ * statistics, configuration, counters, limiter, servers, feed. A worker shows its statistics and rules through
+ * its supervisor, and is healthy to callers only while all workers together are.
  */
-export async function startService(settings: Settings, log: Log): Promise<Service> {
+export async function startService(settings: Settings, log: Log, worker?: WorkerLink): Promise<Service> {
   const stats = createStats()
   const limitStats = createLimitStats(stats, what =>
     log.warn(`too many names of statistics: further ${what} are counted together, as "overflow"`),
@@ -69,22 +70,12 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     configuration,
     withConfig: settings.healthyWithConfig,
   })
+  const healthy = () => health.healthy() && (worker?.wholeHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
     log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) })
 
-  const debug = createDebugServer({
-    stats,
-    rules: () => describeRules(configuration.rules()),
-    clock: systemClock,
-  })
-  await listenHttp(debug, settings.debugHost, settings.debugPort, false)
-  const sink = await openSink(settings, {
-    stats,
-    log,
-    env: process.env,
-    random: Math.random,
-    write: text => process.stdout.write(text),
-  })
+  const rules = () => describeRules(configuration.rules())
+  const outlets = worker?.attach({ stats, rules }) ?? (await openOutlets(settings, { stats, rules, log }))
   const feed = openFeed(settings, configuration, log)
   const loaded = firstLoad(configuration)
   feed.start()
@@ -103,17 +94,19 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const http = createHttpServer({
     limiter,
     tracing,
-    healthy: health.healthy,
+    healthy,
     draining: health.terminating,
     onDefect,
   })
   await grpc.listen({ ...grpcAddress(settings), tls: openGrpcTls(settings, log) })
   await listenHttp(http, settings.host, settings.port, settings.reusePort)
   table.set('', true)
-  health.onChange(healthy => {
-    table.set(healthName, healthy)
-    reportHealth(healthy, health.problem())
+  const tellCallers = () => table.set(healthName, healthy())
+  health.onChange(ownHealth => {
+    tellCallers()
+    reportHealth(ownHealth, health.problem())
   })
+  worker?.onWholeHealth(tellCallers)
   tellOfBackend(counters, health, log)
   log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
@@ -124,9 +117,8 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       await feed.stop()
       limiter.close()
       await counters.close()
-      await sink.stop()
+      await outlets.stop()
       await tracing?.stop(traceFlushTimeoutMs)
-      await closeHttp(debug, 0)
     },
   }
 }

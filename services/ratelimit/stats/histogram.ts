@@ -9,6 +9,8 @@ export interface Histogram {
    * microsecond, or no number, counts as 0; what is above half an hour counts in the last bucket.
    */
   record(ms: number): void
+  /** Adds what another histogram recorded: how many durations by bucket, and their sum in milliseconds. */
+  add(recorded: Iterable<readonly [bucket: number, count: number]>, recordedMs: number): void
 }
 
 /** What a sink reads. `counts` has one number for each bucket, and changes under the reader's eyes. */
@@ -37,6 +39,13 @@ export function createHistogram(): Histogram & HistogramReading {
       counts[bucket] = (counts[bucket] ?? 0) + 1
       count += 1
       sumMs += valid
+    },
+    add(recorded, recordedMs) {
+      for (const [bucket, added] of recorded) {
+        counts[bucket] = (counts[bucket] ?? 0) + added
+        count += added
+      }
+      sumMs += recordedMs
     },
   }
 }

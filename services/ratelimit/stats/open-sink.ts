@@ -44,6 +44,8 @@ export interface SinkSurroundings {
   /** The process's environment: the settings of a mogrifier are named after it. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly random: () => number
+  /** Makes the statistics new before they are read; left out where they always are. It must not reject. */
+  readonly refresh?: () => Promise<void>
   /** Where the log sink writes. */
   write(text: string): void
 }
@@ -60,7 +62,9 @@ export async function openSink(
 ): Promise<{ stop(): Promise<void> }> {
   if (settings.disableStats) return { async stop() {} }
   const sink = await createSink(settings, surroundings)
-  const timer = setInterval(() => sink.flush(), settings.statsFlushIntervalMs)
+  const { refresh } = surroundings
+  const flush = refresh === undefined ? sink.flush : () => void refresh().then(sink.flush)
+  const timer = setInterval(flush, settings.statsFlushIntervalMs)
   return {
     stop() {
       clearInterval(timer)
@@ -110,7 +114,7 @@ function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }
   throw new Error(mogrifiers.problems.map(({ name, message }) => `${name}: ${message}`).join('\n'))
 }
 
-async function prometheus(settings: SinkSettings, { stats, log }: SinkSurroundings): Promise<Sink> {
+async function prometheus(settings: SinkSettings, { stats, log, refresh }: SinkSurroundings): Promise<Sink> {
   const { pullStatsAddress, pullStatsPath, extraTags, pullStatsTimersInMilliseconds } = settings
   const expose = createExposition({
     stats,
@@ -121,7 +125,11 @@ async function prometheus(settings: SinkSettings, { stats, log }: SinkSurroundin
   })
   const onDefect = (error: unknown) =>
     log.error('the metrics could not be written', { error: (error as Error).stack ?? String(error) })
-  return startPrometheusServer({ ...pullStatsAddress, path: pullStatsPath, expose, onDefect })
+  const exposeFresh = async () => {
+    await refresh?.()
+    return expose()
+  }
+  return startPrometheusServer({ ...pullStatsAddress, path: pullStatsPath, expose: exposeFresh, onDefect })
 }
 
 async function readMappings(path: string, log: Log): Promise<readonly Mapping[]> {
