@@ -27,7 +27,7 @@ function fileSettings(t: TestContext, limit: number) {
 
 const wrongSettings: readonly [Record<string, string>, readonly string[]][] = [
   [{ GRPC_PORT: 'eighty' }, ['GRPC_PORT: "eighty" is not allowed: a whole number from 0 to 65535']],
-  [{ BACKEND_TYPE: 'memcache' }, ['BACKEND_TYPE: "memcache" is not allowed: one of redis, memory']],
+  [{ BACKEND_TYPE: 'disk' }, ['BACKEND_TYPE: "disk" is not allowed: one of redis, memcache, memory']],
   [
     { GRPC_MAX_CONNECTION_AGE: '1000h', STATS_FLUSH_INTERVAL: '0' },
     [
@@ -38,11 +38,11 @@ const wrongSettings: readonly [Record<string, string>, readonly string[]][] = [
     ],
   ],
   [
-    { NEAR_LIMIT_RATIO: '2', REDIS_TLS: 'true', TRACING_ENABLED: '1' },
+    { NEAR_LIMIT_RATIO: '2', REDIS_TYPE: 'ring', TRACING_ENABLED: '1' },
     [
+      'REDIS_TYPE: "ring" is not allowed: single, sentinel or cluster',
       'NEAR_LIMIT_RATIO: "2" is not allowed: a number from 0 to 1',
-      'REDIS_TLS: this version does not support the setting; take it out to go on without it',
-      'TRACING_ENABLED: this version does not support the setting; take it out to go on without it',
+      'TRACING_ENABLED: "1" is not allowed: one of true, false',
     ],
   ],
   [

@@ -103,6 +103,7 @@ function startLoad(shouldRateLimit: ReturnType<typeof callRateLimit>['shouldRate
 test(`${swaps} swaps under load: no call fails, and none is decided by two configurations`, async t => {
   const feed = await startFeed(t)
   const service = await startRateLimit(t, {
+    DISABLE_STATS: 'true',
     BACKEND_TYPE: 'memory',
     CONFIG_TYPE: 'GRPC_XDS_SOTW',
     CONFIG_GRPC_XDS_SERVER_URL: feed.address,

@@ -104,7 +104,7 @@ test('what is decided without the backend is not remembered', async () => {
   assert.equal(cache.counts.entryCount, 0)
 })
 
-test('a key that the backend cannot hold is an error in every mode, and no failure of the backend', async () => {
+test('a key that the backend cannot hold is an error in every mode, and none of the backend', async () => {
   const malformed = { add: () => Promise.reject(new MalformedKeyError()) }
   for (const mode of ['error', 'allow', 'deny', 'local'] as const) {
     const { counting, told, failures } = open(mode, { counters: malformed })

@@ -67,6 +67,14 @@ type Found = Match<LimitStats> | undefined
 /** Of each descriptor, what limits it; undefined for no match, or one that another descriptor's replaces. */
 type Matches = readonly Found[]
 
+/** A call on its way, and the hits that are counted for it. */
+interface Call {
+  readonly request: DecisionRequest
+  readonly matches: Matches
+  readonly batch: readonly Hit[]
+  readonly nowSeconds: number
+}
+
 export function createLimiter(options: LimiterOptions): Limiter {
   const { clock, counting, startCounting, stats, limitStats, quotaMode, shadowMode, headerNames } = options
   const { cacheKeyPrefix, expirationJitterMaxSeconds, nearLimitRatio } = options
@@ -115,14 +123,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return Math.floor(options.random() * expirationJitterMaxSeconds)
   }
 
-  /** `batch` and the counters' `values` have one for each match that is counted, in their order. */
-  function answer(
-    request: DecisionRequest,
-    matches: Matches,
-    batch: readonly Hit[],
-    values: readonly number[],
-    nowSeconds: number,
-  ): Decision {
+  /** The batch and the counters' values have one for each match that is counted, in their order. */
+  function answer({ request, matches, batch, nowSeconds }: Call, values: readonly number[]): Decision {
     const statuses: DescriptorDecision[] = []
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
     let place = 0
@@ -203,8 +205,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const nowSeconds = Math.floor(clock.nowMs() / 1000)
         const batch = hitsOf(request, matches, nowSeconds)
         const values = count(batch, span)
-        if (!(values instanceof Promise)) return answer(request, matches, batch, values, nowSeconds)
-        return values.then(later => answer(request, matches, batch, later, nowSeconds), failed)
+        const call = { request, matches, batch, nowSeconds }
+        if (!(values instanceof Promise)) return answer(call, values)
+        return values.then(later => answer(call, later), failed)
       } catch (error) {
         return failed(error)
       }

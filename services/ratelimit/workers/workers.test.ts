@@ -113,7 +113,7 @@ test('both workers take calls; they admit exactly the limit, and their statistic
 
 test('health is that of the whole on every connection', async t => {
   if (!requireProgram(t, 'redis-server')) return
-  const service = await startTwo(t, 1)
+  const service = await startTwo(t, 1, { KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' })
   const callers = connect(t, service.grpcPort)
   const told = async () => {
     const codec = healthClientCodec
