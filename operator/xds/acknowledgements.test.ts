@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createAcknowledgements } from './acknowledgements.ts'
+import { clientId, createAcknowledgements } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import type { Refusal } from './stream.ts'
 
@@ -131,4 +131,29 @@ test('what comes of a client that is not known counts for nobody', () => {
   refused('1', refusalOf('a=1', 'bad', 'a'))
   closed('1')
   assert.equal(ask('a=1', '1'), 'pending: 1')
+})
+
+test('a pod of several workers enforces what all of them acknowledged', () => {
+  const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
+  const [first, second] = [0, 1].map(index => ({ uid: 'a', pod: 'pod-a', worker: { index, of: 2 } }))
+  assert.ok(first && second)
+  const snapshot = parse('x=1')
+  const resource = snapshot.resources.get('x')
+  assert.ok(resource)
+  const told = () => {
+    const { acknowledged, refusals, pending } = acknowledgements.enforcement(resource, ['a'])
+    return [acknowledged.size, refusals.length, pending.length]
+  }
+  acknowledgements.opened(second, '')
+  acknowledgements.acknowledged(clientId(second), snapshot)
+  assert.deepEqual(told(), [0, 0, 1], 'the other was not heard of')
+  acknowledgements.opened(first, '')
+  assert.deepEqual(told(), [0, 0, 1])
+  acknowledgements.refused(clientId(first), { snapshot, named: [], text: 'no' })
+  assert.deepEqual(told(), [0, 1, 0])
+  acknowledgements.acknowledged(clientId(first), snapshot)
+  assert.deepEqual(told(), [1, 0, 0])
+  acknowledgements.closed(clientId(first))
+  acknowledgements.opened(first, '')
+  assert.deepEqual(told(), [0, 0, 1], 'one that begins anew enforces nothing yet')
 })

@@ -10,14 +10,15 @@ import type { Refusal } from './stream.ts'
 export interface Acknowledgements {
   /** A stream of this client asked for the type. One that claims no version has nothing in force any more. */
   opened(client: Client, claimedVersion: string): void
-  closed(uid: string): void
-  acknowledged(uid: string, snapshot: Snapshot): void
-  refused(uid: string, refusal: Refusal): void
+  /** The id is `clientId` of one that was opened; so are those below. */
+  closed(id: string): void
+  acknowledged(id: string, snapshot: Snapshot): void
+  refused(id: string, refusal: Refusal): void
   /** Forgets contents and refusals of resources that are not in what is published now. */
   retain(published: Snapshot): void
   /** Contents that may go out in place of a refused one: this client's own, then those of any. */
-  lastGood(uid: string, name: string): readonly Resource[]
-  /** Which of these clients enforce exactly this content of the resource. */
+  lastGood(id: string, name: string): readonly Resource[]
+  /** Which of these pods or processes enforce exactly this content of the resource, with all their workers. */
   enforcement(resource: Pick<Resource, 'name' | 'hash'>, uids: readonly string[]): Enforcement
 }
 
@@ -26,7 +27,19 @@ export interface Client {
   readonly uid: string
   /** For people. */
   readonly pod: string
+  /** Which of the pod's workers it is, from 0, and of how many; undefined where there are none. */
+  readonly worker?: { readonly index: number; readonly of: number } | undefined
 }
+
+/** The most workers that a pod may have. */
+export const maxWorkers = 64
+
+/** Tells the workers of a pod apart. */
+export function clientId({ uid, worker }: Client): string {
+  return worker === undefined ? uid : workerId(uid, worker.index)
+}
+
+const workerId = (uid: string, index: number) => `${uid} worker ${index}`
 
 export interface Enforcement {
   readonly acknowledged: ReadonlySet<string>
@@ -78,11 +91,22 @@ export function createAcknowledgements(
     }
   }
 
+  /** The client of this uid, or each of its workers; undefined for those that were not heard of. */
+  function partsOf(uid: string): readonly (Known | undefined)[] {
+    const alone = clients.get(uid)
+    if (alone !== undefined) return [alone]
+    for (let index = 0; index < maxWorkers; index++) {
+      const { worker } = clients.get(workerId(uid, index))?.client ?? {}
+      if (worker) return Array.from({ length: worker.of }, (_, at) => clients.get(workerId(uid, at)))
+    }
+    return [undefined]
+  }
+
   return {
     opened(client, claimedVersion) {
       forgetEnded()
-      const known = clients.get(client.uid)
-      clients.set(client.uid, {
+      const known = clients.get(clientId(client))
+      clients.set(clientId(client), {
         client,
         streams: (known?.streams ?? 0) + 1,
         endedMs: 0,
@@ -91,19 +115,19 @@ export function createAcknowledgements(
         refusals: known?.refusals ?? new Map(),
       })
     },
-    closed(uid) {
-      const known = clients.get(uid)
+    closed(id) {
+      const known = clients.get(id)
       if (known === undefined) return
       known.streams -= 1
       if (known.streams > 0) return
       known.endedMs = clock.monotonicMs()
-      clients.delete(uid)
-      clients.set(uid, known)
+      clients.delete(id)
+      clients.set(id, known)
       forgetEnded()
     },
-    acknowledged(uid, snapshot) {
+    acknowledged(id, snapshot) {
       goodContents.add(snapshot)
-      const known = clients.get(uid)
+      const known = clients.get(id)
       if (known === undefined) return
       known.inForce = snapshot
       known.lastGood = snapshot
@@ -111,8 +135,8 @@ export function createAcknowledgements(
         if (snapshot.resources.get(name)?.hash === hash) known.refusals.delete(name)
       }
     },
-    refused(uid, { snapshot, named, text }) {
-      const known = clients.get(uid)
+    refused(id, { snapshot, named, text }) {
+      const known = clients.get(id)
       if (known === undefined) return
       for (const { resource, text } of named) {
         known.refusals.set(resource.name, { hash: resource.hash, message: text })
@@ -128,8 +152,8 @@ export function createAcknowledgements(
         for (const name of refusals.keys()) if (!published.resources.has(name)) refusals.delete(name)
       }
     },
-    lastGood(uid, name) {
-      const own = clients.get(uid)?.lastGood?.resources.get(name)
+    lastGood(id, name) {
+      const own = clients.get(id)?.lastGood?.resources.get(name)
       return own ? [own, ...goodContents.of(name)] : goodContents.of(name)
     },
     enforcement({ name, hash }, uids) {
@@ -137,11 +161,12 @@ export function createAcknowledgements(
       const refusals: Enforcement['refusals'][number][] = []
       const pending: string[] = []
       for (const uid of uids) {
-        const known = clients.get(uid)
-        const refusal = known?.refusals.get(name)
-        if (known && enforces(known, name, hash)) acknowledged.add(uid)
-        else if (known && refusal?.hash === hash) {
-          refusals.push({ uid, pod: known.client.pod, message: refusal.message })
+        const parts = partsOf(uid)
+        const refusing = parts.find(known => known?.refusals.get(name)?.hash === hash)
+        if (parts.every(known => known && enforces(known, name, hash))) acknowledged.add(uid)
+        else if (refusing !== undefined) {
+          const message = refusing.refusals.get(name)?.message ?? ''
+          refusals.push({ uid, pod: refusing.client.pod, message })
         } else pending.push(uid)
       }
       return { acknowledged, refusals, pending }

@@ -2,7 +2,7 @@ import type { Log } from '@tollway/chassis/log.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import type { Acknowledgements, Client } from './acknowledgements.ts'
+import { type Acknowledgements, type Client, clientId, maxWorkers } from './acknowledgements.ts'
 import { createOutbox } from './outbox.ts'
 import type { Snapshot } from './snapshot.ts'
 import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
@@ -92,26 +92,26 @@ export function openSession(
     log.warn('a client asked the feed for a type that it does not have', { pod: client?.pod, typeUrl })
   }
 
-  function send(typeUrl: string, type: PublishedType, from: StreamState, { uid }: FeedClient): void {
-    const { state, response } = offer(from, name => type.acknowledgements.lastGood(uid, name))
+  function send(typeUrl: string, type: PublishedType, from: StreamState, to: FeedClient): void {
+    const { state, response } = offer(from, name => type.acknowledgements.lastGood(clientId(to), name))
     states.set(typeUrl, state)
     if (response) outbox.put(response)
   }
 
   function note(outcome: Outcome, from: FeedClient, acknowledgements: Acknowledgements): void {
-    const { uid, pod } = from
+    const { pod } = from
     switch (outcome.kind) {
       case 'opened':
         acknowledgements.opened(from, outcome.claimedVersion)
         log.debug('a client asks for the feed', { pod, version: outcome.claimedVersion })
         break
       case 'acknowledged':
-        acknowledgements.acknowledged(uid, outcome.snapshot)
+        acknowledgements.acknowledged(clientId(from), outcome.snapshot)
         log.debug('acknowledged', { pod, version: outcome.snapshot.version })
         break
       case 'refused': {
         const { snapshot, named, text } = outcome.refusal
-        acknowledgements.refused(uid, outcome.refusal)
+        acknowledgements.refused(clientId(from), outcome.refusal)
         const resources = named.map(({ resource }) => resource.name)
         log.warn('refused', { pod, version: snapshot.version, resources, reason: text })
         break
@@ -146,7 +146,7 @@ export function openSession(
       if (closed) return
       closed = true
       if (client === undefined) return
-      for (const typeUrl of states.keys()) types.get(typeUrl)?.acknowledgements.closed(client.uid)
+      for (const typeUrl of states.keys()) types.get(typeUrl)?.acknowledgements.closed(clientId(client))
       options.onChange()
     },
   }
@@ -163,5 +163,12 @@ function readClient({ node }: DiscoveryRequest, streamId: string, peer: string):
   }
   const nodeId = (node?.id ?? '').slice(0, maxTextChars)
   const uid = text('uid') || `stream-${streamId}`
-  return { uid, pod: text('pod') || nodeId || peer, namespace: text('namespace'), nodeId, peer }
+  const worker = readWorker(text('worker'), text('workers'))
+  return { uid, pod: text('pod') || nodeId || peer, namespace: text('namespace'), nodeId, peer, worker }
+}
+
+/** A process of several workers has a stream for each. What is no such pair of numbers counts as none. */
+function readWorker(index: string, of: string): FeedClient['worker'] {
+  const isPair = /^\d{1,2}$/.test(index) && /^\d{1,2}$/.test(of) && Number(index) < Number(of)
+  return isPair && Number(of) <= maxWorkers ? { index: Number(index), of: Number(of) } : undefined
 }
