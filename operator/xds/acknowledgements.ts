@@ -18,7 +18,7 @@ export interface Acknowledgements {
   retain(published: Snapshot): void
   /** Contents that may go out in place of a refused one: this client's own, then those of any. */
   lastGood(id: string, name: string): readonly Resource[]
-  /** Which of these pods or processes enforce exactly this content of the resource, with all their workers. */
+  /** Which of these pods or processes enforce exactly this content of the resource, all workers of each. */
   enforcement(resource: Pick<Resource, 'name' | 'hash'>, uids: readonly string[]): Enforcement
 }
 
