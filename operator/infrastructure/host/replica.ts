@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Patience, watchSigns } from '@tollway/chassis/signs-of-life.ts'
 import type { Replica } from '../provider.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
@@ -28,16 +29,8 @@ export interface ReplicaOptions {
   readonly onEnd?: (how: string) => void
   /** Aborted when nobody wants to wait any more: the process is killed. */
   readonly hurry?: AbortSignal
-  /** `replicaLimits` where left out. */
+  /** After it a silent process is killed and started again; `replicaLimits` where left out. */
   readonly patience?: Patience
-}
-
-/** How long a process may show no sign of life until it is killed and started again. */
-export interface Patience {
-  /** From its start to the first sign. */
-  readonly firstSignMs: number
-  /** From one sign to the next. */
-  readonly nextSignMs: number
 }
 
 /** One process that is kept running. */
@@ -201,32 +194,6 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
     stream?.on('end', lines.end)
   }
   return child
-}
-
-/** How often it is looked whether a process has shown a sign of life, in the time that it has for one. */
-const looksPerSign = 5
-
-/**
- * Counts its own looks, not the time: when this process was held up itself, or the machine slept, nobody is
- * killed for it.
- */
-function watchSigns({ firstSignMs, nextSignMs }: Patience, onSilent: (ms: number) => void) {
-  const everyMs = nextSignMs / looksPerSign
-  let allowedMs = firstSignMs
-  let silentMs = 0
-  const timer = setInterval(() => {
-    silentMs += everyMs
-    if (silentMs < allowedMs) return
-    clearInterval(timer)
-    onSilent(allowedMs)
-  }, everyMs)
-  return {
-    heard() {
-      allowedMs = nextSignMs
-      silentMs = 0
-    },
-    stop: () => clearInterval(timer),
-  }
 }
 
 /** Each process leads a group of its own, of the same number: what it started goes with it. */

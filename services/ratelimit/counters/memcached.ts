@@ -1,12 +1,12 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import type { TlsOptions } from './connect-socket.ts'
 import { type Counters, CountersError, type Hit } from './counters.ts'
 import { isLegalKey, MalformedKeyError } from './memcached/legal-key.ts'
 import { createNodeList } from './memcached/node-list.ts'
 import type { OnUncounted } from './memcached/send-after-answer.ts'
 import { parseServerList } from './memcached/server-list.ts'
 import { type ResolveSrv, watchSrv } from './memcached/srv-watch.ts'
-import type { TlsOptions } from './resp/session.ts'
 import { addSplit } from './split-batch.ts'
 
 export interface MemcachedCountersOptions {

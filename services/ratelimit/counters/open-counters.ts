@@ -1,13 +1,13 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { openTlsFiles } from '@tollway/chassis/tls.ts'
+import type { TlsOptions } from './connect-socket.ts'
 import type { Counters } from './counters.ts'
+import { followTlsFiles } from './follow-tls-files.ts'
 import { createMemoryCounters } from './memory.ts'
 import { createPerSecondCounters } from './per-second.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCountersOptions } from './redis-setup.ts'
 import type { PoolStats } from './resp/pool-stats.ts'
-import type { TlsOptions } from './resp/session.ts'
 
 /** What the counters need of the settings; the names are those of the settings' table. */
 export interface CountersSettings {
@@ -76,23 +76,16 @@ function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
   }
 }
 
-/**
- * Both instances have the same files, as with the reference. They are read anew when they change, for as long
- * as the process runs; a new connection then has the new ones.
- */
+/** Both instances have the same files, as with the reference. */
 function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
-  const file = (name: string, path: string) => ({ setting: `KVSTORE_TLS_${name}`, path })
-  const files = openTlsFiles({
-    cert: file('CLIENT_CERT', settings.redisTlsCertFile),
-    key: file('CLIENT_KEY', settings.redisTlsKeyFile),
-    ca: file('CACERT', settings.redisTlsCaFile),
-    onWarning: text => log.warn(text),
-  })
-  return () => {
-    const { identity, ca } = files.credentials()
-    const verifyName = !settings.redisTlsSkipHostnameVerification
-    return { verifyName, ...identity, ...(ca === undefined ? {} : { ca }) }
+  const files = {
+    prefix: 'KVSTORE_TLS_',
+    certFile: settings.redisTlsCertFile,
+    keyFile: settings.redisTlsKeyFile,
+    caFile: settings.redisTlsCaFile,
+    skipHostnameVerification: settings.redisTlsSkipHostnameVerification,
   }
+  return followTlsFiles(files, log)
 }
 
 function instance(settings: CountersSettings, log: Log): InstanceOptions {

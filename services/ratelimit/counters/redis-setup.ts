@@ -1,12 +1,13 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { TlsOptions } from './connect-socket.ts'
 import type { Counters, Hit } from './counters.ts'
 import { createEvictionWarning } from './eviction-warning.ts'
 import type { RedisAddress } from './redis-address.ts'
 import type { RedisLimits } from './redis-node.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createPoolStats, type PoolStats, type PoolStatsWriter } from './resp/pool-stats.ts'
-import type { SessionOptions, TlsOptions } from './resp/session.ts'
+import type { SessionOptions } from './resp/session.ts'
 
 export interface RedisCountersOptions {
   /** `single`, `sentinel` or `cluster`, in whatever letter case; single when left out. */

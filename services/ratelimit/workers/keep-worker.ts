@@ -1,9 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import type { MergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
-import { type Ending, openWorkerChannel, type Patience, type WorkerChannel } from './worker-channel.ts'
+import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-channel.ts'
 
 /** One worker: a process that is started again when it ends, until it is stopped. */
 export interface Worker {

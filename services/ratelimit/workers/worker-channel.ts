@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { type Patience, watchSigns } from '@tollway/chassis/signs-of-life.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
@@ -25,14 +26,6 @@ export interface Ending {
   readonly how: string
   /** It ended by itself; otherwise a signal ended it. */
   readonly byItself: boolean
-}
-
-/** How long a process may show no sign of life. */
-export interface Patience {
-  /** From its start to the first sign. */
-  readonly firstSignMs: number
-  /** From one sign to the next. */
-  readonly nextSignMs: number
 }
 
 /** A worker that does not answer in this time is left out. */
@@ -95,31 +88,5 @@ export function openWorkerChannel(
       })
     },
     kill: signal => void child.kill(signal),
-  }
-}
-
-/** How often it is looked whether there was a sign of life, in the time that a process has for one. */
-const looksPerSign = 5
-
-/**
- * Counts its own looks, not the time: when this process was held up itself, or the machine slept, no worker is
- * given up for it.
- */
-function watchSigns({ firstSignMs, nextSignMs }: Patience, onSilent: (ms: number) => void) {
-  const everyMs = nextSignMs / looksPerSign
-  let allowedMs = firstSignMs
-  let silentMs = 0
-  const timer = setInterval(() => {
-    silentMs += everyMs
-    if (silentMs < allowedMs) return
-    clearInterval(timer)
-    onSilent(allowedMs)
-  }, everyMs)
-  return {
-    heard() {
-      allowedMs = nextSignMs
-      silentMs = 0
-    },
-    stop: () => clearInterval(timer),
   }
 }

@@ -1,8 +1,8 @@
 import type { Log } from '@tollway/chassis/log.ts'
-import { openTlsFiles } from '@tollway/chassis/tls.ts'
+import type { TlsOptions } from '../connect-socket.ts'
 import type { Counters } from '../counters.ts'
+import { followTlsFiles } from '../follow-tls-files.ts'
 import { createMemcachedCounters } from '../memcached.ts'
-import type { TlsOptions } from '../resp/session.ts'
 
 /** The settings of memcached, as `settings.ts` reads them. */
 export interface MemcachedSettings {
@@ -42,20 +42,13 @@ export function openMemcached(settings: MemcachedSettings, log: Log): Counters {
   }
 }
 
-/** Asked for each connection, so that renewed files hold for the next one. */
 function openTls(settings: MemcachedSettings, log: Log): () => TlsOptions {
-  const files = openTlsFiles({
-    cert: { setting: 'MEMSTORE_TLS_CLIENT_CERT', path: settings.memcachedTlsCertFile },
-    key: { setting: 'MEMSTORE_TLS_CLIENT_KEY', path: settings.memcachedTlsKeyFile },
-    ca: { setting: 'MEMSTORE_TLS_CACERT', path: settings.memcachedTlsCaFile },
-    onWarning: text => log.warn(text),
-  })
-  return () => {
-    const { identity, ca } = files.credentials()
-    return {
-      ...identity,
-      ...(ca !== undefined && { ca }),
-      verifyName: !settings.memcachedTlsSkipHostnameVerification,
-    }
+  const files = {
+    prefix: 'MEMSTORE_TLS_',
+    certFile: settings.memcachedTlsCertFile,
+    keyFile: settings.memcachedTlsKeyFile,
+    caFile: settings.memcachedTlsCaFile,
+    skipHostnameVerification: settings.memcachedTlsSkipHostnameVerification,
   }
+  return followTlsFiles(files, log)
 }

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../resp/session.ts'
+import type { Endpoint } from '../connect-socket.ts'
 
 /** A memcached, and how it is written. */
 export interface ServerAddress {

@@ -1,6 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Endpoint, TlsOptions } from '../resp/session.ts'
-import { connectSocket } from './connect-socket.ts'
+import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
 import { createReplyParser, isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
 
 export interface SessionOptions {
@@ -38,6 +37,7 @@ export interface SessionEvents {
 }
 
 export const lostText = 'the connection to memcached was lost'
+const receiveBytes = 16_384
 
 /** Any server and any proxy knows it, and it changes nothing. */
 const greeting = 'get tollway_probe\r\n'
@@ -59,7 +59,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   let watch: NodeJS.Timeout | undefined = setTimeout(checkProgress, connectTimeoutMs)
   const parser = createReplyParser(onReply)
   const tls = typeof options.tls === 'function' ? options.tls() : options.tls
-  const socket = connectSocket(options.endpoint, tls, (bytes, chunk) => {
+  const socket = connectSocket({ endpoint: options.endpoint, tls, receiveBytes }, (bytes, chunk) => {
     if (ended) return false
     if (serving) progressMs = clock.monotonicMs()
     const problem = parser.push(chunk, bytes)
@@ -71,7 +71,10 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   socket.once('end', () => end(lostText))
   socket.once('close', () => end(lostText))
   // Stays for errors after the end: nobody would hear those, and the process would end.
-  socket.on('error', error => end(serving ? `${lostText}: ${textOf(error)}` : textOf(error)))
+  socket.on('error', error => {
+    const text = networkText(error, lostText)
+    end(serving ? `${lostText}: ${text}` : text)
+  })
 
   function end(problem: string): void {
     if (ended) return
@@ -143,10 +146,4 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
  */
 function isOutOfStep(reply: Reply): boolean {
   return isErrorReply(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)
-}
-
-function textOf(error: Error): string {
-  // A host name with several addresses brings one error for each of them, and no text of its own.
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
-  return first instanceof Error && first.message !== '' ? first.message : lostText
 }

@@ -1,15 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Backoff } from '@tollway/chassis/backoff.ts'
+import type { Endpoint } from '../connect-socket.ts'
 import type { PoolStatsWriter } from './pool-stats.ts'
 import type { RequestWriter } from './request-writer.ts'
-import {
-  type Endpoint,
-  lostText,
-  type OnReplies,
-  openSession,
-  type Session,
-  type SessionOptions,
-} from './session.ts'
+import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
 
 /** A connection to one Redis that is made again, for as long as it is not closed, whenever it is lost. */
 export interface RespConnection {

@@ -1,10 +1,7 @@
-import { connect as connectPlain, isIP, type Socket } from 'node:net'
-import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
-
-export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
 /** Where a Redis listens, and how a session with it begins. */
 export interface SessionOptions {
@@ -27,19 +24,6 @@ export interface SessionOptions {
   readonly timeoutMs: number
   /** For the timeout; the system's when left out. */
   readonly clock?: Clock
-}
-
-/** The certificates and the key are PEM. */
-export interface TlsOptions {
-  /** The authorities that the server's certificate may come from. */
-  readonly ca?: string | Buffer
-  /** This client's own certificate, and its key. */
-  readonly cert?: string | Buffer
-  readonly key?: string | Buffer
-  /** The name that the server's certificate must have; the host when left out. */
-  readonly servername?: string
-  /** False accepts any name; the certificate must come from one of the authorities all the same. */
-  readonly verifyName?: boolean
 }
 
 /**
@@ -73,8 +57,6 @@ export interface SessionEvents {
 
 export const lostText = 'the connection to Redis was lost'
 const receiveBytes = 65_536
-/** An idle connection that is dead is noticed by the kernel, not by the next call. */
-const keepAliveDelayMs = 15_000
 
 /** Requests of one write whose replies are not complete. */
 interface Debt {
@@ -98,7 +80,8 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   let progressMs = clock.monotonicMs()
   let watch: NodeJS.Timeout | undefined = setTimeout(checkProgress, timeoutMs)
   const parser = createReplyParser(onReply)
-  const socket = connect(options, (bytes, chunk) => {
+  const tls = typeof options.tls === 'function' ? options.tls() : options.tls
+  const socket = connectSocket({ endpoint: options.endpoint, tls, receiveBytes }, (bytes, chunk) => {
     if (ended) return false
     progressMs = clock.monotonicMs()
     const problem = parser.push(chunk, bytes)
@@ -106,11 +89,14 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     return !ended
   })
   const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
-  socket.once(options.tls === undefined ? 'connect' : 'secureConnect', greet)
+  socket.once(tls === undefined ? 'connect' : 'secureConnect', greet)
   socket.once('end', () => end(lostText))
   socket.once('close', () => end(lostText))
   // Stays for errors after the end: nobody would hear those, and the process would end.
-  socket.on('error', error => end(serving ? `${lostText}: ${textOf(error)}` : textOf(error)))
+  socket.on('error', error => {
+    const text = networkText(error, lostText)
+    end(serving ? `${lostText}: ${text}` : text)
+  })
 
   function end(problem: string): void {
     if (ended) return
@@ -182,36 +168,6 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   return { send: (requests, onReplies) => send(requests, onReplies), end, closed }
 }
 
-/** @param onData reads the first bytes of the chunk, whose memory is then used again; false stops reading */
-function connect(options: SessionOptions, onData: (bytes: number, chunk: Buffer) => boolean): Socket {
-  const chunk = Buffer.allocUnsafeSlow(receiveBytes)
-  const settings = {
-    ...options.endpoint,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: keepAliveDelayMs,
-    onread: { buffer: chunk, callback: (bytes: number) => onData(bytes, chunk) },
-  }
-  const tls = typeof options.tls === 'function' ? options.tls() : options.tls
-  if (tls === undefined) return connectPlain(settings)
-  return connectSecure({ ...settings, ...secureSettings(tls, options.endpoint) })
-}
-
-function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions {
-  const { ca, cert, key, verifyName = true } = tls
-  const host = 'host' in endpoint ? endpoint.host : ''
-  // The extension that tells the server its name takes no addresses; those are checked all the same.
-  const servername = tls.servername ?? (isIP(host) ? '' : host)
-  return {
-    minVersion: 'TLSv1.2',
-    ...(servername === '' ? {} : { servername }),
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(verifyName ? {} : { checkServerIdentity: () => undefined }),
-  }
-}
-
 /** In a writer of its own, so that the password does not stay in the one that is used again. */
 function writeGreeting({ username, password, database = 0, masterOnly }: SessionOptions): RequestWriter {
   const requests = createRequestWriter()
@@ -247,10 +203,4 @@ function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionO
 function refusalIn(replies: readonly Reply[], password = ''): string | undefined {
   const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')
   return password === '' ? text : text?.replaceAll(password, '***')
-}
-
-function textOf(error: Error): string {
-  // A host name with several addresses brings one error for each of them, and no text of its own.
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
-  return first instanceof Error && first.message !== '' ? first.message : lostText
 }
