@@ -93,8 +93,10 @@ function judgeObject(schema: Schema, value: unknown, path: string, report: Repor
   const present = new Map(written.filter(([, field]) => field !== null))
   for (const [name, known] of Object.entries(schema.properties ?? {})) {
     if (present.has(name)) continue
-    if (known.default !== undefined) judged.push([name, known.default])
-    else if (schema.required?.includes(name)) {
+    // A default is filled in by the defaults of what stands in it, as the API server does.
+    if (known.default !== undefined) {
+      judged.push([name, judge(known, known.default, fieldPath(path, name), report)])
+    } else if (schema.required?.includes(name)) {
       report(fieldPath(path, name), `is missing; needed is ${describeAllowed(known)}`)
     }
   }

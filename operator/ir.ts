@@ -47,16 +47,51 @@ export interface Workload {
   /** Which of our services it is. */
   readonly service: 'ratelimit'
   readonly replicas: number
+  /** More and fewer of them as the load asks for; `replicas` is then where it begins. Only in a cluster. */
+  readonly autoscaling?: Autoscaling
   /** The service's settings, the same for each replica; secrets are not among them. */
   readonly env: Readonly<Record<string, string>>
-  /** The ports that callers use, shared by the replicas. */
+  /** Secrets that a replica reads as files, for which settings in `env` name the paths. Only in a cluster. */
+  readonly secretFiles?: readonly SecretFiles[]
+  /** The ports that others use, shared by the replicas. */
   readonly ports: readonly ServicePort[]
+  /** Where a replica tells whether it takes calls, and whether it lives. Only a cluster asks there. */
+  readonly probes?: { readonly ready: Probe; readonly alive: Probe }
   /** How long a replica may take from SIGTERM to its end. */
   readonly stopGraceMs: number
+}
+
+export interface Autoscaling {
+  readonly minReplicas: number
+  readonly maxReplicas: number
+  /** Of the CPU that a replica asks for, on average. */
+  readonly targetCpuPercent: number
 }
 
 export interface ServicePort {
   /** `grpc`, `http`. */
   readonly name: string
   readonly port: number
+  /**
+   * How others find it in a cluster: `each` replica by its own address (for HTTP/2, whose connections last), `any`
+   * of them behind one address, or none of the two: only who looks at pods. `any` when left out.
+   */
+  readonly reach?: 'each' | 'any' | 'pods'
+}
+
+/** A GET that is answered by 200, or by nothing and errors. */
+export interface Probe {
+  /** The name of the port. */
+  readonly port: string
+  readonly path: string
+}
+
+/** The entries of a Secret, each a file of its name in the folder. The Secret may not be there yet. */
+export interface SecretFiles {
+  /** `feed-tls`. */
+  readonly name: string
+  readonly secretName: string
+  /** Only these entries; all of them without it. */
+  readonly keys?: readonly string[]
+  readonly folder: string
 }
