@@ -368,8 +368,27 @@ const status = Type.Object(
     enforced: Type.Optional(
       Type.String({
         maxLength: 32,
-        description: 'How many processes of the service enforce the limits, of those that run: 2/2.',
+        description: 'How many processes of the service enforce the limits, of those that take calls: 2/2.',
       }),
+    ),
+    lastGood: Type.Optional(
+      Type.Object(
+        {
+          generation: Type.Integer({
+            format: 'int64',
+            minimum: 0,
+            description: 'The generation of the resource that said so.',
+          }),
+          content: Type.String({
+            maxLength: 1_000_000,
+            description: 'The limits, as JSON that is compressed by gzip, in base64.',
+          }),
+        },
+        {
+          description:
+            'What was in force last of a generation that was right. It stays in force while a later one is wrong.',
+        },
+      ),
     ),
   },
   { description: 'How far the operator got. Written by the operator only.' },
@@ -402,7 +421,7 @@ export const rateLimitConfigKind: ResourceKind = {
       name: 'Enforced',
       type: 'string',
       jsonPath: '.status.enforced',
-      description: 'The processes that enforce it, of those that run.',
+      description: 'The processes that enforce it, of those that take calls.',
     },
     {
       name: 'Age',

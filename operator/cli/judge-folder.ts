@@ -55,9 +55,9 @@ function findingsOf(
     findings.push({ severity: 'warning', ...place, path: '', message: 'the last good version is in force' })
   }
   if ('problems' in translation) return findings
-  if (grant.owner !== undefined) {
+  if (grant.refusal?.kind === 'taken') {
     const { domain } = translation.value
-    const owner = `${grant.owner} in ${owners.get(grant.owner)}`
+    const owner = `${grant.refusal.owner} in ${owners.get(grant.refusal.owner)}`
     const message = `"${domain}" is also the domain of ${owner}; a domain belongs to one resource`
     findings.push({ severity: 'error', ...place, path: 'spec.domain', message })
   }

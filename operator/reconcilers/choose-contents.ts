@@ -1,7 +1,7 @@
 import type { RateLimitDomain } from '../ir.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import { type Translation, translateRateLimitConfig } from '../translate/translate-rate-limit-config.ts'
-import { claimDomains, type Grant } from './claim-domains.ts'
+import { claimDomains, type Grant, type Reservations } from './claim-domains.ts'
 import type { Memory } from './remembered.ts'
 
 /** A RateLimitConfig, what it says, and what is remembered of it. */
@@ -33,17 +33,22 @@ export function translateResource(resource: SourcedResource): Translation {
 }
 
 /** What shall be in force of each resource, looked at together: a domain belongs to one of them. */
-export function chooseContents(gathered: readonly Gathered[]): readonly Chosen[] {
+export function chooseContents(
+  gathered: readonly Gathered[],
+  reservations?: Reservations,
+): readonly Chosen[] {
   const grants = claimDomains(
     gathered.map(item => ({
       uid: item.resource.uid,
       name: nameOf(item.resource),
+      namespace: item.resource.namespace,
       firstSeenMs: item.memory.firstSeenMs,
       domains: candidates(item).map(({ domain }) => domain),
     })),
+    reservations,
   )
   return gathered.map(item => {
-    const grant = grants.get(item.resource.uid) ?? { domain: undefined, owner: undefined }
+    const grant = grants.get(item.resource.uid) ?? { domain: undefined, refusal: undefined }
     const content = candidates(item).find(({ domain }) => domain === grant.domain)
     return { ...item, grant, content }
   })

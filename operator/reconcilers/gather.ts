@@ -24,15 +24,31 @@ export function gather(
   { resources, unread, memories, nowMs }: Sighting,
   translate: (resource: SourcedResource) => Translation,
 ): readonly Gathered[] {
-  const present = resources.filter(isRateLimitConfig).map(resource => ({
-    resource,
-    memory: memories.get(resource.uid) ?? { firstSeenMs: nowMs, origin: resource.origin },
-    translation: translate(resource),
-  }))
+  const present = resources.filter(isRateLimitConfig).map((resource): Gathered => {
+    const firstSeenMs = resource.createdMs ?? nowMs
+    const memory = memories.get(resource.uid) ?? { firstSeenMs, origin: resource.origin }
+    return resource.paused
+      ? heldAsItWas(resource, memory)
+      : { resource, memory, translation: translate(resource) }
+  })
   const uids = new Set(present.map(({ resource }) => resource.uid))
   const hidden = [...memories].filter(([uid]) => !uids.has(uid))
   const all = [...present, ...hidden.flatMap(([uid, memory]) => hiddenResource(uid, memory, unread) ?? [])]
   return all.sort((a, b) => (nameOf(a.resource) < nameOf(b.resource) ? -1 : 1))
+}
+
+/** What is in force of a paused resource counts as what it says, whatever it says by now. */
+function heldAsItWas(resource: SourcedResource, memory: Memory): Gathered {
+  const { lastGood, lastGoodGeneration = 0 } = memory
+  const translation: Translation =
+    lastGood === undefined
+      ? {
+          problems: [
+            { path: 'metadata.annotations', message: 'it is paused, and nothing of it is in force' },
+          ],
+        }
+      : { value: lastGood, warnings: [] }
+  return { resource: { ...resource, generation: lastGoodGeneration }, memory, translation }
 }
 
 function hiddenResource(uid: string, memory: Memory, unread: readonly SourceProblem[]): Gathered | undefined {
@@ -48,6 +64,7 @@ function hiddenResource(uid: string, memory: Memory, unread: readonly SourceProb
     name,
     uid,
     generation: 0,
+    paused: false,
     spec: undefined,
     origin,
   }

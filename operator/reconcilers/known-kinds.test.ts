@@ -9,6 +9,7 @@ test('a kind that nobody reconciles is a problem', () => {
     name: 'a',
     uid: 'a',
     generation: 1,
+    paused: false,
     spec: {},
     origin: 'a.yaml',
   }

@@ -27,6 +27,7 @@ function openWorld(t: TestContext) {
   let published: readonly RateLimitDomain[] | undefined
   let statuses: readonly ResourceStatus[] = []
   const refused = new Set<string>()
+  const pausedNames = new Set<string>()
 
   const start = () =>
     createRateLimitConfigs({
@@ -62,6 +63,7 @@ function openWorld(t: TestContext) {
 
   return {
     refused,
+    paused: pausedNames,
     /** `user: 3` of a domain, a minute; a number that is none makes it wrong. */
     write(name: string, domain: string, requestsPerUnit: number) {
       generation += 1
@@ -72,6 +74,7 @@ function openWorld(t: TestContext) {
         name,
         uid: `uid-${name}`,
         generation,
+        paused: pausedNames.has(name),
         spec: { domain, descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit } }] },
         origin: `${name}.yaml`,
       })
@@ -112,7 +115,12 @@ function openWorld(t: TestContext) {
   }
 }
 
-const reasonsOf = ({ conditions }: ResourceStatus) => conditions.map(({ reason }) => reason).join(' ')
+/** Of Accepted, Programmed, Enforced and Ready. */
+const reasonsOf = ({ conditions }: ResourceStatus) =>
+  conditions
+    .slice(0, 4)
+    .map(({ reason }) => reason)
+    .join(' ')
 
 test('a right resource is published, and its status tells that every process enforces it', async t => {
   const world = openWorld(t)
@@ -255,4 +263,22 @@ test('to reconcile again changes nothing', async t => {
   const statuses = world.statuses()
   assert.equal(await world.reconcile(), before)
   assert.deepEqual(world.statuses(), statuses)
+})
+
+test('of a paused resource stays what is in force, over a restart too, until it is resumed', async t => {
+  const world = openWorld(t)
+  world.write('a', 'checkout', 3)
+  await world.reconcile()
+  world.paused.add('a')
+  world.write('a', 'checkout', 4)
+  assert.equal(await world.reconcile(), 'shop/a checkout: 3')
+  const { conditions, observedGeneration } = world.status('a')
+  assert.equal(conditions.at(-1)?.type, 'Paused')
+  assert.equal(observedGeneration, 1, 'the newer one was not looked at')
+  world.restart()
+  assert.equal(await world.reconcile(), 'shop/a checkout: 3')
+  world.paused.delete('a')
+  world.write('a', 'checkout', 4)
+  assert.equal(await world.reconcile(), 'shop/a checkout: 4')
+  assert.equal(world.status('a').observedGeneration, 3)
 })

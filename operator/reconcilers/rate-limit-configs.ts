@@ -5,6 +5,7 @@ import type { RateLimitDomain } from '../ir.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import { countLimits, type Translation } from '../translate/translate-rate-limit-config.ts'
 import { type Chosen, chooseContents, type Gathered, translateResource } from './choose-contents.ts'
+import type { Reservations } from './claim-domains.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
@@ -32,6 +33,8 @@ export interface RateLimitConfigsOptions {
   readonly feed: RateLimitFeed
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   readonly clock: Clock
+  /** Domains that only some namespaces may have. */
+  readonly reservations?: Reservations
   /** The one place where status is written. */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
@@ -96,10 +99,14 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
 
   /** What was not published was never good. */
   function remember(all: readonly Chosen[], published: boolean): void {
-    const memories = all.map(({ resource, memory, content }): [string, Memory] => {
+    const memories = all.map(({ resource, memory, translation, content }): [string, Memory] => {
       const lastGood = (published ? content : undefined) ?? memory.lastGood
+      const isPresent = 'value' in translation && translation.value === lastGood
+      const lastGoodGeneration = isPresent ? resource.generation : memory.lastGoodGeneration
       const { firstSeenMs } = memory
-      return [resource.uid, { firstSeenMs, origin: resource.origin, ...(lastGood && { lastGood }) }]
+      const { origin, uid } = resource
+      const good = lastGood && { lastGood, ...(lastGoodGeneration && { lastGoodGeneration }) }
+      return [uid, { firstSeenMs, origin, ...good }]
     })
     remembered.replace(new Map(memories))
   }
@@ -126,7 +133,7 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
   return {
     inForce: () => inForce,
     async reconcile() {
-      const all = chooseContents(gatherAll())
+      const all = chooseContents(gatherAll(), options.reservations)
       const failure = publish(all.flatMap(({ content }) => content ?? []))
       const replicas = infrastructure.observe(workload)
       const uids = replicas.map(({ uid }) => uid)
@@ -148,16 +155,18 @@ const nobody = { acknowledged: new Set<string>(), refusals: [] }
 function factsOf(item: Chosen, feed: RateLimitFeed, { replicas, uids, unpublished }: Surroundings): Facts {
   const { translation, grant, content } = item
   const present = 'value' in translation ? translation.value : undefined
+  const taking = replicas.filter(({ ready }) => ready)
   const { acknowledged, refusals } =
     content === undefined || unpublished !== undefined ? nobody : feed.enforcement(content, uids)
   return {
     problems: 'problems' in translation ? translation.problems : [],
-    domainOwner: present ? grant.owner : undefined,
+    refusal: present ? grant.refusal : undefined,
+    paused: item.resource.paused,
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
     unpublished,
     domain: present?.domain ?? content?.domain ?? domainOf(item.resource.spec),
-    running: replicas.length,
-    enforcing: replicas.filter(({ uid, ready }) => ready && acknowledged.has(uid)).length,
+    running: taking.length,
+    enforcing: taking.filter(({ uid }) => acknowledged.has(uid)).length,
     refusals: content === present ? refusals : [],
   }
 }

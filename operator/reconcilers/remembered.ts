@@ -19,4 +19,6 @@ export interface Memory {
   /** Where it stood when it was last seen: `shop/limits.yaml#2`. */
   readonly origin: string
   readonly lastGood?: RateLimitDomain
+  /** The generation of the resource that said so; left out by who remembered before there was this field. */
+  readonly lastGoodGeneration?: number
 }

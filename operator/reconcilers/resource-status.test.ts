@@ -4,7 +4,8 @@ import { deriveConditions, type Facts } from './resource-status.ts'
 
 const right: Facts = {
   problems: [],
-  domainOwner: undefined,
+  refusal: undefined,
+  paused: false,
   inForce: 'present',
   unpublished: undefined,
   domain: 'checkout',
@@ -12,6 +13,7 @@ const right: Facts = {
   enforcing: 2,
   refusals: [],
 }
+const taken = { kind: 'taken', owner: 'shop/other' } as const
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
 /** What is known, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
@@ -36,12 +38,12 @@ const table: readonly [string, Partial<Facts>, string][] = [
   ],
   [
     'the domain is taken',
-    { domainOwner: 'shop/other', inForce: 'nothing', enforcing: 0 },
+    { refusal: taken, inForce: 'nothing', enforcing: 0 },
     'False DomainConflict, False NotAccepted, False NotAccepted, False DomainConflict',
   ],
   [
     'moved to a domain that is taken',
-    { domainOwner: 'shop/other', inForce: 'last-good' },
+    { refusal: taken, inForce: 'last-good' },
     'False DomainConflict, False LastGoodInForce, False LastGoodInForce, False DomainConflict',
   ],
   [
@@ -54,11 +56,12 @@ const table: readonly [string, Partial<Facts>, string][] = [
 for (const [name, facts, expected] of table) {
   test(name, () => {
     const conditions = deriveConditions({ ...right, ...facts })
+    const steps = conditions.slice(0, 4)
     assert.deepEqual(
-      conditions.map(({ type }) => type),
+      steps.map(({ type }) => type),
       ['Accepted', 'Programmed', 'Enforced', 'Ready'],
     )
-    assert.equal(conditions.map(({ status, reason }) => `${status} ${reason}`).join(', '), expected)
+    assert.equal(steps.map(({ status, reason }) => `${status} ${reason}`).join(', '), expected)
   })
 }
 
@@ -71,7 +74,7 @@ test('the messages say what to do, and what stays', () => {
     'spec.domain: is missing. The last good version stays in force',
   )
   assert.equal(
-    messageOf({ domainOwner: 'shop/other', inForce: 'nothing' }, 'Ready'),
+    messageOf({ refusal: taken, inForce: 'nothing' }, 'Ready'),
     'spec.domain: "checkout" belongs to shop/other, which is older; name another',
   )
   assert.equal(messageOf({ enforcing: 1 }, 'Ready'), '1 of 2 processes enforce it')
@@ -86,4 +89,23 @@ test('a condition shows the first problems, and how many more there are', () => 
   const many = Array.from({ length: 8 }, (_, index) => ({ path: `spec.a${index}`, message: 'is wrong' }))
   const message = messageOf({ problems: many, inForce: 'nothing' }, 'Accepted') ?? ''
   assert.match(message, /^spec\.a0: is wrong; .*spec\.a4: is wrong; 3 problems more$/)
+})
+
+test('what kstatus looks at is there only while it holds', () => {
+  const others = (facts: Partial<Facts>) =>
+    deriveConditions({ ...right, ...facts })
+      .slice(4)
+      .map(({ type, status, reason }) => `${type} ${status} ${reason}`)
+  assert.deepEqual(others({}), [])
+  assert.deepEqual(others({ enforcing: 1 }), ['Reconciling True Pending'])
+  assert.deepEqual(others({ problems, inForce: 'last-good' }), ['Stalled True Invalid'])
+  assert.deepEqual(others({ paused: true }), ['Paused True Annotated'])
+})
+
+test('a domain that is kept for others is told with whose it is', () => {
+  const refusal = { kind: 'reserved', namespaces: ['shop', 'search'] } as const
+  assert.match(
+    messageOf({ refusal, inForce: 'nothing' }, 'Ready') ?? '',
+    /kept for the namespaces shop, search/,
+  )
 })

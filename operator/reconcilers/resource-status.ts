@@ -1,5 +1,6 @@
 import type { Condition, NewCondition } from '../controller/conditions.ts'
 import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
+import type { Refusal } from './claim-domains.ts'
 
 /**
  * What is known of a RateLimitConfig: its status, as `tollway status` shows it and the API server stores
@@ -16,7 +17,7 @@ export interface ResourceStatus {
   readonly domain: string
   /** Limits in force; those of the last good version while the present one is wrong. */
   readonly rules: number
-  /** `2/2`: processes that enforce what is in force, of those that run. */
+  /** `2/2`: processes that enforce what is in force, of those that take calls. */
   readonly enforced: string
   readonly problems: readonly FieldProblem[]
   readonly conditions: readonly Condition[]
@@ -25,16 +26,18 @@ export interface ResourceStatus {
 /** What the conditions are derived from. */
 export interface Facts {
   readonly problems: readonly FieldProblem[]
-  /** Another resource has the domain. */
-  readonly domainOwner: string | undefined
+  /** Why it was not given the domain that it names. */
+  readonly refusal: Refusal | undefined
+  /** Its writer asks for what is in force to be left alone. */
+  readonly paused: boolean
   /** `present` or `last-good` content shall be in the feed, or nothing of the resource. */
   readonly inForce: 'present' | 'last-good' | 'nothing'
   /** Why the feed did not take what should be in force. */
   readonly unpublished: string | undefined
   readonly domain: string
-  /** Processes that should enforce it. */
+  /** Processes that take calls. */
   readonly running: number
-  /** Those of them that are ready and acknowledged what is in force. */
+  /** Those of them that acknowledged what is in force. */
   readonly enforcing: number
   readonly refusals: readonly { readonly pod: string; readonly message: string }[]
 }
@@ -43,8 +46,9 @@ export interface Facts {
 const maxShownProblems = 5
 
 /**
- * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process does. Ready:
- * all three.
+ * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process that takes calls
+ * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it waits
+ * for somebody to change something; Paused. The first two are what `kstatus` and its users look at.
  */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
@@ -55,10 +59,26 @@ export function deriveConditions(facts: Facts): readonly NewCondition[] {
     missing === undefined
       ? { type: 'Ready', status: 'True', reason: 'Enforced', message: enforced.message }
       : { ...missing, type: 'Ready', status: 'False' }
-  return [accepted, programmed, enforced, ready]
+  return [accepted, programmed, enforced, ready, ...passing(ready), ...(facts.paused ? [paused] : [])]
 }
 
-function acceptedCondition({ problems, domainOwner, domain, inForce }: Facts): NewCondition {
+const paused: NewCondition = {
+  type: 'Paused',
+  status: 'True',
+  reason: 'Annotated',
+  message: 'What is in force stays as it is until the annotation tollway.dev/paused is gone',
+}
+
+/** Reasons that pass by themselves. */
+const onItsWay: ReadonlySet<string> = new Set(['Pending', 'NoProcess'])
+
+function passing({ status, reason, message }: NewCondition): readonly NewCondition[] {
+  if (status === 'True') return []
+  const type = onItsWay.has(reason) ? 'Reconciling' : 'Stalled'
+  return [{ type, status: 'True', reason, message }]
+}
+
+function acceptedCondition({ problems, refusal, domain, inForce }: Facts): NewCondition {
   const type = 'Accepted'
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
@@ -66,9 +86,14 @@ function acceptedCondition({ problems, domainOwner, domain, inForce }: Facts): N
     if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
-  if (domainOwner !== undefined) {
-    const message = `spec.domain: "${domain}" belongs to ${domainOwner}, which is older; name another${stays}`
+  if (refusal?.kind === 'taken') {
+    const message = `spec.domain: "${domain}" belongs to ${refusal.owner}, which is older; name another${stays}`
     return { type, status: 'False', reason: 'DomainConflict', message }
+  }
+  if (refusal?.kind === 'reserved') {
+    const whose = `kept for the namespaces ${refusal.namespaces.join(', ')}`
+    const message = `spec.domain: "${domain}" is ${whose}; name another, or ask who runs the operator${stays}`
+    return { type, status: 'False', reason: 'DomainNotGranted', message }
   }
   return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
 }
@@ -103,7 +128,7 @@ function enforcedCondition({ inForce, running, enforcing }: Facts): NewCondition
   if (inForce === 'nothing')
     return { type, status: 'False', reason: 'NotAccepted', message: 'No process enforces it' }
   if (inForce === 'last-good') return { type, status: 'False', reason: 'LastGoodInForce', message }
-  if (running === 0) return { type, status: 'False', reason: 'NoProcess', message: 'No process runs' }
+  if (running === 0) return { type, status: 'False', reason: 'NoProcess', message: 'No process takes calls' }
   if (enforcing < running) return { type, status: 'False', reason: 'Pending', message }
   return { type, status: 'True', reason: 'Enforced', message }
 }

@@ -7,7 +7,7 @@ import {
   parseEvents,
   YAMLException,
 } from 'js-yaml'
-import type { SourcedResource, SourceProblem } from './source.ts'
+import { isPaused, type SourcedResource, type SourceProblem } from './source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 /** The API group whose resources are ours; those of others are ignored. */
@@ -228,7 +228,8 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (!isLabel(namespace)) return problem('metadata.namespace', namespace, labelRule)
   // None of the three holds a slash, so that no two resources share a uid.
   const uid = uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`)
-  return { apiVersion, kind, namespace, name, uid, spec, origin }
+  const paused = isPaused(metadata['annotations'])
+  return { apiVersion, kind, namespace, name, uid, paused, spec, origin }
 }
 
 const labelRule = 'a name of at most 63 lower case letters, digits and - (RFC 1123 label)'

@@ -69,7 +69,8 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
     }
     const same = entry !== undefined && sameContent(entry.manifest, manifest)
     const generation = (entry?.resource.generation ?? highestDeleted) + (same ? 0 : 1)
-    const unmoved = same && entry.manifest.origin === manifest.origin
+    const unmoved =
+      same && entry.manifest.origin === manifest.origin && entry.manifest.paused === manifest.paused
     const resource = unmoved ? entry.resource : { ...manifest, generation }
     entries.set(manifest.uid, { manifest, path, resource, goneSinceMs: undefined })
     return !unmoved

@@ -33,11 +33,22 @@ export interface SourcedResource {
   readonly uid: string
   /** Rises when the content changes; for files a count of our own. */
   readonly generation: number
+  /** Since when it exists, where that is known: the API server says so, a file does not. */
+  readonly createdMs?: number
+  /** Its annotation `tollway.dev/paused: "true"` asks for what is in force of it to be left alone. */
+  readonly paused: boolean
   /** Not yet validated. */
   readonly spec: unknown
   /** Where it stands, for messages: `shop/limits.yaml#2`. */
   readonly origin: string
 }
+
+/** Whether the annotations of a resource, whatever stands there, ask for it to be left alone. */
+export function isPaused(annotations: unknown): boolean {
+  return (annotations as Readonly<Record<string, unknown>> | null | undefined)?.[pausedAnnotation] === 'true'
+}
+
+const pausedAnnotation = 'tollway.dev/paused'
 
 export interface SourceProblem {
   /** `shop/limits.yaml`. */

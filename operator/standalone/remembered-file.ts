@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../ir.ts'
+import { isRateLimitDomain } from '../reconcilers/is-rate-limit-domain.ts'
 import type { Memory, Remembered } from '../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
 
@@ -34,10 +33,10 @@ export function openRememberedFile(path: string, onWarning: (text: string) => vo
 /** Contents are the same objects until they change, so that nothing large is compared. */
 function isSame(a: ReadonlyMap<string, Memory>, b: ReadonlyMap<string, Memory>): boolean {
   if (a.size !== b.size) return false
-  for (const [uid, { firstSeenMs, origin, lastGood }] of a) {
+  for (const [uid, { firstSeenMs, origin, lastGood, lastGoodGeneration }] of a) {
     const other = b.get(uid)
     if (other?.firstSeenMs !== firstSeenMs || other.origin !== origin) return false
-    if (other.lastGood !== lastGood) return false
+    if (other.lastGood !== lastGood || other.lastGoodGeneration !== lastGoodGeneration) return false
   }
   return true
 }
@@ -66,40 +65,12 @@ type Fields<T> = { readonly [K in keyof T]?: unknown }
 
 function isMemory(value: unknown): value is Memory {
   if (!isObject<Memory>(value)) return false
-  const { firstSeenMs, origin, lastGood } = value
+  const { firstSeenMs, origin, lastGood, lastGoodGeneration } = value
   if (!Number.isFinite(firstSeenMs) || typeof origin !== 'string') return false
-  return lastGood === undefined || isDomain(lastGood)
-}
-
-function isDomain(value: unknown): value is RateLimitDomain {
-  if (!isObject<RateLimitDomain>(value)) return false
-  const { name, domain, descriptors } = value
-  return typeof name === 'string' && typeof domain === 'string' && isList(descriptors, isRule)
-}
-
-const flags = ['shadowMode', 'detailedMetric', 'quotaMode', 'valueToMetric', 'shareThreshold'] as const
-
-function isRule(value: unknown): value is RateLimitRule {
-  if (!isObject<RateLimitRule>(value)) return false
-  const { key, value: wanted, rateLimit, metadata, descriptors } = value
-  if (typeof key !== 'string' || typeof wanted !== 'string') return false
-  if (flags.some(flag => typeof value[flag] !== 'boolean')) return false
-  if (metadata !== undefined && !isObject(metadata)) return false
-  return (rateLimit === undefined || isPolicy(rateLimit)) && isList(descriptors, isRule)
-}
-
-function isPolicy(value: unknown): value is RateLimitPolicy {
-  if (!isObject<RateLimitPolicy>(value)) return false
-  const { unit, requestsPerUnit, unlimited, name, replaces } = value
-  if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
-  const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
-  return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
+  if (lastGoodGeneration !== undefined && !Number.isSafeInteger(lastGoodGeneration)) return false
+  return lastGood === undefined || isRateLimitDomain(lastGood)
 }
 
 function isObject<T>(value: unknown): value is Fields<T> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isList(value: unknown, isItem: (item: unknown) => boolean): boolean {
-  return Array.isArray(value) && value.every(isItem)
 }

@@ -1,11 +1,9 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
-import { createServer, type Server } from 'node:net'
 import { basename } from 'node:path'
+import { findTakenPorts, type PortAddress } from '@tollway/chassis/taken-ports.ts'
 import { InfrastructureError } from '../provider.ts'
 
-export interface PortWish {
-  readonly host: string
-  readonly port: number
+export interface PortWish extends PortAddress {
   /** `grpc of ratelimit`. */
   readonly wantedBy: string
   /** How to choose another port, as the end of a sentence: `set GRPC_PORT`. */
@@ -15,22 +13,13 @@ export interface PortWish {
 }
 
 /**
- * Binds each port once, alone, and lets go of it. Our replicas share their ports (SO_REUSEPORT), and next to
- * a foreign process that shares too their bind would succeed and a part of the calls would go to the other.
- *
- * Rejects with one `InfrastructureError` that names every port which is not free, and who has it.
+ * Rejects with one `InfrastructureError` that names every port which is not free, and who has it; see
+ * `findTakenPorts`. Our replicas share their ports.
  */
 export async function assertPortsFree(wishes: readonly PortWish[]): Promise<void> {
   const problems = findDoubles(wishes)
-  const servers: Server[] = []
-  if (problems.length === 0) {
-    for (const wish of wishes) {
-      const bound = await bind(wish)
-      if ('server' in bound) servers.push(bound.server)
-      else problems.push(await describe(wish, bound.code))
-    }
-  }
-  await Promise.all(servers.map(server => new Promise(resolve => server.close(resolve))))
+  const taken = problems.length === 0 ? await findTakenPorts(wishes) : []
+  for (const { wish, error } of taken) problems.push(await describe(wish, error.code ?? error.message))
   if (problems.length > 0) throw new InfrastructureError(problems.join('; '))
 }
 
@@ -47,14 +36,6 @@ function findDoubles(wishes: readonly PortWish[]): string[] {
     }
   }
   return problems
-}
-
-function bind({ host, port }: PortWish): Promise<{ server: Server } | { code: string }> {
-  return new Promise(resolve => {
-    const server = createServer()
-    server.once('error', (error: NodeJS.ErrnoException) => resolve({ code: error.code ?? error.message }))
-    server.listen({ host, port, exclusive: true }, () => resolve({ server }))
-  })
 }
 
 /** The system's words for an address that this machine does not have, or for a name that stands for none. */
