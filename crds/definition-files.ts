@@ -1,7 +1,9 @@
 import { dump } from 'js-yaml'
+import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition } from './definition.ts'
 import { rateLimitConfigKind } from './rate-limit-config.ts'
 import { apiGroup, type ResourceKind } from './resource-kind.ts'
+import type { JsonObject } from './schema.ts'
 
 const kinds: readonly ResourceKind[] = [rateLimitConfigKind]
 
@@ -11,14 +13,16 @@ export interface DefinitionFile {
   readonly text: string
 }
 
-/** The definition of each kind as the file that users apply. The same on every run. */
+/** The definition of each kind, and the policy beside them, as the files that users apply. */
 export function definitionFiles(): readonly DefinitionFile[] {
-  return kinds.map(kind => ({
+  const definitions = kinds.map(kind => ({
     name: `${apiGroup}_${kind.plural}.yaml`,
-    text: `# Made by crds/generate.ts from crds/; change the schema there.\n${toYaml(kind)}`,
+    text: toYaml([customResourceDefinition(kind)]),
   }))
+  return [...definitions, { name: 'admission-policy.yaml', text: toYaml(admissionPolicy()) }]
 }
 
-function toYaml(kind: ResourceKind): string {
-  return dump(customResourceDefinition(kind), { noRefs: true, lineWidth: 110 })
+function toYaml(objects: readonly JsonObject[]): string {
+  const documents = objects.map(object => dump(object, { noRefs: true, lineWidth: 110 }))
+  return `# Made by crds/generate.ts from crds/; change the schema there.\n${documents.join('---\n')}`
 }

@@ -70,7 +70,6 @@ const keywords = [
   'x-kubernetes-list-map-keys',
   'x-kubernetes-preserve-unknown-fields',
   'x-kubernetes-validations',
-  'allOf',
   'required',
 ] as const satisfies readonly (keyof Schema)[]
 

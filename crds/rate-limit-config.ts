@@ -4,7 +4,6 @@ import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import {
   type CelRule,
-  type Condition,
   type Fields,
   type JsonObject,
   type Problem,
@@ -57,27 +56,25 @@ type DeepReadonly<Value> = Value extends readonly (infer Item)[]
     ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
     : Value
 
-/**
- * A rule between fields, in the two or three forms that it needs. The API server estimates what CEL may
- * cost and refuses it inside nested lists, so that below the top level the rule is told in JSON Schema
- * where that can tell it.
- */
+/** A rule between fields, in CEL for the API server and for validation in this process. */
 interface FieldRule {
   readonly cel: CelRule
-  readonly condition?: Condition
-  /** The same for validation in this process, at every level. */
   readonly judge: Rule
 }
 
-function withRules(level: number, rules: readonly FieldRule[]): Pick<Schema, 'rules'> & JsonOptions {
-  const conditions = rules.flatMap(({ condition }) => condition ?? [])
+/**
+ * The API server estimates what CEL in a definition may cost, and refuses it inside nested lists. Below the top
+ * level its place is an admission policy (see `rulesOfDescriptors`).
+ */
+function withRules(
+  level: number,
+  rules: readonly FieldRule[],
+): Pick<Schema, 'rules' | 'x-kubernetes-validations'> {
   return {
     rules: rules.map(({ judge }) => judge),
-    ...(level === 1 ? { 'x-kubernetes-validations': rules.map(({ cel }) => cel) } : { allOf: conditions }),
+    'x-kubernetes-validations': level === 1 ? rules.map(({ cel }) => cel) : [],
   }
 }
-
-type JsonOptions = Pick<Schema, 'x-kubernetes-validations' | 'allOf'>
 
 const unitAndRequests = ['unit', 'requestsPerUnit'] as const
 
@@ -87,16 +84,6 @@ const limitedOrUnlimited: FieldRule = {
       'has(self.unlimited) && self.unlimited ? !has(self.unit) && !has(self.requestsPerUnit) ' +
       ': has(self.unit) && has(self.requestsPerUnit)',
     message: 'set either unlimited to true, or both unit and requestsPerUnit',
-  },
-  condition: {
-    anyOf: [
-      { required: [...unitAndRequests], properties: { unlimited: { enum: [false] } } },
-      {
-        required: ['unlimited'],
-        properties: { unlimited: { enum: [true] } },
-        not: { anyOf: unitAndRequests.map(name => ({ required: [name] })) },
-      },
-    ],
   },
   judge(rateLimit) {
     const { unlimited } = rateLimit
@@ -146,18 +133,19 @@ const sharedByWildcard: FieldRule = {
     rule: "!has(self.shareThreshold) || !self.shareThreshold || self.value.contains('*')",
     message: 'shareThreshold needs a value with the wildcard *',
   },
-  condition: {
-    anyOf: [
-      { properties: { shareThreshold: { enum: [false] } } },
-      { properties: { value: { pattern: '\\*' } } },
-    ],
-  },
   judge({ shareThreshold, value = '' }) {
     const shares = shareThreshold === true && typeof value === 'string' && !value.includes('*')
     const message = `true needs a value with the wildcard *; found is the value ${describeFound(value)}`
     return problemIf(shares, 'shareThreshold', message)
   },
 }
+
+/** The rules of one descriptor in CEL, and of which of its fields each speaks as `self`; '' for itself. */
+export const rulesOfDescriptors: readonly { readonly field: '' | 'rateLimit'; readonly cel: CelRule }[] = [
+  { field: '', cel: sharedByWildcard.cel },
+  { field: 'rateLimit', cel: limitedOrUnlimited.cel },
+  { field: 'rateLimit', cel: replacesOthers.cel },
+]
 
 function problemIf(wrong: boolean, path: string, message: string): readonly Problem[] {
   return wrong ? [{ path, message }] : []

@@ -34,22 +34,10 @@ export interface Schema {
   readonly 'x-kubernetes-preserve-unknown-fields'?: true
   /** Rules in CEL for the API server. In this process the `rules` below stand for them. */
   readonly 'x-kubernetes-validations'?: readonly CelRule[]
-  /** Rules in JSON Schema for the API server. In this process the `rules` below stand for them. */
-  readonly allOf?: readonly Condition[]
   /** Rules between fields, for this process only. */
   readonly rules?: readonly Rule[]
   /** What is said of a list that is longer than `maxItems`, where the number alone would not explain it. */
   readonly tooManyItems?: string
-}
-
-/** A condition over fields that are described elsewhere: it holds no types, defaults or descriptions. */
-export interface Condition {
-  readonly anyOf?: readonly Condition[]
-  readonly not?: Condition
-  readonly required?: readonly string[]
-  readonly properties?: Readonly<Record<string, Condition>>
-  readonly enum?: readonly Json[]
-  readonly pattern?: string
 }
 
 export interface CelRule {

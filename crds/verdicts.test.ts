@@ -8,8 +8,10 @@ import {
   startKubeApiServer,
 } from '../test/support/kube-api-server.ts'
 import { waitFor } from '../test/support/wait-for.ts'
+import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition, definitionName } from './definition.ts'
 import { rateLimitConfigKind } from './rate-limit-config.ts'
+import type { JsonObject } from './schema.ts'
 import { nearlyRightResource } from './testdata/arbitrary-rate-limit-config.ts'
 import { largeCases } from './testdata/large-cases.ts'
 import { readCases } from './testdata/read-cases.ts'
@@ -34,16 +36,53 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     const path = `${definitions}/${definitionName(rateLimitConfigKind)}`
     await waitFor('the kind to be served', async () => isEstablished(await api.call('GET', path)))
     await waitFor('the resources to be served', async () => (await api.call('GET', resources)).status === 200)
+    for (const object of admissionPolicy()) await post(object)
+    const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
+    const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
+    await waitFor('the policy to be in force', async () => (await tryOut(refused)).status === 422)
   })
   after(() => api?.stop())
 
   const tryOut = (resource: unknown) => api.call('POST', `${resources}?${strict}&dryRun=All`, resource)
 
-  for (const { name, resource, acceptedByApiServer } of cases) {
-    it(`${acceptedByApiServer ? 'accepts' : 'refuses'}: ${name}`, async () => {
+  const post = async (object: JsonObject) => {
+    const path = `/apis/admissionregistration.k8s.io/v1/${String(object['kind']).toLowerCase()}`
+    const made = await api.call('POST', `${path.replace(/y$/, 'ies').replace(/g$/, 'gs')}?${strict}`, object)
+    assert.equal(made.status, 201, describeAnswer(made))
+  }
+
+  for (const { name, resource, problems } of cases) {
+    const isRight = problems.length === 0
+    it(`${isRight ? 'accepts' : 'refuses'}: ${name}`, async () => {
       const answer = await tryOut(resource)
-      assert.equal(isAccepted(answer), acceptedByApiServer, describeAnswer(answer))
+      assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
       if (isAccepted(answer)) assertSameSpec(answer, resource)
+    })
+  }
+
+  const where = String.raw`spec\.descriptors\[\*\]\.descriptors\[\*\]`
+  const below: readonly [string, JsonObject, RegExp][] = [
+    [
+      'a limit without a unit',
+      { key: 'b', rateLimit: { requestsPerUnit: 1 } },
+      new RegExp(`${where}\\.rateLimit: set either unlimited to true, or both unit and requestsPerUnit`),
+    ],
+    [
+      'a limit that replaces itself',
+      { key: 'b', rateLimit: { unlimited: true, name: 'a', replaces: [{ name: 'a' }] } },
+      new RegExp(`${where}\\.rateLimit: replaces names the rule itself; name other rules only`),
+    ],
+    [
+      'a threshold that nothing shares',
+      { key: 'b', value: 'c', shareThreshold: true },
+      new RegExp(`${where}: shareThreshold needs a value with the wildcard \\*`),
+    ],
+  ]
+  for (const [name, descriptor, message] of below) {
+    it(`says what to do about ${name} below the first level`, async () => {
+      const answer = await tryOut(nestedOnce(descriptor))
+      assert.equal(answer.status, 422)
+      assert.match(describeAnswer(answer), message)
     })
   }
 
@@ -105,6 +144,15 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     assert.deepEqual(rows[0]?.cells.slice(0, 5), ['kept', 'a', 3, 'True', '2/2'])
   })
 })
+
+function nestedOnce(descriptor: JsonObject): JsonObject {
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'a' },
+    spec: { domain: 'a', descriptors: [{ key: 'a', descriptors: [descriptor] }] },
+  }
+}
 
 function isAccepted({ status }: ApiAnswer): boolean {
   assert.ok(status < 500 && status !== 404, `status ${status}`)

@@ -51,6 +51,7 @@ export const largeCases: readonly Case[] = [
     'spec.descriptors[0].rateLimit.replaces: has 17 items; at most 16 are allowed',
   ]),
   large('as many replaced rules as there may be', withReplaces(maxReplaces)),
+  large('ten thousand limits below the first level', { domain: 'a', descriptors: grid(100) }),
   large('as much metadata as there may be', withMetadata(maxMetadataFields)),
   large('more metadata than there may be', withMetadata(maxMetadataFields + 1), [
     'spec.descriptors[0].metadata: has 65 fields; at most 64 are allowed',
@@ -74,12 +75,20 @@ function large(name: string, spec: unknown, problems: readonly string[] = []): C
       spec,
     },
     problems,
-    acceptedByApiServer: problems.length === 0,
   }
 }
 
 function siblings(count: number): unknown[] {
   return Array.from({ length: count }, (_, index) => ({ key: 'user', value: `${index}` }))
+}
+
+/** So many steps with so many limits below each. */
+function grid(side: number): unknown[] {
+  const limits = siblings(side).map(leaf => ({
+    ...(leaf as object),
+    rateLimit: { unit: 'minute', requestsPerUnit: 3, name: 'a', replaces: [{ name: 'b' }] },
+  }))
+  return siblings(side).map(step => ({ ...(step as object), descriptors: limits }))
 }
 
 function nested(levels: number, last: object = {}): unknown {

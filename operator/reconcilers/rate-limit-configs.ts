@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { withTransitionTimes } from '../controller/conditions.ts'
+import { type Condition, withTransitionTimes } from '../controller/conditions.ts'
 import type { Infrastructure, Replica } from '../infrastructure/provider.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
@@ -35,6 +35,8 @@ export interface RateLimitConfigsOptions {
   readonly clock: Clock
   /** Domains that only some namespaces may have. */
   readonly reservations?: Reservations
+  /** The conditions that were written before, where that outlives this process: their times are kept. */
+  storedConditions?(resource: SourcedResource): readonly Condition[]
   /** The one place where status is written. */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
@@ -114,7 +116,7 @@ export function createRateLimitConfigs(options: RateLimitConfigsOptions): RateLi
   function statusOf(item: Chosen, surroundings: Surroundings): ResourceStatus {
     const { resource, content } = item
     const facts = factsOf(item, feed, surroundings)
-    const old = statuses.get(resource.uid)?.conditions ?? []
+    const old = options.storedConditions?.(resource) ?? statuses.get(resource.uid)?.conditions ?? []
     return {
       kind: resource.kind,
       namespace: resource.namespace,

@@ -1,0 +1,86 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+/** What the operator counts and measures of itself. */
+export interface OperatorMetrics {
+  /** The exposition, and its content type. */
+  render(): Promise<string>
+  readonly contentType: string
+  /** One run of a reconciler. */
+  reconciled(seconds: number, ok: boolean): void
+  /** From the operator's first sight of a generation to all pods enforcing it. */
+  propagated(seconds: number): void
+  /** A call to the API server that was answered, by its verb and outcome. */
+  statusWritten(ok: boolean): void
+}
+
+export interface MetricsSources {
+  readonly isLeader: () => boolean
+  readonly connectedPods: () => number
+  readonly statusesWaiting: () => number
+  /** How many resources there are, ready and not. */
+  readonly resources: () => { readonly ready: number; readonly notReady: number }
+}
+
+export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics {
+  const registry = new Registry()
+  const registers = [registry]
+  collectDefaultMetrics({ register: registry, prefix: 'tollway_operator_' })
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  gauge('tollway_operator_leader', 'Whether this operator is the one that writes.', () =>
+    sources.isLeader() ? 1 : 0,
+  )
+  gauge('tollway_feed_connected_pods', 'Pods that have a stream of the feed here.', sources.connectedPods)
+  gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
+  new Gauge({
+    name: 'tollway_resources',
+    help: 'Resources, by whether they are ready.',
+    labelNames: ['ready'],
+    registers,
+    collect() {
+      const { ready, notReady } = sources.resources()
+      this.set({ ready: 'true' }, ready)
+      this.set({ ready: 'false' }, notReady)
+    },
+  })
+  const reconcile = new Histogram({
+    name: 'tollway_reconcile_seconds',
+    help: 'How long one look at all resources takes.',
+    buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
+    registers,
+  })
+  const failures = new Counter({
+    name: 'tollway_reconcile_failures_total',
+    help: 'Looks at all resources that failed.',
+    registers,
+  })
+  const propagation = new Histogram({
+    name: 'tollway_propagation_seconds',
+    help: 'From the first sight of a change to all pods that take calls enforcing it.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+    registers,
+  })
+  const writes = new Counter({
+    name: 'tollway_status_writes_total',
+    help: 'Statuses that were written, or could not be.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  return {
+    contentType: registry.contentType,
+    render: () => registry.metrics(),
+    reconciled(seconds, ok) {
+      reconcile.observe(seconds)
+      if (!ok) failures.inc()
+    },
+    propagated: seconds => propagation.observe(seconds),
+    statusWritten: ok => writes.inc({ outcome: ok ? 'ok' : 'error' }),
+  }
+}

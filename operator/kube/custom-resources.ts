@@ -1,0 +1,37 @@
+import type { KubeClient } from './client.ts'
+import type { ApiResource, KubeObject } from './kube-object.ts'
+
+export const apiVersion = 'tollway.dev/v1alpha1'
+
+export const rateLimitConfigs: ApiResource & { readonly kind: string } = {
+  group: 'tollway.dev',
+  version: 'v1alpha1',
+  plural: 'ratelimitconfigs',
+  namespaced: true,
+  kind: 'RateLimitConfig',
+}
+
+/**
+ * Writes the whole status of a resource as it was read. Whoever has a newer look at it wins: rejects with 409
+ * when the resource has been changed since, or is another one by now.
+ */
+export function applyStatusOf(
+  client: Pick<KubeClient, 'applyStatus'>,
+  resource: ApiResource & { readonly kind: string },
+  { metadata }: { readonly metadata: KubeObject['metadata'] },
+  status: object,
+): Promise<KubeObject> {
+  const { namespace, name, uid, resourceVersion } = metadata
+  const object = {
+    apiVersion,
+    kind: resource.kind,
+    metadata: {
+      name,
+      ...(namespace && { namespace }),
+      ...(uid && { uid }),
+      ...(resourceVersion && { resourceVersion }),
+    },
+    status,
+  }
+  return client.applyStatus(resource, object, { force: true })
+}
