@@ -1,14 +1,14 @@
 import { rateLimitConfigKind, rateLimitConfigLimits, rulesOfDescriptors } from './rate-limit-config.ts'
 import { apiGroup } from './resource-kind.ts'
-import type { JsonObject } from './schema.ts'
+import type { CelRule, JsonObject } from './schema.ts'
 
 /** The name of the policy, and of its binding. */
 export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
  * The rules of descriptors below the first level, where a definition may hold no CEL: a
- * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). One validation a rule and level,
- * so that the message can say where.
+ * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). Each rule visits each descriptor
+ * once; only a message looks for the level that is wrong.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
   const { plural, version } = rateLimitConfigKind
@@ -29,13 +29,11 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
           },
         ],
       },
-      validations: nestedLevels().flatMap(level =>
-        rulesOfDescriptors.map(({ field, cel }) => ({
-          expression: forAllOfLevel(level, field, cel.rule),
-          message: `${pathOfLevel(level)}${field && `.${field}`}: ${cel.message}`,
-          reason: 'Invalid',
-        })),
-      ),
+      validations: rulesOfDescriptors.map(({ field, cel }) => ({
+        expression: forAllBelowFirst(field, cel.rule),
+        messageExpression: messageFor(field, cel),
+        reason: 'Invalid',
+      })),
     },
   }
   const binding = {
@@ -47,24 +45,42 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
   return [policy, binding]
 }
 
-function nestedLevels(): readonly number[] {
-  return Array.from({ length: rateLimitConfigLimits.maxDescriptorLevels - 1 }, (_, index) => index + 2)
-}
+const { maxDescriptorLevels } = rateLimitConfigLimits
 
-/** `spec.descriptors[*].descriptors[*]`. */
-function pathOfLevel(level: number): string {
-  return `spec${'.descriptors[*]'.repeat(level)}`
-}
-
-/** Each level has a variable of its own: `d1` for the descriptors of the first one. */
-function forAllOfLevel(level: number, field: string, rule: string): string {
+/** The rule for one descriptor; each level has a variable of its own, `d1` for those of the first one. */
+function forOne(level: number, field: string, rule: string): string {
   const own = `d${level}`
-  const self = field === '' ? own : `${own}.${field}`
-  const judged = rule.replaceAll(/\bself\b/g, self)
-  let expression = field === '' ? judged : `!has(${self}) || (${judged})`
-  for (let above = level - 1; above >= 0; above--) {
-    const parent = above === 0 ? 'object.spec' : `d${above}`
-    expression = `!has(${parent}.descriptors) || ${parent}.descriptors.all(d${above + 1}, ${expression})`
+  if (field === '') return `(${rule.replaceAll(/\bself\b/g, own)})`
+  const self = `${own}.${field}`
+  return `(!has(${self}) || (${rule.replaceAll(/\bself\b/g, self)}))`
+}
+
+/** Whether `judge` holds for all descriptors of the level that stand in `parent`. */
+function forAll(parent: string, level: number, judge: string): string {
+  return `(!has(${parent}.descriptors) || ${parent}.descriptors.all(d${level}, ${judge}))`
+}
+
+function forAllBelowFirst(field: string, rule: string): string {
+  let below = forOne(maxDescriptorLevels, field, rule)
+  for (let level = maxDescriptorLevels; level > 2; level--) {
+    below = `${forOne(level - 1, field, rule)} && ${forAll(`d${level - 1}`, level, below)}`
   }
-  return expression
+  return forAll('object.spec', 1, forAll('d1', 2, below))
+}
+
+function forAllOfLevel(wanted: number, field: string, rule: string): string {
+  let expression = forOne(wanted, field, rule)
+  for (let level = wanted; level > 1; level--) expression = forAll(`d${level - 1}`, level, expression)
+  return forAll('object.spec', 1, expression)
+}
+
+/** Names the first level where the rule does not hold: `spec.descriptors[*].descriptors[*].rateLimit: …`. */
+function messageFor(field: string, { rule, message }: CelRule): string {
+  const place = (level: number) => `spec${'.descriptors[*]'.repeat(level)}${field && `.${field}`}`
+  const textFor = (level: number) => JSON.stringify(`${place(level)}: ${message}`)
+  let text = textFor(maxDescriptorLevels)
+  for (let level = maxDescriptorLevels - 1; level >= 2; level--) {
+    text = `!${forAllOfLevel(level, field, rule)} ? ${textFor(level)} : ${text}`
+  }
+  return text
 }
