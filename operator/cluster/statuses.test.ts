@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import {
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../../test/support/kube-api-server.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import type { Condition } from '../controller/conditions.ts'
+import { createReflector } from '../controller/reflector.ts'
+import type { RateLimitDomain } from '../ir.ts'
+import { createKubeClient, type KubeClient } from '../kube/client.ts'
+import { collectionOf } from '../kube/collection.ts'
+import { apiVersion, applyStatusOf, rateLimitConfigs } from '../kube/custom-resources.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../kube/testdata/service-account.ts'
+import { createRateLimitConfigs } from '../reconcilers/rate-limit-configs.ts'
+import { createKubernetesSource } from '../sources/kubernetes.ts'
+import { rememberInStatus } from './remembered-in-status.ts'
+import { createStatusWriter } from './status-writer.ts'
+import type { StoredResource } from './stored-resource.ts'
+
+const namespace = 'shop'
+const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
+
+describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+  const place = mkdtempSync(join(tmpdir(), 'statuses-'))
+  let api: KubeApiServer
+  let client: KubeClient
+
+  before(async () => {
+    api = await startKubeApiServer()
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    await api.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
+    const token = await makeOperatorAccount(api, namespace)
+    await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
+    const access = writeServiceAccount(place, await addressOf(api), { namespace, token })
+    client = createKubeClient(access, { random: Math.random })
+  })
+  after(async () => {
+    client?.close()
+    await api?.stop()
+    rmSync(place, { recursive: true, force: true })
+  })
+
+  it('tells what is in force, holds the last good version over a restart, and is quiet then', async t => {
+    const operator = await startOperator(t, client)
+    await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 3)] })
+    await waitFor('it to be ready', async () => (await ready(api, 'checkout'))?.status === 'True')
+    assert.equal(operator.inForce(), 'checkout: 3')
+    assert.deepEqual(operator.transitions, ['checkout True Enforced'])
+
+    const first = await read(api, 'checkout')
+    operator.lookAgain()
+    // Without the admission policy the API server lets this through.
+    await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 4), wrong] })
+    await waitFor('it to be refused', async () => (await ready(api, 'checkout'))?.reason === 'Invalid')
+    const refused = await read(api, 'checkout')
+    assert.equal(operator.inForce(), 'checkout: 3')
+    assert.equal(refused.status?.observedGeneration, 2)
+    assert.equal(refused.status?.lastGood?.generation, 1)
+    assert.equal(conditionOf(refused, 'Stalled')?.status, 'True')
+    assert.equal(conditionOf(first, 'Stalled'), undefined)
+    assert.deepEqual(operator.transitions.slice(1), ['checkout False Invalid'])
+    await operator.stop()
+
+    const next = await startOperator(t, client)
+    assert.equal(next.inForce(), 'checkout: 3')
+    next.lookAgain()
+    await write(api, 'search', { domain: 'search', descriptors: [limit('user', 1)] })
+    await waitFor('the other to be ready', async () => (await ready(api, 'search'))?.status === 'True')
+    assert.equal((await read(api, 'checkout')).metadata.resourceVersion, refused.metadata.resourceVersion)
+  })
+
+  it('repairs what somebody else wrote, and leaves to others what is theirs', async t => {
+    const operator = await startOperator(t, client)
+    await write(api, 'repaired', { domain: 'repaired', descriptors: [limit('user', 3)] })
+    await waitFor('it to be ready', async () => (await ready(api, 'repaired'))?.status === 'True')
+    const { metadata } = await read(api, 'repaired')
+    const condition = { ...(await ready(api, 'repaired')), type: 'Theirs' }
+    const stored = await read(api, 'repaired')
+    const status = {
+      ...stored.status,
+      enforced: '9/9',
+      conditions: [...(stored.status?.conditions ?? []), condition],
+    }
+    const put = await api.call('PUT', `${path}/repaired/status`, { ...stored, status })
+    assert.equal(put.status, 200, JSON.stringify(put.body))
+    await waitFor('it to be repaired', async () => (await read(api, 'repaired')).status?.enforced === '1/1')
+    const repaired = await read(api, 'repaired')
+    assert.ok(conditionOf(repaired, 'Theirs'))
+    assert.equal(metadata.uid, repaired.metadata.uid)
+    operator.lookAgain()
+    await write(api, 'later', { domain: 'later', descriptors: [limit('user', 1)] })
+    await waitFor('another to be ready', async () => (await ready(api, 'later'))?.status === 'True')
+    assert.equal((await read(api, 'repaired')).metadata.resourceVersion, repaired.metadata.resourceVersion)
+  })
+
+  it('feeds its pods, and writes nothing, while another operator leads', async t => {
+    const operator = await startOperator(t, client, () => false)
+    await write(api, 'follower', { domain: 'follower', descriptors: [limit('user', 3)] })
+    await waitFor('the feed to carry it', async () => operator.inForce().includes('follower: 3'))
+    assert.equal((await read(api, 'follower')).status, undefined)
+  })
+})
+
+const wrong = { key: 'step', descriptors: [{ key: 'leaf', rateLimit: { requestsPerUnit: 1 } }] }
+
+function limit(key: string, requestsPerUnit: number, value = '') {
+  return { key, value, rateLimit: { unit: 'minute', requestsPerUnit } }
+}
+
+/** The operator as far as it is about statuses: one process enforces at once what is published. */
+async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
+  const reflector = createReflector({
+    source: collectionOf(client, rateLimitConfigs),
+    namespaces: 'all',
+    onError: error => assert.fail(`${error}`),
+    random: Math.random,
+  })
+  const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
+  const remembered = rememberInStatus(() => reflector.list() as readonly StoredResource[])
+  const transitions: string[] = []
+  let published: readonly RateLimitDomain[] = []
+  const writer = createStatusWriter({
+    stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
+    memoryOf: remembered.of,
+    apply: async (resource, status) =>
+      (await applyStatusOf(client, rateLimitConfigs, resource, status)) as StoredResource,
+    mayWrite,
+    onTransition: ({ metadata }, { status, reason }) => {
+      transitions.push(`${metadata.name} ${status} ${reason}`)
+    },
+    onError: () => {},
+    random: Math.random,
+  })
+  const configs = createRateLimitConfigs({
+    source,
+    remembered,
+    feed: {
+      publish: domains => {
+        published = domains
+      },
+      enforcement: (domain, uids) => ({
+        acknowledged: new Set(published.includes(domain) ? uids : []),
+        refusals: [],
+      }),
+    },
+    infrastructure: {
+      observe: () => [{ name: 'pod', uid: 'pod', ready: true, reason: '', restarts: 0, addresses: {} }],
+    },
+    clock: systemClock,
+    storedConditions: writer.conditionsOf,
+    writeStatus: writer.write,
+  })
+  await source.start()
+  await configs.reconcile()
+  source.onChange(() => void configs.reconcile())
+  reflector.onChange((space, name) => writer.lookAt(reflector.get(space, name)?.metadata.uid ?? ''))
+  const stop = async () => {
+    await source.stop()
+    await writer.stop()
+  }
+  t.after(stop)
+  return {
+    transitions,
+    inForce: () =>
+      published
+        .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)
+        .join(', '),
+    lookAgain: () => void configs.reconcile(),
+    stop,
+  }
+}
+
+async function write(api: KubeApiServer, name: string, spec: object): Promise<void> {
+  const found = await api.call('GET', `${path}/${name}`)
+  const object = { apiVersion, kind: 'RateLimitConfig', metadata: { name }, spec }
+  const answer =
+    found.status === 404
+      ? await api.call('POST', path, object)
+      : await api.call('PUT', `${path}/${name}`, { ...(found.body as object), spec })
+  assert.ok(answer.status < 300, JSON.stringify(answer.body))
+}
+
+async function read(api: KubeApiServer, name: string): Promise<StoredResource> {
+  return (await api.call('GET', `${path}/${name}`)).body as StoredResource
+}
+
+async function ready(api: KubeApiServer, name: string): Promise<Condition | undefined> {
+  return conditionOf(await read(api, name), 'Ready')
+}
+
+function conditionOf({ status }: StoredResource, type: string): Condition | undefined {
+  return status?.conditions?.find(condition => condition.type === type)
+}
