@@ -8,6 +8,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   status: async () => (await import('./status.ts')).status,
   try: async () => (await import('./try.ts')).tryCommand,
   convert: async () => (await import('./convert.ts')).convert,
+  operator: async () => (await import('./operator.ts')).operator,
   'config-check': async () => (await import('./config-check.ts')).configCheck,
 }
 

@@ -22,6 +22,8 @@ const flags = {
   'grpc-port': 'grpcPort',
   'http-port': 'httpPort',
   'debug-port': 'debugPort',
+  metrics: 'metrics',
+  'metrics-port': 'metricsPort',
   'feed-port': 'feedPort',
   'operator-port': 'operatorPort',
   'log-level': 'logLevel',
@@ -43,6 +45,8 @@ machine, without Kubernetes. Ends all of them on Ctrl-C, and at once on a second
   --grpc-port PORT      rate limit calls by gRPC (default ${defaults.grpcPort})
   --http-port PORT      rate limit calls by HTTP (default ${defaults.httpPort})
   --debug-port PORT     debug pages of the first process, on loopback (default ${defaults.debugPort})
+  --metrics             each process serves Prometheus metrics, on loopback (default ${defaults.metrics})
+  --metrics-port PORT   those of the first process (default ${defaults.metricsPort})
   --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
   --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
   --env NAME=VALUE      a setting of the rate limit service; again for another one
@@ -114,6 +118,8 @@ function readOptions(args: readonly string[]) {
     'grpc-port': text,
     'http-port': text,
     'debug-port': text,
+    metrics: { type: 'boolean' },
+    'metrics-port': text,
     'feed-port': text,
     'operator-port': text,
     'log-level': text,

@@ -8,7 +8,7 @@ import {
   readStatusReport,
   type StatusReport,
 } from '../standalone/status-report.ts'
-import { type Command, exitCodes } from './command.ts'
+import { type Command, exitCodes, UsageError } from './command.ts'
 import { parseFormat, parseOptions, parseSeconds } from './options.ts'
 import { printable, render, renderTable } from './render.ts'
 
@@ -18,7 +18,7 @@ const askMs = 1_000
 export const status: Command = {
   name: 'status',
   summary: 'show how far each resource got, and what runs',
-  help: `Usage: tollway status [--state-dir DIR] [--wait SECONDS] [-o table|yaml|json]
+  help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS] [-o table|yaml|json]
 
 Shows each resource with its conditions, and the processes that enforce it:
   ACCEPTED    the resource is right
@@ -26,7 +26,8 @@ Shows each resource with its conditions, and the processes that enforce it:
   ENFORCED    processes that enforce it, of those that run
   READY       all three
 
-  --state-dir DIR      where the operator keeps its state (default ${defaultStateDir})
+  --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
+  --operator URL       the pages of an operator in a cluster
   --wait SECONDS       wait until everything is ready, so long at most
   -o, --output FORMAT  table (default), yaml or json
 
@@ -35,21 +36,23 @@ Exit code: 0 when everything is ready, 1 when something is not, 2 when no operat
 Examples:
   tollway status
   tollway status --wait 10 -o json
+  kubectl -n tollway exec deploy/tollway-operator -- tollway status --operator http://localhost:8000
 `,
   async run(args, output) {
     const { values } = parseOptions(args, {
       'state-dir': { type: 'string', default: defaultStateDir },
+      operator: { type: 'string' },
       wait: { type: 'string', default: '0' },
       output: { type: 'string', short: 'o' },
     })
     const format = parseFormat(values.output, 'table')
     const waitMs = parseSeconds('--wait', values.wait)
-    const stateDir = values['state-dir']
-    const report = await waitUntilReady(stateDir, waitMs)
+    const { operator, 'state-dir': stateDir } = values
+    const look = operator === undefined ? () => presentReport(stateDir) : () => remoteReport(operator)
+    const report = await waitUntilReady(look, waitMs)
     if (report === undefined) {
-      output.printError(
-        `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER\n`,
-      )
+      const local = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
+      output.printError(operator === undefined ? `${local}\n` : `no operator answers at ${operator}\n`)
       return exitCodes.failed
     }
     output.print(format === 'table' ? describe(report) : render(report, format))
@@ -57,12 +60,27 @@ Examples:
   },
 }
 
-async function waitUntilReady(stateDir: string, waitMs: number): Promise<StatusReport | undefined> {
+async function waitUntilReady(
+  look: () => Promise<StatusReport | undefined>,
+  waitMs: number,
+): Promise<StatusReport | undefined> {
   const endMs = performance.now() + waitMs
   for (;;) {
-    const report = await presentReport(stateDir)
+    const report = await look()
     if ((report && isReady(report)) || performance.now() >= endMs) return report
     await pause(pollMs)
+  }
+}
+
+/** undefined when nobody answers there in time, or says something else. */
+async function remoteReport(operator: string): Promise<StatusReport | undefined> {
+  if (!URL.canParse('/status', operator)) throw new UsageError(`--operator ${operator}: is not a URL`)
+  try {
+    const answer = await fetch(new URL('/status', operator), { signal: AbortSignal.timeout(askMs) })
+    const told = (await answer.json()) as Partial<StatusReport>
+    return Array.isArray(told.resources) && Array.isArray(told.replicas) ? (told as StatusReport) : undefined
+  } catch {
+    return undefined
   }
 }
 

@@ -10,9 +10,41 @@ export function leaseName(installation: string): string {
   return `${installation}-operator`
 }
 
+/** Who an operator is to the others: the pod, where it is reached, and which of its lives. */
+export function leaseIdentity({ name, ip }: { name: string; ip: string }, life: string): string {
+  return `${name}_${ip}_${life}`
+}
+
+/** The address in it; undefined for an identity of another making. */
+export function addressOfHolder(identity: string): string | undefined {
+  return /^[^_]+_([0-9a-fA-F.:]+)_[0-9a-f]+$/.exec(identity)?.[1]
+}
+
 /** The name by which pods find the feed; its certificate has it. */
 export function feedHost(installation: string, namespace: string): string {
   return `${operatorName(installation)}.${namespace}.svc`
+}
+
+/** All names of the operators' Service, that of `feedHost` first. */
+export function operatorHosts(installation: string, namespace: string): readonly string[] {
+  const name = operatorName(installation)
+  const host = feedHost(installation, namespace)
+  return [host, `${host}.cluster.local`, `${name}.${namespace}`, name]
+}
+
+/** What the certificate of the pods is for: it proves that one is of the fleet, and no more. */
+export function podIdentity(installation: string, namespace: string): string {
+  return `pods.${installation}.${namespace}.svc`
+}
+
+/** The authority's certificates and its key. */
+export function authoritySecret(installation: string): string {
+  return `${installation}-ca`
+}
+
+/** The certificate of the operators. */
+export function feedServerSecret(installation: string): string {
+  return `${installation}-feed-server`
 }
 
 /** The certificate by which pods show that they are of the fleet. */

@@ -47,11 +47,8 @@ export function clusterRateLimitWorkload(config: ClusterConfig, namespace: strin
   }
 }
 
-/** The names in `$( )` stand for what the cluster tells each pod of itself. */
 function podEnv({ name, rateLimit }: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
   return {
-    CONFIG_GRPC_XDS_NODE_ID: '$(POD_NAME)',
-    CONFIG_GRPC_XDS_NODE_METADATA: 'pod:$(POD_NAME),namespace:$(POD_NAMESPACE),uid:$(POD_UID)',
     CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
     CONFIG_GRPC_XDS_SERVER_TLS_SAN: feedHost(name, namespace),
     CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(feedFolder, 'ca.crt'),

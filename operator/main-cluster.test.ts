@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { freePorts } from '../test/support/free-ports.ts'
+import {
+  type ApiAnswer,
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../test/support/kube-api-server.ts'
+import { startRateLimit } from '../test/support/rate-limit-process.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import type { ApiAccess } from './kube/access.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './kube/testdata/service-account.ts'
+import { startInCluster } from './main-cluster.ts'
+
+const namespace = 'tollway-system'
+const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
+const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
+
+describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
+  const place = mkdtempSync(join(tmpdir(), 'operator-'))
+  let api: KubeApiServer
+  let access: ApiAccess
+
+  before(async () => {
+    api = await startKubeApiServer()
+    await make(
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+      customResourceDefinition(rateLimitConfigKind),
+    )
+    const token = await makeOperatorAccount(api, namespace)
+    await waitFor('the kind to be served', async () => (await api.call('GET', limits)).status === 200)
+    access = writeServiceAccount(place, await addressOf(api), { namespace, token })
+    await make(deployments, operatorDeployment())
+  })
+  after(async () => {
+    await api?.stop()
+    rmSync(place, { recursive: true, force: true })
+  })
+
+  const make = async (path: string, object: unknown): Promise<Record<string, unknown>> => {
+    const answer = await api.call('POST', path, object)
+    assert.equal(answer.status, 201, JSON.stringify(answer.body))
+    return answer.body as Record<string, unknown>
+  }
+
+  it('makes the workload, and tells what a pod enforces', async t => {
+    const [operatorPort = 0, feedPort = 0] = await freePorts(2)
+    const written = {
+      operatorPort,
+      feedPort,
+      lease: { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 },
+      rateLimit: { replicas: 1, backend: { type: 'memory' } },
+    }
+    const judged = validateClusterConfig(written)
+    assert.ok('value' in judged)
+    const pod = { name: 'operator-0', namespace, ip: '127.0.0.1', host: '127.0.0.1' }
+    const operator = await startInCluster({ config: judged.value, access, pod, log: silentLog })
+    t.after(() => operator.stop())
+
+    await waitFor(
+      'the Deployment',
+      async () => (await api.call('GET', `${deployments}/tollway-ratelimit`)).status === 200,
+    )
+    const secretPath = `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`
+    await waitFor("the pods' certificate", async () => (await api.call('GET', secretPath)).status === 200)
+    const secret = await api.call('GET', secretPath)
+    const files = mkdtempSync(join(place, 'feed-'))
+    const { data } = secret.body as { data: Record<string, string> }
+    for (const [name, value] of Object.entries(data))
+      writeFileSync(join(files, name), Buffer.from(value, 'base64'))
+
+    const uid = await playPod(make, api)
+    const service = await startRateLimit(t, {
+      BACKEND_TYPE: 'memory',
+      USE_PUSHSTATS: 'false',
+      DISABLE_STATS: 'true',
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+      CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${namespace}.svc`,
+      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(files, 'ca.crt'),
+      CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(files, 'tls.crt'),
+      CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(files, 'tls.key'),
+      CONFIG_GRPC_XDS_NODE_METADATA: `pod:played,namespace:${namespace},uid:${uid}`,
+    })
+    await service.serves()
+
+    await make(limits, checkout())
+    await waitFor(
+      'it to be enforced',
+      async () => readyOf(await api.call('GET', `${limits}/checkout`)) === 'True',
+    )
+    const { status } = (await api.call('GET', `${limits}/checkout`)).body as { status: { enforced: string } }
+    assert.equal(status.enforced, '1/1')
+    const metrics = await (await fetch(`http://127.0.0.1:${operatorPort}/metrics`)).text()
+    assert.match(metrics, /tollway_feed_connected_pods 1\n/)
+    assert.match(metrics, /tollway_propagation_seconds_count 1\n/)
+    const events = await api.call('GET', '/apis/events.k8s.io/v1/namespaces/default/events')
+    const { items } = events.body as { items: { reason: string; note: string }[] }
+    assert.deepEqual(
+      items.map(({ reason, note }) => `${reason}: ${note}`),
+      ['Enforced: 1 of 1 processes enforce it'],
+    )
+  })
+})
+
+function checkout() {
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'checkout' },
+    spec: {
+      domain: 'checkout',
+      descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 3 } }],
+    },
+  }
+}
+
+function operatorDeployment() {
+  const labels = { app: 'operator' }
+  return {
+    metadata: { name: 'tollway-operator' },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: 'operator', image: 'none' }] } },
+    },
+  }
+}
+
+/** No kubelet is there: the test plays a ready pod of the Deployment. Answers with its uid. */
+async function playPod(
+  make: (path: string, object: unknown) => Promise<Record<string, unknown>>,
+  api: KubeApiServer,
+): Promise<string> {
+  const pods = `/api/v1/namespaces/${namespace}/pods`
+  const deployment = (await api.call('GET', `${deployments}/tollway-ratelimit`)).body as {
+    spec: { template: { metadata: { labels: Record<string, string> } } }
+  }
+  const { labels } = deployment.spec.template.metadata
+  const pod = await make(pods, {
+    metadata: { name: 'played', labels },
+    spec: { containers: [{ name: 'ratelimit', image: 'none' }] },
+  })
+  const ready = { type: 'Ready', status: 'True' }
+  const status = { phase: 'Running', podIP: '127.0.0.1', conditions: [ready] }
+  const answer = await api.call('PUT', `${pods}/played/status`, { ...pod, status })
+  assert.equal(answer.status, 200, JSON.stringify(answer.body))
+  return (pod['metadata'] as { uid: string }).uid
+}
+
+function readyOf({ body }: ApiAnswer): string | undefined {
+  const { status } = body as { status?: { conditions?: { type: string; status: string }[] } }
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.status
+}
