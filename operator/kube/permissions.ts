@@ -48,12 +48,18 @@ export const permissions: readonly Permission[] = [
   },
   ownChildren('apps', 'deployments', 'the services'),
   ownChildren('', 'services', 'their addresses'),
-  ownChildren('', 'configmaps', 'their settings'),
-  ownChildren('', 'secrets', 'their certificates'),
   ownChildren('', 'serviceaccounts', 'their identities, which may do nothing'),
   ownChildren('policy', 'poddisruptionbudgets', 'no drain takes all replicas at once'),
   ownChildren('autoscaling', 'horizontalpodautoscalers', 'more replicas under load'),
   ownChildren('networking.k8s.io', 'networkpolicies', 'who may reach them'),
+  {
+    group: '',
+    resource: 'secrets',
+    // Never listed or watched: the operator looks at those that it made itself, by their names.
+    verbs: ['get', ...apply, 'delete'],
+    scope: 'own',
+    why: 'the certificates of the feed',
+  },
   {
     group: '',
     resource: 'pods',
@@ -90,6 +96,14 @@ export interface RolePlaces {
   readonly watchedNamespaces: 'all' | readonly string[]
 }
 
+/** The rules of one scope. */
+export function makeRules(
+  scope: Permission['scope'],
+  list: readonly Permission[] = permissions,
+): readonly PolicyRule[] {
+  return toRules(list.filter(permission => permission.scope === scope))
+}
+
 /**
  * The roles that the operator needs: one for its own namespace, and one for the resources that it watches, a
  * ClusterRole for all namespaces, or else a Role in each of them.
@@ -100,7 +114,7 @@ export function makeRoles(places: RolePlaces, list: readonly Permission[] = perm
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind,
     metadata,
-    rules: toRules(list.filter(permission => permission.scope === scope)),
+    rules: makeRules(scope, list),
   })
   const own = role('Role', 'own', { name: `${name}-workloads`, namespace: ownNamespace })
   const watched = `${name}-resources`

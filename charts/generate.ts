@@ -1,0 +1,37 @@
+/**
+ * `node charts/generate.ts [--check]` writes what of the chart follows from the code: the definitions, what the
+ * operator may do, and the schema of the values. With --check it writes nothing, names the files that are not up
+ * to date, and ends with 1 when there are any.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { parseArgs } from 'node:util'
+import { definitionFiles } from '@tollway/crds/definition-files.ts'
+import { dump } from 'js-yaml'
+import { makeRules } from '../operator/kube/permissions.ts'
+import { valuesSchema } from './values-schema.ts'
+
+const chart = join(import.meta.dirname, 'tollway')
+const note = '# Made by charts/generate.ts from the code; run: make generate\n'
+
+const permissions = dump({ own: makeRules('own'), watched: makeRules('watched') }, { noRefs: true })
+const files: readonly { readonly name: string; readonly text: string }[] = [
+  ...definitionFiles().map(({ name, text }) => ({ name: join('files/crds', name), text })),
+  { name: 'files/permissions.yaml', text: `${note}${permissions}` },
+  { name: 'values.schema.json', text: `${JSON.stringify(valuesSchema(), undefined, 2)}\n` },
+]
+
+const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
+for (const { name, text } of files) {
+  const path = join(chart, name)
+  if (existsSync(path) && readFileSync(path, 'utf8') === text) continue
+  const shown = relative(process.cwd(), path)
+  if (values.check) {
+    console.error(`${shown} is not what charts/generate.ts makes; run: make generate`)
+    process.exitCode = 1
+  } else {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, text)
+    console.log(`wrote ${shown}`)
+  }
+}

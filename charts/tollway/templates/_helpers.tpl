@@ -1,0 +1,67 @@
+{{/* The name of the installation, with which all names begin. */}}
+{{- define "tollway.name" -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "tollway.operator" -}}
+{{- include "tollway.name" . }}-operator
+{{- end -}}
+
+{{- define "tollway.selector" -}}
+app.kubernetes.io/name: tollway-operator
+app.kubernetes.io/instance: {{ include "tollway.name" . }}
+{{- end -}}
+
+{{/* What the chart makes; what the operator makes is managed by tollway. */}}
+{{- define "tollway.labels" -}}
+{{ include "tollway.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: tollway
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
+{{- end -}}
+
+{{/* The Secret with the address of the Redis, as name and key. */}}
+{{- define "tollway.redisSecret" -}}
+{{- with .Values.redis -}}
+{{- $ways := list (ne .existingSecret.name "") (ne .url "") .bundled.enabled -}}
+{{- $chosen := 0 -}}
+{{- range $ways }}{{ if . }}{{ $chosen = add1 $chosen }}{{ end }}{{ end -}}
+{{- if ne (int $chosen) 1 -}}
+{{- fail (printf "redis: set exactly one of redis.existingSecret.name, redis.url and redis.bundled.enabled; %d are set. Without a Redis set rateLimit.backend.type=memory and rateLimit.replicas=1" $chosen) -}}
+{{- end -}}
+{{- if .existingSecret.name -}}
+{{ dict "name" .existingSecret.name "key" .existingSecret.key | toJson }}
+{{- else -}}
+{{ dict "name" (printf "%s-redis" (include "tollway.name" $)) "key" "url" | toJson }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The operator's configuration: the values under the names that it knows them by. */}}
+{{- define "tollway.config" -}}
+{{- $rateLimit := deepCopy .Values.rateLimit -}}
+{{- if and $rateLimit.enabled (eq $rateLimit.backend.type "redis") -}}
+{{- $_ := set $rateLimit.backend "urlSecret" (include "tollway.redisSecret" . | fromJson) -}}
+{{- end -}}
+name: {{ include "tollway.name" . }}
+operatorPort: {{ .Values.operator.port }}
+feedPort: {{ .Values.operator.feedPort }}
+{{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" | toYaml }}
+rateLimit: {{- $rateLimit | toYaml | nindent 2 }}
+{{- end -}}
+
+{{/* Of every pod of the chart: what the Pod Security profile "restricted" asks for. */}}
+{{- define "tollway.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "tollway.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}

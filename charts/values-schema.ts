@@ -1,0 +1,114 @@
+import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
+import type { JsonObject, Schema } from '@tollway/crds/schema.ts'
+
+/**
+ * The schema of the chart's values, in JSON Schema as helm judges it: the operator's configuration under its own
+ * names, and what the chart itself needs to know. A field that is not known is refused, for a slip in a name would
+ * otherwise do nothing, and say nothing.
+ */
+export function valuesSchema(): JsonObject {
+  const { name: _, operatorPort, feedPort, rateLimit, ...shared } = clusterConfigSchema.properties ?? {}
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Values of the Tollway chart',
+    ...closed({
+      ...Object.fromEntries(Object.entries(shared).map(([name, schema]) => [name, toJsonSchema(schema)])),
+      operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),
+      rateLimit: toJsonSchema(withoutUrlSecret(rateLimit)),
+      redis: closed(redisFields(), 'The Redis that the rate limit pods share.'),
+      crds: closed({ install: flag('Install the definitions and their admission policy.') }),
+      aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),
+      networkPolicy: closed({ enabled: flag('Say who may reach the pods.') }),
+      waitUntilReady: closed({
+        enabled: flag('A hook waits until everything is ready.'),
+        seconds: whole(1, 3600, 'So long at most.'),
+      }),
+      monitoring: closed({
+        podMonitor: switched('A PodMonitor of the Prometheus operator.'),
+        alerts: switched('A PrometheusRule with alerts, each with its runbook.'),
+        dashboard: switched('A ConfigMap with a dashboard for Grafana.'),
+      }),
+      // helm hands a subchart its parent's.
+      global: { type: 'object' },
+    }),
+  }
+}
+
+/** Which Secret the pods read follows from `redis`. */
+function withoutUrlSecret(rateLimit: Schema = {}): Schema {
+  const { backend = {}, ...fields } = rateLimit.properties ?? {}
+  const { urlSecret: _, ...backendFields } = backend.properties ?? {}
+  return { ...rateLimit, properties: { ...fields, backend: { ...backend, properties: backendFields } } }
+}
+
+function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonObject {
+  return {
+    ...podFields(),
+    replicas: whole(1, 9, 'How many operators run; one of them writes.'),
+    port: toJsonSchema(operatorPort),
+    feedPort: toJsonSchema(feedPort),
+  }
+}
+
+/** What the operator's pods have in common with those that it makes. */
+function podFields(): JsonObject {
+  const pods = clusterConfigSchema.properties?.['rateLimit']?.properties?.['pods']?.properties ?? {}
+  const { maxUnavailable: _, topologySpreadConstraints: __, ...fields } = pods
+  return Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, toJsonSchema(schema)]))
+}
+
+function redisFields(): JsonObject {
+  const { image, imagePullPolicy, resources } = podFields()
+  return {
+    existingSecret: closed({
+      name: text('A Secret of this namespace that holds the address.'),
+      key: text('The entry in it.'),
+    }),
+    url: text('The address itself, of which the chart makes a Secret.'),
+    bundled: closed({
+      enabled: flag('Run a small Redis, for trials.'),
+      image: image ?? {},
+      imagePullPolicy: imagePullPolicy ?? {},
+      resources: resources ?? {},
+    }),
+  }
+}
+
+const text = (description: string): JsonObject => ({ type: 'string', maxLength: 2048, description })
+const flag = (description: string): JsonObject => ({ type: 'boolean', description })
+const whole = (minimum: number, maximum: number, description: string): JsonObject => ({
+  type: 'integer',
+  minimum,
+  maximum,
+  description,
+})
+const switched = (description: string): JsonObject =>
+  closed({ enabled: flag(description), labels: { type: 'object', additionalProperties: { type: 'string' } } })
+
+function closed(properties: JsonObject, description?: string): JsonObject {
+  return { type: 'object', ...(description && { description }), additionalProperties: false, properties }
+}
+
+/** Without the words that only an API server knows; defaults stand in values.yaml. */
+function toJsonSchema(schema: Schema): JsonObject {
+  const { properties, items, additionalProperties, default: _, ...rest } = schema
+  const words = Object.entries(rest).filter(([word]) => !/^x-|^(rules|tooManyItems|required)$|^~/.test(word))
+  const isFree = schema['x-kubernetes-preserve-unknown-fields'] === true
+  return {
+    ...(Object.fromEntries(words) as JsonObject),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, field]) => [name, toJsonSchema(field)]),
+      ),
+      additionalProperties: false,
+    }),
+    ...(items && { items: toJsonSchema(items) }),
+    ...(additionalProperties && !isFree && { additionalProperties: toJsonSchema(additionalProperties) }),
+    ...(schema.required && schema.required.length > 0 && properties && { required: needed(schema) }),
+  }
+}
+
+/** What has a default may be left out. */
+function needed({ required = [], properties = {} }: Schema): readonly string[] {
+  return required.filter(name => properties[name] !== undefined && properties[name].default === undefined)
+}
