@@ -1,0 +1,59 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { waitFor } from '../support/wait-for.ts'
+
+const run = promisify(execFile)
+const maxOutputBytes = 64 * 1024 * 1024
+
+/** What a command of kubectl or helm says; rejects with all that it said when it fails. */
+async function command(program: string, args: readonly string[], input?: string): Promise<string> {
+  try {
+    const running = run(program, [...args], { maxBuffer: maxOutputBytes, timeout: 180_000 })
+    if (input !== undefined) running.child.stdin?.end(input)
+    return (await running).stdout
+  } catch (error) {
+    const { stdout = '', stderr = '', message } = error as Error & { stdout?: string; stderr?: string }
+    throw new Error(`${program} ${args.join(' ')}: ${stderr || stdout || message}`)
+  }
+}
+
+/** The cluster of KUBECONFIG. */
+export const kubectl = (...args: readonly string[]) => command('kubectl', args)
+export const helm = (...args: readonly string[]) => command('helm', args)
+
+/** Applies manifests; rejects with the API server's words. */
+export function apply(manifests: string | object): Promise<string> {
+  return command(
+    'kubectl',
+    ['apply', '-f', '-'],
+    typeof manifests === 'string' ? manifests : JSON.stringify(manifests),
+  )
+}
+
+/** As kubectl reads it, `deploy/tollway-operator` for example; undefined when there is none. */
+export async function read<T>(namespace: string, name: string): Promise<T | undefined> {
+  const text = await kubectl('-n', namespace, 'get', name, '-o', 'json', '--ignore-not-found')
+  return text === '' ? undefined : (JSON.parse(text) as T)
+}
+
+export interface Pod {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
+  readonly status: {
+    readonly podIP?: string
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[]
+  }
+}
+
+export async function pods(namespace: string, selector: string): Promise<readonly Pod[]> {
+  const text = await kubectl('-n', namespace, 'get', 'pods', '-l', selector, '-o', 'json')
+  return (JSON.parse(text) as { items: Pod[] }).items
+}
+
+/** Waits as long as a busy cluster may take. */
+export function eventually(
+  what: string,
+  condition: () => Promise<boolean>,
+  deadlineMs = 90_000,
+): Promise<void> {
+  await waitFor(what, condition, deadlineMs)
+}

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
+import { createReflector, type Reflector } from '../../operator/controller/reflector.ts'
+import { accessFromEnvironment } from '../../operator/kube/access.ts'
+import { createKubeClient, type KubeClient } from '../../operator/kube/client.ts'
+import { collectionOf } from '../../operator/kube/collection.ts'
+import { apiVersion, rateLimitConfigs } from '../../operator/kube/custom-resources.ts'
+import type { KubeObject } from '../../operator/kube/kube-object.ts'
+import { percentile } from '../bench/percentiles.ts'
+import { root } from '../support/tollway.ts'
+import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
+import { createFigures } from './figures.ts'
+import { describeCodes, startLoad } from './load.ts'
+
+const system = 'tollway-system'
+const chart = join(root, 'charts/tollway')
+const values = join(import.meta.dirname, 'values.yaml')
+const ratelimit = 'app.kubernetes.io/name=ratelimit'
+const operators = 'app.kubernetes.io/name=tollway-operator'
+const changes = Number(process.env['E2E_CHANGES'] ?? 200)
+
+const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
+
+describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
+  const figures = createFigures()
+  let client: KubeClient
+  let limits: Reflector<KubeObject>
+  let envoy = ''
+
+  before(async () => {
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop' } })
+    client = createKubeClient(await accessFromEnvironment(process.env), { random: Math.random })
+  })
+  after(async () => {
+    await limits?.stop()
+    client?.close()
+    figures.show()
+  })
+
+  it('is installed, and helm returns when everything is ready', async () => {
+    const beginMs = performance.now()
+    await helm('install', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s')
+    figures.note('helm install → all Ready', '< 30 s', seconds(performance.now() - beginMs))
+    assert.equal((await readyPods(ratelimit)).length, 3)
+    limits = createReflector({
+      source: collectionOf(client, rateLimitConfigs),
+      namespaces: 'all',
+      onError: error => console.log(`the resources could not be followed: ${error}`),
+      random: Math.random,
+    })
+    assert.ok(await limits.synced())
+  })
+
+  it('limits what passes an Envoy', async () => {
+    await apply(checkout(3))
+    await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
+    await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=60s')
+    await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=60s')
+    envoy = `http://${(await read<Pod>('shop', 'pod/envoy'))?.status.podIP}:10000/`
+    const codes: number[] = []
+    await eventually('Envoy to find the service', async () => (await fetch(envoy)).status === 200)
+    for (let call = 0; call < 6; call++) {
+      codes.push((await fetch(envoy, { headers: { 'x-user': 'alice' } })).status)
+    }
+    assert.deepEqual(codes, [200, 200, 200, 429, 429, 429])
+    assert.match(await kubectl('-n', 'shop', 'get', 'rlc'), /checkout +checkout +1 +True +3\/3/)
+  })
+
+  it('enforces changes at once', async () => {
+    const times: number[] = []
+    for (let change = 1; change <= changes; change++) {
+      const beginMs = performance.now()
+      const { metadata } = await client.apply(rateLimitConfigs, checkout(1000 + change), { force: true })
+      await enforced(limits, metadata.generation ?? 0, 3)
+      times.push(performance.now() - beginMs)
+    }
+    times.sort((a, b) => a - b)
+    const shown = `p50 ${Math.round(percentile(times, 0.5))} ms, p99 ${Math.round(percentile(times, 0.99))} ms`
+    figures.note(`apply → enforced by 3 pods, ${changes} changes`, 'p50 < 100 ms, p99 < 500 ms', shown)
+  })
+
+  it('refuses what is wrong when it is applied, or says in the status what', async () => {
+    const nested = checkout(1)
+    const wrong = {
+      ...nested,
+      spec: { domain: 'checkout', descriptors: [{ key: 'a', descriptors: [noUnit] }] },
+    }
+    const beginMs = performance.now()
+    await assert.rejects(apply(wrong), /set either unlimited to true, or both unit and requestsPerUnit/)
+    figures.note('a wrong resource is refused', '< 1 s', seconds(performance.now() - beginMs))
+    const rival = { ...nested, metadata: { name: 'rival', namespace: 'default' } }
+    await apply(rival)
+    const appliedMs = performance.now()
+    await eventually('the rival to be told', async () =>
+      /belongs to shop\/checkout/.test(messageOf(limits, 'default', 'rival')),
+    )
+    figures.note('a conflict is explained', '< 2 s', seconds(performance.now() - appliedMs))
+    await kubectl('-n', 'default', 'delete', 'rlc', 'rival')
+  })
+
+  it('replaces its pods without a failed call', async () => {
+    await apply(checkout(1_000_000))
+    const load = startLoad(envoy, { user: 'bob' })
+    const before = new Set((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid))
+    await kubectl('-n', system, 'rollout', 'restart', 'deploy/tollway-ratelimit')
+    await eventually(
+      'all pods to be new',
+      async () => {
+        const found = await pods(system, ratelimit)
+        return found.length === 3 && found.every(pod => isReady(pod) && !before.has(pod.metadata.uid))
+      },
+      180_000,
+    )
+    await load.stop()
+    figures.note('calls in a rolling restart', '0 failed', describeCodes(load.codes))
+    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
+  })
+
+  it('goes on without operators, and a new leader acts soon', async () => {
+    const load = startLoad(envoy, { user: 'carol' })
+    const holder = await leader()
+    const beginMs = performance.now()
+    await kubectl('-n', system, 'delete', 'pod', podOf(holder), '--grace-period=0', '--force')
+    await eventually('another to lead', async () => (await leader()) !== holder)
+    figures.note('another leads after a kill', '< 20 s', seconds(performance.now() - beginMs))
+    const next = await leader()
+    await eventually('two operators', async () => (await readyPods(operators)).length === 2)
+    const termMs = performance.now()
+    await kubectl('-n', system, 'delete', 'pod', podOf(next), '--wait=false')
+    await eventually('another to lead', async () => ![next, ''].includes(await leader()))
+    figures.note('another leads after SIGTERM', '< 2 s', seconds(performance.now() - termMs))
+    await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=0')
+    await eventually('no operator', async () => (await pods(system, operators)).length === 0)
+    const answered = load.codes.get(200) ?? 0
+    await eventually('calls without an operator', async () => (load.codes.get(200) ?? 0) > answered + 200)
+    await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=2')
+    await kubectl('-n', system, 'rollout', 'status', 'deploy/tollway-operator', '--timeout=60s')
+    await load.stop()
+    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
+    const { metadata } = await client.apply(rateLimitConfigs, checkout(5), { force: true })
+    await enforced(limits, metadata.generation ?? 0, 3)
+  })
+
+  it('repairs what somebody changed, and removes what is no longer wanted', async () => {
+    await kubectl('-n', system, 'delete', 'service', 'tollway-ratelimit-http')
+    await kubectl('-n', system, 'scale', 'deploy/tollway-ratelimit', '--replicas=1')
+    await eventually(
+      'the Service',
+      async () => (await read(system, 'service/tollway-ratelimit-http')) !== undefined,
+    )
+    await eventually('three pods', async () => (await readyPods(ratelimit)).length === 3)
+    const upgrade = ['upgrade', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s']
+    await helm(...upgrade, '--set', 'rateLimit.enabled=false')
+    await eventually(
+      'the workload to go',
+      async () => (await read(system, 'deploy/tollway-ratelimit')) === undefined,
+    )
+    await helm('rollback', 'tollway', '1', '-n', system, '--wait', '--timeout', '180s')
+    assert.equal((await readyPods(ratelimit)).length, 3)
+  })
+
+  it('is uninstalled whole, but for the resources', async () => {
+    await helm('uninstall', 'tollway', '-n', system, '--wait', '--timeout', '120s')
+    const kinds =
+      'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
+    await eventually('nothing to be left', async () => {
+      const left = await kubectl('-n', system, 'get', kinds, '-o', 'name')
+      return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')
+    })
+    assert.match(await kubectl('-n', 'shop', 'get', 'rlc', '-o', 'name'), /checkout/)
+  })
+
+  async function readyPods(selector: string): Promise<readonly Pod[]> {
+    return (await pods(system, selector)).filter(isReady)
+  }
+
+  async function leader(): Promise<string> {
+    const lease = await read<{ spec: { holderIdentity?: string } }>(system, 'lease/tollway-operator')
+    return lease?.spec.holderIdentity ?? ''
+  }
+})
+
+const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+const noUnit = { key: 'b', rateLimit: { requestsPerUnit: 1 } }
+
+function checkout(requestsPerUnit: number) {
+  return {
+    apiVersion,
+    kind: 'RateLimitConfig',
+    metadata: { name: 'checkout', namespace: 'shop' },
+    spec: {
+      domain: 'checkout',
+      descriptors: [{ key: 'user', rateLimit: { unit: 'hour', requestsPerUnit } }],
+    },
+  }
+}
+
+/** Resolves when the status says that so many pods enforce this generation. */
+function enforced(limits: Reflector<KubeObject>, generation: number, count: number): Promise<void> {
+  return eventually(`generation ${generation} to be enforced`, async () => {
+    const { status } = (limits.get('shop', 'checkout') ?? {}) as Partial<StoredResource>
+    const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+    return (
+      ready?.status === 'True' &&
+      ready.observedGeneration === generation &&
+      status?.enforced === `${count}/${count}`
+    )
+  })
+}
+
+function messageOf(limits: Reflector<KubeObject>, namespace: string, name: string): string {
+  const { status } = (limits.get(namespace, name) ?? {}) as Partial<StoredResource>
+  return status?.conditions?.find(({ type }) => type === 'Accepted')?.message ?? ''
+}
+
+function isReady({ metadata, status }: Pod): boolean {
+  const isTrue = status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
+  return isTrue && metadata.deletionTimestamp === undefined
+}
+
+function podOf(identity: string): string {
+  return identity.split('_')[0] ?? ''
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`
+}
