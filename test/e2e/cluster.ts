@@ -50,7 +50,7 @@ export async function pods(namespace: string, selector: string): Promise<readonl
 }
 
 /** Waits as long as a busy cluster may take. */
-export function eventually(
+export async function eventually(
   what: string,
   condition: () => Promise<boolean>,
   deadlineMs = 90_000,
