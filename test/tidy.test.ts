@@ -49,6 +49,7 @@ const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.te
 const direction: readonly [string, readonly string[]][] = [
   ['crds/', []],
   ['services/chassis/', []],
+  ['services/chassis/http1/', ['services/chassis/clock.ts']],
   ['services/grpc/', ['services/chassis/clock.ts']],
   ['services/ratelimit/', ['proto/', 'services/chassis/', 'services/grpc/']],
   ['services/ratelimit/rules/', []],
@@ -59,6 +60,22 @@ const direction: readonly [string, readonly string[]][] = [
   ['operator/controller/', ['services/chassis/']],
   ['operator/kube/', ['operator/controller/', 'services/chassis/']],
   ['operator/infrastructure/', ['operator/ir.ts', 'services/ratelimit/settings.ts', 'services/chassis/']],
+  [
+    'operator/infrastructure/kubernetes/',
+    [
+      'operator/ir.ts',
+      'operator/infrastructure/provider.ts',
+      'operator/infrastructure/turns.ts',
+      'operator/kube/',
+      'operator/controller/',
+      'crds/cluster-config.ts',
+      'services/chassis/',
+    ],
+  ],
+  [
+    'operator/infrastructure/kubernetes/objects/',
+    ['operator/ir.ts', 'operator/kube/kube-object.ts', 'crds/cluster-config.ts'],
+  ],
   ['operator/xds/', ['operator/ir.ts', 'proto/', 'services/grpc/', 'services/chassis/']],
 ]
 

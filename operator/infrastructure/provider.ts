@@ -23,7 +23,7 @@ export interface Infrastructure {
 }
 
 export interface Replica {
-  /** `ratelimit-0`. */
+  /** `ratelimit-0`; in a cluster the pod's name, which has the workload's in it. */
   readonly name: string
   /** New with every start of the replica. Its feed client tells it as `uid` in node.metadata. */
   readonly uid: string
@@ -39,4 +39,11 @@ export interface Replica {
 /** What was asked cannot be done, and what to do about it. */
 export class InfrastructureError extends Error {
   override readonly name = 'InfrastructureError'
+  /** How long the one who refused asks to be left alone; undefined when that was not said. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, options: ErrorOptions & { readonly retryAfterMs?: number | undefined } = {}) {
+    super(message, options)
+    this.retryAfterMs = options.retryAfterMs
+  }
 }

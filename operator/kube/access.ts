@@ -67,8 +67,8 @@ function readCredential(path: string): Buffer {
  * @param context the one to use; without it the file's current one.
  */
 export async function accessFromKubeconfig(path: string, context?: string): Promise<ApiAccess> {
-  const { KubeConfig } = await import('@kubernetes/client-node')
-  const config = new KubeConfig()
+  const { createKubeConfig } = await import('./kube-config.ts')
+  const config = createKubeConfig()
   try {
     config.loadFromFile(path)
   } catch (error) {

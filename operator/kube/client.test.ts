@@ -119,6 +119,16 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     assert.deepEqual(less['data'], { ours: '2', theirs: '1' })
   })
 
+  it('two owners share a field, and it stays as long as one of them wants it', async () => {
+    const wanted = configMap('shared', { shared: '1' })
+    await client.apply(configMaps, wanted)
+    await client.apply(configMaps, wanted, { owner: 'another' })
+    const left = await client.apply(configMaps, configMap('shared'))
+    assert.deepEqual(left['data'], { shared: '1' })
+    const gone = await client.apply(configMaps, configMap('shared'), { owner: 'another' })
+    assert.equal(gone['data'], undefined)
+  })
+
   it('a write that names a version meets only that one', async () => {
     const made = await client.apply(configMaps, configMap('versioned', { a: '1' }))
     const changed = await client.apply(configMaps, configMap('versioned', { a: '2' }))
@@ -217,7 +227,8 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
 
   it('may do no more than its list of permissions says', async () => {
     const forbidden = { name: 'KubeApiError', code: 403, reason: 'Forbidden' }
-    await assert.rejects(client.list(secrets, { limit: 1 }), forbidden)
+    await assert.rejects(client.list(secrets, { namespace, limit: 1 }), forbidden)
+    assert.equal(await client.get(secrets, { namespace, name: 'one' }), undefined)
     await assert.rejects(client.get(secrets, { namespace: 'default', name: 'one' }), forbidden)
     await assert.rejects(
       client.apply(configMaps, { metadata: { namespace: 'default', name: 'x' } }),

@@ -57,6 +57,8 @@ export interface CallOptions {
 export interface ApplyOptions extends CallOptions {
   /** Takes fields over that somebody else owns, instead of a 409. */
   readonly force?: boolean
+  /** Who owns the fields, where that is to be somebody else than `fieldOwner`. */
+  readonly owner?: string
 }
 
 export interface Selection {
@@ -97,11 +99,11 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
   async function apply(
     resource: ApiResource,
     object: KubeObject,
-    { force = false, signal }: ApplyOptions = {},
+    { force = false, owner = fieldOwner, signal }: ApplyOptions = {},
     subresource?: string,
   ): Promise<KubeObject> {
     const path = withQuery(objectPath(resource, object.metadata, subresource), {
-      fieldManager: fieldOwner,
+      fieldManager: owner,
       force,
     })
     return ask('PATCH', resource, path, { body: object, contentType: 'application/apply-patch+yaml', signal })

@@ -11,7 +11,10 @@ import { waitFor } from './wait-for.ts'
 
 /** A kube-apiserver with its etcd and nothing else: no controllers, no nodes. */
 export interface KubeApiServer {
-  /** One call as an administrator. `body` is sent as JSON; `accept` is the form of the answer. */
+  /**
+   * One call as an administrator. `body` is sent as JSON, of a PATCH as an apply; `accept` is the form of the
+   * answer.
+   */
   call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
   stop(): Promise<void>
 }
@@ -19,6 +22,8 @@ export interface KubeApiServer {
 export interface ApiAnswer {
   readonly status: number
   readonly body: unknown
+  /** What the server would tell people beside its answer. */
+  readonly warnings: readonly string[]
 }
 
 const token = 'administrator-of-a-test'
@@ -150,20 +155,31 @@ function caller(place: string, port: number, agent: Agent): KubeApiServer['call'
   return (method, path, body, accept = 'application/json') => {
     // The server makes its certificate when it starts.
     ca ??= readFileSync(certificate)
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', accept }
+    const text = body === undefined ? '' : JSON.stringify(body)
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'content-type': method === 'PATCH' ? 'application/apply-patch+yaml' : 'application/json',
+      // Node would send the body of a DELETE without saying where it ends.
+      'content-length': Buffer.byteLength(text),
+      accept,
+    }
     const { promise, resolve, reject } = Promise.withResolvers<ApiAnswer>()
     const sent = request({ host: '127.0.0.1', port, path, method, headers, ca, agent }, response => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)
       response.on('end', () => {
-        const text = Buffer.concat(chunks).toString()
+        const answer = Buffer.concat(chunks).toString()
         const isJson = response.headers['content-type']?.startsWith('application/json')
-        resolve({ status: response.statusCode ?? 0, body: isJson ? JSON.parse(text) : text })
+        resolve({
+          status: response.statusCode ?? 0,
+          body: isJson ? JSON.parse(answer) : answer,
+          warnings: response.headersDistinct['warning'] ?? [],
+        })
       })
     })
     sent.on('error', reject)
-    sent.end(body === undefined ? undefined : JSON.stringify(body))
+    sent.end(text)
     return promise
   }
 }

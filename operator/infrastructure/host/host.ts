@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Workload } from '../../ir.ts'
 import { type Infrastructure, InfrastructureError } from '../provider.ts'
+import { createTurns } from '../turns.ts'
 import type { LogLine } from './lines.ts'
 import { assertPortsFree, type PortWish } from './port-probe.ts'
 import type { Command, ReplicaOptions } from './replica.ts'
@@ -37,6 +38,8 @@ export interface HostOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> 
 
 export interface OwnPorts {
   readonly debug: number
+  /** Left out where there are no metrics. */
+  readonly metrics?: number
 }
 
 /** The workloads of one machine, as child processes. */
@@ -73,7 +76,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
   const lock = lockStateDir(options.stateDir)
   const running = new Map<string, Running>()
   const listeners: ((workload: string) => void)[] = []
-  const inTurn = createTurns()
+  const turns = createTurns()
   let closed = false
 
   const open = (workload: Workload): Running => {
@@ -107,7 +110,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
   return {
     assertPortsFree: (workload, further) => assertPortsFree([...further, ...portsOf(workload)]),
     apply: workload =>
-      inTurn(workload.name, async () => {
+      turns.run(workload.name, async () => {
         assertReplicas(workload)
         await assertPortsFree(portsOf(workload))
         if (closed) throw new InfrastructureError(`${workload.name} is not applied: the operator is ending`)
@@ -115,27 +118,14 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
         found.workload = workload
         found.set.scaleTo(workload)
       }),
-    remove: name => inTurn(name, () => remove(name)),
+    remove: name => turns.run(name, () => remove(name)),
     observe: name => running.get(name)?.set.observe() ?? [],
     onChange: listener => listeners.push(listener),
     async close() {
       closed = true
-      await Promise.all(Array.from(running.keys(), name => inTurn(name, () => remove(name))))
+      await Promise.all(Array.from(running.keys(), name => turns.run(name, () => remove(name))))
       lock.release()
     },
-  }
-}
-
-/** Runs what concerns one name in the order of the calls, one after the other. */
-function createTurns() {
-  const last = new Map<string, Promise<void>>()
-  return (name: string, task: () => Promise<void>): Promise<void> => {
-    const turn = (last.get(name) ?? Promise.resolve()).then(task)
-    last.set(
-      name,
-      turn.catch(() => {}),
-    )
-    return turn
   }
 }
 
@@ -186,6 +176,7 @@ function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, nam
     REUSE_PORT: 'true',
     DEBUG_HOST: loopback,
     DEBUG_PORT: String(own.debug),
+    ...(own.metrics !== undefined && { PULLSTATS_ADDR: `${loopback}:${own.metrics}` }),
     CONFIG_GRPC_XDS_NODE_ID: name,
     CONFIG_GRPC_XDS_NODE_METADATA: `pod:${name},uid:${uid},namespace:local`,
   }
@@ -198,6 +189,7 @@ function addressesOf(bindHost: string, workload: Workload, own: OwnPorts): Reado
   ])
   return {
     debug: `http://${loopback}:${own.debug}`,
+    ...(own.metrics !== undefined && { metrics: `http://${loopback}:${own.metrics}/metrics` }),
     ...Object.fromEntries(shared),
   }
 }

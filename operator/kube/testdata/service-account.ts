@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { connect } from 'node:tls'
 import type { ApiAnswer, KubeApiServer } from '../../../test/support/kube-api-server.ts'
 import { type ApiAccess, accessInCluster } from '../access.ts'
-import { makeRoles } from '../permissions.ts'
+import { makeRoles, type Permission, permissions } from '../permissions.ts'
 
 /** Where a test's API server listens, and the authority that it made for its certificate. */
 export interface ServerAddress {
@@ -28,6 +28,15 @@ export async function addressOf(api: KubeApiServer): Promise<ServerAddress> {
   return { host, port: Number(port), ca }
 }
 
+/** ConfigMaps mean nothing to the operator: tests of what concerns any kind may do with them as they like. */
+const playthings: Permission = {
+  group: '',
+  resource: 'configmaps',
+  verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'],
+  scope: 'own',
+  why: 'tests',
+}
+
 /** The account of the operator in the namespace, with the roles that it asks for; answers with its token. */
 export async function makeOperatorAccount(api: KubeApiServer, namespace: string): Promise<string> {
   const ensure = async (path: string, object: unknown) => {
@@ -38,7 +47,8 @@ export async function makeOperatorAccount(api: KubeApiServer, namespace: string)
   await ensure('/api/v1/namespaces', { metadata: { name: namespace } })
   const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`
   await ensure(accounts, { metadata: { name: 'tollway' } })
-  for (const role of makeRoles({ name: namespace, ownNamespace: namespace, watchedNamespaces: 'all' })) {
+  const places = { name: namespace, ownNamespace: namespace, watchedNamespaces: 'all' } as const
+  for (const role of makeRoles(places, [...permissions, playthings])) {
     const { kind, metadata } = role
     const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`
     const rbac = `/apis/rbac.authorization.k8s.io/v1${place}`

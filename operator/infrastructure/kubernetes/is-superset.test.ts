@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { load } from 'js-yaml'
+import { isSuperset } from './is-superset.ts'
+
+/** A field, what is wanted of it, and what is there. A dash stands for nothing. */
+const enough = `
+  a: 1 | 1
+  map: {a: 1} | {a: 1, b: 2}
+  emptyDir: {} | -
+  annotations: {} | {theirs: x}
+  labels: {a: x} | {a: x, b: y}
+  env: [] | [{name: A}]
+  env: [{name: A, value: ""}] | [{name: A}]
+  env: [{name: A, value: x}, {name: B}] | [{name: C}, {name: B}, {name: A, value: x}]
+  containers: [{name: a, image: x}] | [{name: proxy}, {name: a, image: x, tty: false}]
+  ports: [{port: 1, protocol: TCP}] | [{port: 1, protocol: UDP}, {port: 1, protocol: TCP, nodePort: 3}]
+  selector: {a: x} | {a: x}
+  podSelector: {} | {}
+  ingress: [] | -
+  ingress: [{ports: [{port: 1, protocol: TCP}]}] | [{ports: [{protocol: TCP, port: 1}]}]
+  requests: {cpu: 0.5, memory: 1024Mi} | {cpu: 500m, memory: 1Gi}
+  sizeLimit: 0.25Gi | 256Mi
+`
+const notEnough = `
+  a: 1 | "1"
+  map: {b: 1} | {}
+  automountServiceAccountToken: false | -
+  securityContext: {runAsUser: 0} | -
+  env: [{name: A, value: ""}] | [{name: A, value: x}]
+  env: [{name: A, value: x}] | [{name: B, value: x}]
+  env: [{name: A, value: "1000m"}] | [{name: A, value: "1"}]
+  ports: [{containerPort: 1, protocol: TCP}] | [{containerPort: 2, protocol: TCP}]
+  ports: [{port: 1, protocol: TCP, targetPort: a}] | [{port: 1, protocol: TCP, targetPort: b}]
+  selector: {a: x} | {a: x, b: y}
+  podSelector: {} | {matchLabels: {a: x}}
+  ingress: [] | [{}]
+  ingress: [{ports: [{port: 1}]}] | [{ports: [{port: 1}, {port: 2}]}]
+  ingress: [{ports: [{port: 1}]}] | [{ports: [{port: 1}], from: []}]
+  drop: [ALL] | [ALL, X]
+  tolerations: [{key: a}, {key: b}] | [{key: b}, {key: a}]
+  requests: {cpu: 1} | {cpu: 2}
+  limits: {cpu: 1} | -
+`
+
+test('what is there is enough, or not', () => {
+  for (const [table, outcome] of [
+    [enough, true],
+    [notEnough, false],
+  ] as const) {
+    for (const line of table.trim().split('\n')) {
+      const [, field = '', wanted = '', live = ''] = /^ *(\w+): (.*) \| (.*)$/.exec(line) ?? []
+      const there = live === '-' ? {} : { [field]: load(live) }
+      assert.equal(isSuperset(there, { [field]: load(wanted) }), outcome, line)
+    }
+  }
+})
+
+const objects = join(import.meta.dirname, 'objects/testdata/objects')
+const wantedObjects = readdirSync(objects)
+  .filter(name => name.endsWith('.out.yaml'))
+  .flatMap(name => load(readFileSync(join(objects, name), 'utf8')) as unknown[])
+
+test('every object is enough for itself', () => {
+  for (const object of wantedObjects) assert.ok(isSuperset(structuredClone(object), object))
+})
+
+/** The places of all texts and numbers in a value. */
+function leavesOf(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
+  if (typeof value !== 'object' || value === null) return [path]
+  return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, [...path, name]))
+}
+
+test('a change of any text or number of an object is found', () => {
+  const change = fc
+    .constantFrom(...wantedObjects)
+    .chain(wanted => fc.record({ wanted: fc.constant(wanted), path: fc.constantFrom(...leavesOf(wanted)) }))
+  fc.assert(
+    fc.property(change, fc.constantFrom('changed', -1, undefined), ({ wanted, path }, replacement) => {
+      const live = structuredClone(wanted) as Record<string, unknown>
+      let place = live
+      for (const name of path.slice(0, -1)) place = place[name] as Record<string, unknown>
+      const last = path.at(-1) ?? ''
+      fc.pre(place[last] !== '')
+      place[last] = replacement
+      assert.ok(!isSuperset(live, wanted), path.join('.'))
+    }),
+    { numRuns: 500 },
+  )
+})

@@ -1,0 +1,192 @@
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import type { ReflectorTiming } from '../../controller/reflector.ts'
+import { createWorkQueue } from '../../controller/work-queue.ts'
+import type { Workload } from '../../ir.ts'
+import type { KubeClient } from '../../kube/client.ts'
+import { type Infrastructure, InfrastructureError } from '../provider.ts'
+import { createTurns } from '../turns.ts'
+import { bringAbout } from './bring-about.ts'
+import { createObjectWriter } from './object-writer.ts'
+import { labelNames, objectName, type Place } from './objects/place.ts'
+import { workloadObjects } from './objects/workload-objects.ts'
+import { observePods } from './observe-pod.ts'
+import { followOwnObjects } from './own-objects.ts'
+import { type Progress, progressOf } from './progress.ts'
+
+export interface KubernetesOptions {
+  readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
+  readonly place: Place
+  /** What the configuration says of the pods of a service. */
+  readonly shapeFor: (service: Workload['service']) => PodShape
+  /** Whether this process leads. Looked at before each write; without it nothing is written. */
+  readonly mayWrite: () => boolean
+  /** For the log: what is wrong and goes on: an API server out of reach, somebody who undoes our writes. */
+  readonly onProblem: (message: string) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly clock?: Clock
+  readonly timing?: Partial<KubernetesTiming>
+}
+
+export interface KubernetesTiming {
+  /** How long `apply` and `remove` wait until it is known what there is. */
+  readonly syncTimeoutMs: number
+  /** How long `remove` waits until all is gone, beyond what the replicas are given. */
+  readonly removeTimeoutMs: number
+  readonly reflector: Partial<ReflectorTiming>
+}
+
+const defaultTiming: KubernetesTiming = { syncTimeoutMs: 20_000, removeTimeoutMs: 60_000, reflector: {} }
+
+/** The workloads of a cluster, as Deployments with what belongs to them. */
+export interface KubernetesInfrastructure extends Infrastructure {
+  /** How far a workload has come; undefined when it is not there. */
+  progress(name: string): Progress | undefined
+  /**
+   * For who leads no longer: ends the writes that are on their way, and repairs nothing until `apply` is called
+   * anew. Resolves when nothing is written any more.
+   */
+  standDown(): Promise<void>
+  /** Stands down and follows nothing any more; leaves everything in the cluster as it is. */
+  close(): Promise<void>
+}
+
+/**
+ * Follows what there is of the installation at once, also without leading. What was applied is repaired when
+ * others change it, until it is removed. `apply` and `remove` that rejected are the caller's to repeat.
+ */
+export function createKubernetesInfrastructure(options: KubernetesOptions): KubernetesInfrastructure {
+  const { client, place, shapeFor, onProblem, random, clock = systemClock } = options
+  const timing = { ...defaultTiming, ...options.timing }
+  const wanted = new Map<string, Workload>()
+  const turns = createTurns()
+  const listeners: ((workload: string) => void)[] = []
+  /** What `observe` said of each workload when its listeners were called last. */
+  const told = new Map<string, string>()
+  const waiting = new Set<() => void>()
+  let term = new AbortController()
+  let closed = false
+
+  const own = followOwnObjects({
+    client,
+    place,
+    random,
+    clock,
+    timing: timing.reflector,
+    onError: (error, retryMs) => onProblem(`${(error as Error).message}; again in ${Math.round(retryMs)} ms`),
+  })
+  const writer = createObjectWriter({
+    client,
+    clock,
+    onProblem,
+    find: own.get,
+    mayWrite: options.mayWrite,
+    signal: () => term.signal,
+  })
+  const repairs = createWorkQueue({
+    concurrency: 1,
+    random,
+    onError: (name, error, retryMs) =>
+      onProblem(`${name} is not repaired: ${(error as Error).message}; again in ${Math.round(retryMs)} ms`),
+    reconcile: name =>
+      turns.run(name, async () => {
+        if (!options.mayWrite() || !wanted.has(name)) return 'done'
+        const afterMs = await makeTrue(name)
+        return afterMs === undefined ? 'done' : { afterMs }
+      }),
+  })
+
+  /** Resolves with the time after which to look again, where something cannot be done now. */
+  function makeTrue(name: string): Promise<number | undefined> {
+    const workload = wanted.get(name)
+    const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)
+    const found = [...own.ofWorkload(name), ...writer.unseen(name)]
+    return bringAbout({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
+  }
+
+  const podsOf = (name: string) =>
+    own.pods().filter(({ metadata }) => metadata.labels?.[labelNames.name] === name)
+  const observe = (name: string) => observePods(podsOf(name))
+
+  function lookAgain(): void {
+    for (const name of wanted.keys()) repairs.add(name)
+    const named = own.pods().map(({ metadata }) => metadata.labels?.[labelNames.name] ?? '')
+    for (const name of new Set([...told.keys(), ...named])) {
+      const text = JSON.stringify(observe(name))
+      if (text === (told.get(name) ?? '[]')) continue
+      told.set(name, text)
+      for (const listener of listeners) listener(name)
+    }
+    for (const look of waiting) look()
+  }
+  own.onChange(lookAgain)
+
+  async function known(name: string): Promise<void> {
+    if (!options.mayWrite() || term.signal.aborted) throw notLeading(name)
+    if (await until(own.hasSynced, timing.syncTimeoutMs)) return
+    const why = closed ? 'the operator is ending' : 'the API server has not told what there is; see the log'
+    throw new InfrastructureError(`${name}: ${why}`)
+  }
+
+  /** Resolves with whether it came to hold in time. */
+  async function until(holds: () => boolean, timeoutMs: number): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const look = () => (holds() ? resolve(true) : undefined)
+    const end = () => resolve(holds())
+    const timer = setTimeout(end, timeoutMs)
+    term.signal.addEventListener('abort', end, { once: true })
+    waiting.add(look)
+    look()
+    const held = await promise
+    waiting.delete(look)
+    clearTimeout(timer)
+    return held
+  }
+
+  async function remove(name: string): Promise<void> {
+    await known(name)
+    const graceMs = wanted.get(name)?.stopGraceMs ?? 0
+    wanted.delete(name)
+    await makeTrue(name)
+    const left = () => [...own.ofWorkload(name).map(({ object }) => object), ...podsOf(name)]
+    if (await until(() => left().length === 0, graceMs + timing.removeTimeoutMs)) return
+    const names = left().map(({ metadata }) => metadata.name)
+    throw new InfrastructureError(`${name}: not gone yet: ${names.join(', ')}; does a finalizer hold them?`)
+  }
+
+  async function standDown(): Promise<void> {
+    wanted.clear()
+    term.abort(notLeading('a workload'))
+    await turns.settled()
+    term = new AbortController()
+  }
+
+  return {
+    apply: workload =>
+      turns.run(workload.name, async () => {
+        await known(workload.name)
+        wanted.set(workload.name, workload)
+        const afterMs = await makeTrue(workload.name)
+        // The queue knows to wait; what it finds then is what is wanted then.
+        if (afterMs !== undefined) repairs.add(workload.name)
+      }),
+    remove: name => turns.run(name, () => remove(name)),
+    observe,
+    onChange: listener => listeners.push(listener),
+    progress(name) {
+      const deployment = own.get('Deployment', objectName(place, name))
+      return deployment === undefined ? undefined : progressOf(deployment, observe(name))
+    },
+    standDown,
+    async close() {
+      closed = true
+      await standDown()
+      await Promise.all([own.stop(), repairs.stop()])
+    },
+  }
+}
+
+function notLeading(name: string): InfrastructureError {
+  return new InfrastructureError(`${name}: nothing is written, for another operator leads`)
+}

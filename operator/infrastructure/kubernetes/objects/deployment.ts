@@ -1,0 +1,39 @@
+import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import type { KubeObject } from '../../../kube/kube-object.ts'
+import { type Ingredients, ownedObject, podSelector } from './place.ts'
+import { makePodTemplate } from './pod-template.ts'
+
+/**
+ * Marks a Deployment whose number of replicas is not ours to write. Who does not find it on a Deployment that
+ * shall scale by itself must give the number up first: `replicas` that nobody owns any more becomes 1.
+ */
+export const autoscaledAnnotation = 'tollway.dev/autoscaled'
+
+/** A new replica counts once it was ready for so long: callers find it in DNS before an old one goes. */
+const minReadySeconds = 5
+const revisionHistoryLimit = 3
+
+/**
+ * The replicas. With autoscaling it has no `replicas`, for that is then the autoscaler's. A change brings up
+ * new replicas before it takes old ones away; a quarter of a few is one.
+ */
+export function makeDeployment(ingredients: Ingredients, shape: PodShape): KubeObject {
+  const { place, workload } = ingredients
+  const deployment = ownedObject(ingredients, {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    spec: {
+      ...(workload.autoscaling === undefined ? { replicas: workload.replicas } : {}),
+      selector: { matchLabels: podSelector(place, workload.name) },
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: '25%' } },
+      minReadySeconds,
+      revisionHistoryLimit,
+      template: makePodTemplate(ingredients, shape),
+    },
+  })
+  if (workload.autoscaling === undefined) return deployment
+  return {
+    ...deployment,
+    metadata: { ...deployment.metadata, annotations: { [autoscaledAnnotation]: 'true' } },
+  }
+}

@@ -1,0 +1,38 @@
+import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import type { Workload } from '../../../../ir.ts'
+import type { KubeObject } from '../../../../kube/kube-object.ts'
+import { workloadObjects } from '../workload-objects.ts'
+
+/** What a case is about; the rest is the same for all. */
+interface Case {
+  readonly name?: string
+  readonly workload: Partial<Workload>
+  /** As in the operator's configuration. */
+  readonly pods?: unknown
+}
+
+export const namespace = 'tollway-system'
+
+/** The objects of a case's text. */
+export function objectsOfCase(text: string): readonly KubeObject[] {
+  const { name = 'tollway', workload, pods = {} } = load(text, { schema: CORE_SCHEMA }) as Case
+  const judged = validateClusterConfig({ rateLimit: { backend: { urlSecret: { name: 'redis' } }, pods } })
+  if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
+  const whole: Workload = {
+    name: 'ratelimit',
+    service: 'ratelimit',
+    replicas: 2,
+    env: {},
+    ports: [],
+    stopGraceMs: 12_200,
+    ...workload,
+  }
+  const owner = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    name: `${name}-operator`,
+    uid: '00000000-0000-4000-8000-000000000001',
+  }
+  return workloadObjects(whole, judged.value.rateLimit.pods, { name, namespace, owner })
+}

@@ -1,0 +1,91 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createReflector, type Reflector, type ReflectorTiming } from '../../controller/reflector.ts'
+import type { KubeClient } from '../../kube/client.ts'
+import { collectionOf } from '../../kube/collection.ts'
+import type { ApiResource, KubeObject } from '../../kube/kube-object.ts'
+import { type Kind, kindNames, kinds, podResource } from './kinds.ts'
+import { labelNames, ownObjectsSelector, type Place } from './objects/place.ts'
+
+/** What there is of an installation's workloads, as the API server told it last. */
+export interface OwnObjects {
+  get(kind: Kind, name: string): KubeObject | undefined
+  /** Those of one workload that the operator owns, in the order in which they are made. */
+  ofWorkload(workload: string): readonly KindObject[]
+  pods(): readonly KubeObject[]
+  /** Whether everything has been listed once: before that, what is missing may only be unknown. */
+  hasSynced(): boolean
+  /**
+   * Called after each change, and when everything is known for the first time. It says nothing about
+   * what changed. It must not throw.
+   */
+  onChange(listener: () => void): void
+  stop(): Promise<void>
+}
+
+export interface KindObject {
+  readonly kind: Kind
+  readonly object: KubeObject
+}
+
+export interface OwnObjectsOptions {
+  readonly client: Pick<KubeClient, 'list' | 'watch'>
+  readonly place: Place
+  readonly onError: (error: unknown, retryMs: number) => void
+  readonly random: () => number
+  readonly clock: Clock
+  readonly timing?: Partial<ReflectorTiming> | undefined
+}
+
+/** Begins at once to follow what has the labels of the installation, in its namespace. */
+export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
+  const { place } = options
+  const pods = follow(podResource, options)
+  const byKind = new Map(kindNames.map(kind => [kind, follow(kinds[kind], options)]))
+  const all = [pods, ...byKind.values()]
+  return {
+    get: (kind, name) => byKind.get(kind)?.get(place.namespace, name),
+    ofWorkload: workload =>
+      Array.from(byKind, ([kind, reflector]) =>
+        reflector
+          .list()
+          .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
+          .filter(object => isOwnedBy(object, place.owner.uid))
+          .map(object => ({ kind, object })),
+      ).flat(),
+    pods: () => pods.list(),
+    hasSynced: () => all.every(reflector => reflector.hasSynced()),
+    onChange(listener) {
+      for (const reflector of all) {
+        reflector.onChange(() => listener())
+        reflector.synced().then(() => listener())
+      }
+    },
+    async stop() {
+      await Promise.all(all.map(reflector => reflector.stop()))
+    },
+  }
+}
+
+/** Labels can be copied; an object that belongs to somebody else is none of ours. */
+function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, uid: string): boolean {
+  return Array.isArray(ownerReferences) && ownerReferences.some(owner => owner?.uid === uid)
+}
+
+function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<KubeObject> {
+  const { client, place, onError, random, clock, timing = {} } = options
+  return createReflector<KubeObject>({
+    source: collectionOf(client, resource, { labelSelector: ownObjectsSelector(place) }),
+    namespaces: [place.namespace],
+    keep: withoutManagers,
+    onError,
+    random,
+    clock,
+    timing,
+  })
+}
+
+/** Who owns which field is half of an object, and nobody here asks for it. */
+function withoutManagers(object: KubeObject): KubeObject {
+  const { managedFields: _, ...metadata } = object.metadata
+  return { ...object, metadata }
+}

@@ -1,0 +1,48 @@
+import { isRecord, type KubeObject } from '../../kube/kube-object.ts'
+import type { Replica } from '../provider.ts'
+
+/** How far a workload has come on its way to what was applied last. It is there when `ready` is `wanted`. */
+export interface Progress {
+  readonly wanted: number
+  /** Replicas of the newest description. */
+  readonly updated: number
+  /** How many of those take calls, at the least. */
+  readonly ready: number
+  /** What holds it up, for people; empty when all is there. */
+  readonly message: string
+}
+
+/** By what the Deployment's controller says of it, once that has seen its newest description. */
+export function progressOf(deployment: KubeObject, replicas: readonly Replica[]): Progress {
+  const wanted = numberOf(deployment['spec'], 'replicas')
+  const { status, metadata } = deployment
+  if (numberOf(status, 'observedGeneration') < (metadata.generation ?? 0)) {
+    return { wanted, updated: 0, ready: 0, message: 'its controller has not looked at it yet' }
+  }
+  const updated = numberOf(status, 'updatedReplicas')
+  // Any of the ready ones may be among those that are left over of an older description.
+  const leftOver = numberOf(status, 'replicas') - updated
+  const ready = Math.max(0, Math.min(updated, numberOf(status, 'readyReplicas') - leftOver))
+  if (ready >= wanted) return { wanted, updated, ready, message: '' }
+  return { wanted, updated, ready, message: whatHoldsUp(status, replicas) }
+}
+
+function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
+  const failure = failedCondition(status, 'ReplicaFailure', 'True')
+  if (failure !== undefined) return failure
+  const waiting = replicas.find(({ ready }) => !ready)
+  if (waiting !== undefined) return `${waiting.name}: ${waiting.reason}`
+  return failedCondition(status, 'Progressing', 'False') ?? 'replicas are being replaced'
+}
+
+/** The message of a condition that has this status. */
+function failedCondition(status: unknown, type: string, value: string): string | undefined {
+  const conditions = isRecord(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
+  const found = conditions.filter(isRecord).find(one => one['type'] === type && one['status'] === value)
+  return found === undefined ? undefined : `${found['message']}`
+}
+
+function numberOf(value: unknown, field: string): number {
+  const found = isRecord(value) ? value[field] : undefined
+  return typeof found === 'number' ? found : 0
+}

@@ -1,0 +1,81 @@
+import type { KubeClient } from './client.ts'
+import { type ApiResource, isRecord, type KubeObject } from './kube-object.ts'
+
+const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+const envelope = { apiVersion: 'v1', kind: 'Secret' }
+
+/** The entries of a Secret as text. */
+export interface SecretContent {
+  readonly data: Readonly<Record<string, string>>
+  /**
+   * The object's uid and resourceVersion: an apply that names the latter alone would create a deleted one
+   * anew.
+   */
+  readonly version: string
+}
+
+export interface SecretPlace {
+  readonly namespace: string
+  /** Labels and owners of the Secrets that are created or changed. */
+  readonly metadata?: {
+    readonly labels?: Readonly<Record<string, string>>
+    readonly ownerReferences?: readonly unknown[]
+  }
+}
+
+/**
+ * The Secrets of one namespace, by name. It takes the verbs get, create and patch, and neither list nor
+ * watch. Entries that others added stay.
+ */
+export function secretAccess(
+  client: Pick<KubeClient, 'get' | 'create' | 'apply'>,
+  { namespace, metadata = {} }: SecretPlace,
+) {
+  return {
+    /** undefined when there is none. */
+    async get(name: string, signal: AbortSignal): Promise<SecretContent | undefined> {
+      const found = await client.get(secretResource, { namespace, name }, { signal })
+      return found && toContent(found)
+    },
+    /**
+     * Creates the Secret, or changes exactly the state that is known; rejects with `code` 409 when there is
+     * another one by now.
+     */
+    async put(
+      name: string,
+      data: Readonly<Record<string, string>>,
+      known: SecretContent | undefined,
+      signal: AbortSignal,
+    ): Promise<SecretContent> {
+      const object = {
+        ...envelope,
+        metadata: { ...metadata, namespace, name, ...(known && fromVersion(known.version)) },
+        data: encode(data),
+      }
+      if (known === undefined) return toContent(await client.create(secretResource, object, { signal }))
+      return toContent(await client.apply(secretResource, object, { force: true, signal }))
+    },
+  }
+}
+
+function toContent({ metadata, data }: KubeObject): SecretContent {
+  const entries = Object.entries(isRecord(data) ? data : {})
+  return {
+    version: `${metadata.uid}/${metadata.resourceVersion}`,
+    data: Object.fromEntries(entries.map(([entry, value]) => [entry, decode(value)])),
+  }
+}
+
+function fromVersion(version: string) {
+  const [uid = '', resourceVersion = ''] = version.split('/')
+  return { uid, resourceVersion }
+}
+
+function encode(data: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const entries = Object.entries(data)
+  return Object.fromEntries(entries.map(([entry, text]) => [entry, Buffer.from(text).toString('base64')]))
+}
+
+function decode(value: unknown): string {
+  return typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : ''
+}
