@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientId, createAcknowledgements } from './acknowledgements.ts'
+import { createAcknowledgements, defaultAcknowledgementLimits } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
+import { clientId, type Standing } from './standing.ts'
 import type { Refusal } from './stream.ts'
 
 /** `a=1 b=2`: resources and their contents. */
@@ -12,6 +13,8 @@ function parse(text: string): Snapshot {
     pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
   )
 }
+
+const node = { nodeId: 'test', namespace: 'shop', peer: '127.0.0.1:1' }
 
 function refusalOf(snapshot: string, text: string, ...names: readonly string[]): Refusal {
   const { resources } = parse(snapshot)
@@ -28,7 +31,8 @@ function start(limits = {}) {
     { nowMs: () => nowMs, monotonicMs: () => nowMs },
     { forgetAfterMs: 1000, maxEndedClients: 2, maxGoodContents: 2, ...limits },
   )
-  const open = (uid: string, claimed = '') => acknowledgements.opened({ uid, pod: `pod-${uid}` }, claimed)
+  const open = (uid: string, claimed = '') =>
+    acknowledgements.opened({ uid, pod: `pod-${uid}`, ...node }, claimed)
   /** `ok: 1 2; refused: 3 (why); pending: 4` */
   function ask(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
@@ -135,7 +139,7 @@ test('what comes of a client that is not known counts for nobody', () => {
 
 test('a pod of several workers enforces what all of them acknowledged', () => {
   const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
-  const [first, second] = [0, 1].map(index => ({ uid: 'a', pod: 'pod-a', worker: { index, of: 2 } }))
+  const [first, second] = [0, 1].map(index => ({ uid: 'a', pod: 'pod-a', ...node, worker: { index, of: 2 } }))
   assert.ok(first && second)
   const snapshot = parse('x=1')
   const resource = snapshot.resources.get('x')
@@ -156,4 +160,52 @@ test('a pod of several workers enforces what all of them acknowledged', () => {
   acknowledgements.closed(clientId(first))
   acknowledgements.opened(first, '')
   assert.deepEqual(told(), [0, 0, 1], 'one that begins anew enforces nothing yet')
+})
+
+test('what another operator knows counts as far as its stream is the newer one, or carries over', () => {
+  let nowMs = 0
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const client = { uid: '1', pod: 'pod-1', ...node }
+  const there: Standing = {
+    ...{ client, connected: true, openedMs: 10, carriesOver: false },
+    inForce: parse('a=1'),
+    refusals: new Map([['b', { hash: parse('b=1').resources.get('b')?.hash ?? '', message: 'bad' }]]),
+  }
+  const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])
+  const ask = (content: string) => {
+    const [resource] = parse(content).resources.values()
+    assert.ok(resource)
+    const { acknowledged, refusals } = acknowledgements.enforcement(resource, ['1'])
+    return acknowledged.size > 0 ? 'ok' : (refusals[0]?.message ?? 'pending')
+  }
+  assert.deepEqual([ask('a=1'), ask('a=2'), ask('b=1')], ['ok', 'pending', 'bad'])
+  acknowledgements.opened(client, '')
+  acknowledgements.acknowledged('1', parse('a=2'))
+  assert.deepEqual(
+    [ask('a=1'), ask('a=2'), ask('b=1')],
+    ['ok', 'pending', 'bad'],
+    'the stream there is newer',
+  )
+  nowMs = 20
+  acknowledgements.opened(client, 'v1')
+  assert.deepEqual([ask('a=1'), ask('a=2')], ['pending', 'ok'], 'what was proved here before')
+  acknowledgements.opened(client, '')
+  assert.deepEqual([ask('a=1'), ask('a=2'), ask('b=1')], ['pending', 'pending', 'pending'])
+})
+
+test('a client that moves here keeps what it proved elsewhere, until it says otherwise', () => {
+  const client = { uid: '1', pod: 'pod-1', ...node }
+  const there: Standing = {
+    ...{ client, connected: false, openedMs: 10, carriesOver: false },
+    ...{ inForce: parse('a=1'), refusals: new Map() },
+  }
+  const clock = { nowMs: () => 20, monotonicMs: () => 20 }
+  const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])
+  const [resource] = parse('a=1').resources.values()
+  assert.ok(resource)
+  const enforced = () => acknowledgements.enforcement(resource, ['1']).acknowledged.size
+  acknowledgements.opened(client, 'v1')
+  assert.equal(enforced(), 1)
+  acknowledgements.acknowledged('1', parse('a=2'))
+  assert.equal(enforced(), 0)
 })

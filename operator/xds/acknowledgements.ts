@@ -1,15 +1,25 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Resource, Snapshot } from './snapshot.ts'
+import {
+  clientId,
+  enforces,
+  type FeedClient,
+  type HeldRefusal,
+  maxWorkers,
+  refusalOf,
+  type Standing,
+  thoseThatCount,
+  workerId,
+} from './standing.ts'
 import type { Refusal } from './stream.ts'
 
 /**
  * What each client of the feed is known to enforce of one type, and what it refused. A client is a process,
- * not a
- * stream: what it acknowledged holds over a reconnection.
+ * not a stream: what it acknowledged holds over a reconnection.
  */
 export interface Acknowledgements {
   /** A stream of this client asked for the type. One that claims no version has nothing in force any more. */
-  opened(client: Client, claimedVersion: string): void
+  opened(client: FeedClient, claimedVersion: string): void
   /** The id is `clientId` of one that was opened; so are those below. */
   closed(id: string): void
   acknowledged(id: string, snapshot: Snapshot): void
@@ -18,28 +28,20 @@ export interface Acknowledgements {
   retain(published: Snapshot): void
   /** Contents that may go out in place of a refused one: this client's own, then those of any. */
   lastGood(id: string, name: string): readonly Resource[]
-  /** Which of these pods or processes enforce exactly this content of the resource, all workers of each. */
+  /**
+   * Which of these pods or processes enforce exactly this content of the resource, all workers of each. What
+   * other operators know counts as well: of each client what its newest stream proved.
+   */
   enforcement(resource: Pick<Resource, 'name' | 'hash'>, uids: readonly string[]): Enforcement
+  /** What is known here of each client, whatever others know. */
+  standings(): readonly OwnStanding[]
 }
 
-export interface Client {
-  /** From node.metadata; unique to a pod or a process. */
-  readonly uid: string
-  /** For people. */
-  readonly pod: string
-  /** Which of the pod's workers it is, from 0, and of how many; undefined where there are none. */
-  readonly worker?: { readonly index: number; readonly of: number } | undefined
+/** What is known of a client by its own streams. */
+export interface OwnStanding extends Standing {
+  /** Grows with each change of it. */
+  readonly revision: number
 }
-
-/** The most workers that a pod may have. */
-export const maxWorkers = 64
-
-/** Tells the workers of a pod apart. */
-export function clientId({ uid, worker }: Client): string {
-  return worker === undefined ? uid : workerId(uid, worker.index)
-}
-
-const workerId = (uid: string, index: number) => `${uid} worker ${index}`
 
 export interface Enforcement {
   readonly acknowledged: ReadonlySet<string>
@@ -64,22 +66,25 @@ export const defaultAcknowledgementLimits: AcknowledgementLimits = {
   maxGoodContents: 2,
 }
 
-interface Known {
-  readonly client: Client
+interface Known extends OwnStanding {
+  revision: number
   streams: number
+  connected: boolean
   endedMs: number
-  /** What it enforces. */
   inForce: Snapshot | undefined
   /** As `inForce`, but kept when the client begins anew. */
   lastGood: Snapshot | undefined
-  readonly refusals: Map<string, { readonly hash: string; readonly message: string }>
+  readonly refusals: Map<string, HeldRefusal>
 }
 
+/** @param elsewhere what other operators know of a client. */
 export function createAcknowledgements(
   clock: Clock,
   limits: AcknowledgementLimits = defaultAcknowledgementLimits,
+  elsewhere: (id: string) => readonly Standing[] = () => [],
 ): Acknowledgements {
   const clients = new Map<string, Known>()
+  let revisions = 0
   const goodContents = createGoodContents(limits.maxGoodContents)
 
   /** Those without a stream stand in the order in which they ended. */
@@ -91,15 +96,26 @@ export function createAcknowledgements(
     }
   }
 
-  /** The client of this uid, or each of its workers; undefined for those that were not heard of. */
-  function partsOf(uid: string): readonly (Known | undefined)[] {
-    const alone = clients.get(uid)
-    if (alone !== undefined) return [alone]
+  const nextRevision = () => {
+    revisions += 1
+    return revisions
+  }
+
+  function standingsOf(id: string): readonly Standing[] {
+    const own = clients.get(id)
+    return thoseThatCount(own ? [own, ...elsewhere(id)] : elsewhere(id))
+  }
+
+  /** Those of the client of this uid, or of each of its workers; empty for those that were not heard of. */
+  function partsOf(uid: string): readonly (readonly Standing[])[] {
+    const alone = standingsOf(uid)
+    if (alone.length > 0) return [alone]
     for (let index = 0; index < maxWorkers; index++) {
-      const { worker } = clients.get(workerId(uid, index))?.client ?? {}
-      if (worker) return Array.from({ length: worker.of }, (_, at) => clients.get(workerId(uid, at)))
+      const [standing] = standingsOf(workerId(uid, index))
+      const of = standing?.client.worker?.of
+      if (of !== undefined) return Array.from({ length: of }, (_, at) => standingsOf(workerId(uid, at)))
     }
-    return [undefined]
+    return [[]]
   }
 
   return {
@@ -108,8 +124,12 @@ export function createAcknowledgements(
       const known = clients.get(clientId(client))
       clients.set(clientId(client), {
         client,
+        revision: nextRevision(),
         streams: (known?.streams ?? 0) + 1,
+        connected: true,
+        openedMs: clock.monotonicMs(),
         endedMs: 0,
+        carriesOver: claimedVersion !== '',
         inForce: claimedVersion === '' ? undefined : known?.inForce,
         lastGood: known?.lastGood,
         refusals: known?.refusals ?? new Map(),
@@ -120,6 +140,8 @@ export function createAcknowledgements(
       if (known === undefined) return
       known.streams -= 1
       if (known.streams > 0) return
+      known.connected = false
+      known.revision = nextRevision()
       known.endedMs = clock.monotonicMs()
       clients.delete(id)
       clients.set(id, known)
@@ -131,6 +153,7 @@ export function createAcknowledgements(
       if (known === undefined) return
       known.inForce = snapshot
       known.lastGood = snapshot
+      known.revision = nextRevision()
       for (const [name, { hash }] of known.refusals) {
         if (snapshot.resources.get(name)?.hash === hash) known.refusals.delete(name)
       }
@@ -138,44 +161,47 @@ export function createAcknowledgements(
     refused(id, { snapshot, named, text }) {
       const known = clients.get(id)
       if (known === undefined) return
+      known.revision = nextRevision()
       for (const { resource, text } of named) {
         known.refusals.set(resource.name, { hash: resource.hash, message: text })
       }
       if (named.length > 0) return
       for (const { name, hash } of snapshot.resources.values()) {
-        if (!enforces(known, name, hash)) known.refusals.set(name, { hash, message: text })
+        if (!enforces([known], { name, hash })) known.refusals.set(name, { hash, message: text })
       }
     },
     retain(published) {
       goodContents.retain(published)
-      for (const { refusals } of clients.values()) {
-        for (const name of refusals.keys()) if (!published.resources.has(name)) refusals.delete(name)
+      for (const known of clients.values()) {
+        const gone = [...known.refusals.keys()].filter(name => !published.resources.has(name))
+        for (const name of gone) known.refusals.delete(name)
+        if (gone.length > 0) known.revision = nextRevision()
       }
     },
     lastGood(id, name) {
       const own = clients.get(id)?.lastGood?.resources.get(name)
       return own ? [own, ...goodContents.of(name)] : goodContents.of(name)
     },
-    enforcement({ name, hash }, uids) {
+    enforcement(resource, uids) {
       const acknowledged = new Set<string>()
       const refusals: Enforcement['refusals'][number][] = []
       const pending: string[] = []
       for (const uid of uids) {
         const parts = partsOf(uid)
-        const refusing = parts.find(known => known?.refusals.get(name)?.hash === hash)
-        if (parts.every(known => known && enforces(known, name, hash))) acknowledged.add(uid)
-        else if (refusing !== undefined) {
-          const message = refusing.refusals.get(name)?.message ?? ''
-          refusals.push({ uid, pod: refusing.client.pod, message })
-        } else pending.push(uid)
+        const refusal = parts.flatMap(part => refusalIn(part, resource) ?? [])[0]
+        if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
+        else if (refusal !== undefined) refusals.push({ uid, ...refusal })
+        else pending.push(uid)
       }
       return { acknowledged, refusals, pending }
     },
+    standings: () => [...clients.values()],
   }
 }
 
-function enforces({ inForce }: Known, name: string, hash: string): boolean {
-  return inForce?.resources.get(name)?.hash === hash
+function refusalIn(standings: readonly Standing[], resource: Pick<Resource, 'name' | 'hash'>) {
+  const message = refusalOf(standings, resource)
+  return message === undefined ? undefined : { pod: standings[0]?.client.pod ?? '', message }
 }
 
 /** Of each resource, the contents that any client acknowledged, the last acknowledged first. */

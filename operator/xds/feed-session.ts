@@ -2,9 +2,10 @@ import type { Log } from '@tollway/chassis/log.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { type Acknowledgements, type Client, clientId, maxWorkers } from './acknowledgements.ts'
+import type { Acknowledgements } from './acknowledgements.ts'
 import { createOutbox } from './outbox.ts'
 import type { Snapshot } from './snapshot.ts'
+import { clientId, type FeedClient, maxWorkers } from './standing.ts'
 import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
 
 /** What the feed has of one type. */
@@ -12,14 +13,6 @@ export interface PublishedType {
   /** undefined until the sources have synced. */
   snapshot: Snapshot | undefined
   readonly acknowledgements: Acknowledgements
-}
-
-/** Who is at the other end of a stream, as it says itself in its first request. */
-export interface FeedClient extends Client {
-  readonly nodeId: string
-  readonly namespace: string
-  /** The connection's address. */
-  readonly peer: string
 }
 
 export interface SessionOptions {

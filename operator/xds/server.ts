@@ -8,10 +8,12 @@ import {
   createAcknowledgements,
   defaultAcknowledgementLimits,
   type Enforcement,
+  type OwnStanding,
 } from './acknowledgements.ts'
 import { createDiscoveryCodec, discoveryPath } from './discovery.ts'
-import { type FeedClient, type FeedSession, openSession, type PublishedType } from './feed-session.ts'
+import { type FeedSession, openSession, type PublishedType } from './feed-session.ts'
 import type { Resource, Snapshot } from './snapshot.ts'
+import { clientId, type Elsewhere, type FeedClient } from './standing.ts'
 import type { Response } from './stream.ts'
 import { createTurns, type TurnLimits } from './turns.ts'
 
@@ -42,8 +44,10 @@ export interface Feed {
   ): Enforcement
   /** Called after each change of what `enforcement` or `clients` tells. Says nothing about what changed. */
   onChange(listener: () => void): void
-  /** One entry for each stream that has said who it is. */
+  /** One entry for each stream that has said who it is, here or at another operator. */
   clients(): readonly FeedClient[]
+  /** What is known by own streams of each client of each type. */
+  standings(): ReadonlyMap<string, readonly OwnStanding[]>
   /** Ends every stream with UNAVAILABLE, and refuses new ones: streams never end by themselves in a drain. */
   close(): void
 }
@@ -57,6 +61,8 @@ export interface FeedOptions {
   readonly log: Log
   /** Whether a client may have the feed; everybody when left out. Asked once a stream. */
   readonly admit?: (client: FeedClient) => boolean
+  /** What other operators know of their clients. It counts in what `enforcement` and `clients` tell. */
+  readonly elsewhere?: Elsewhere
   readonly limits?: Partial<FeedLimits>
 }
 
@@ -78,12 +84,15 @@ export const defaultFeedLimits: FeedLimits = {
 
 export function createFeed(options: FeedOptions): Feed {
   const limits = { ...defaultFeedLimits, ...options.limits }
-  const { typeUrls, ids, clock, log, admit = () => true } = options
+  const { typeUrls, ids, clock, log, admit = () => true, elsewhere } = options
   const types: ReadonlyMap<string, PublishedType> = new Map(
-    typeUrls.map(typeUrl => [
-      typeUrl,
-      { snapshot: undefined, acknowledgements: createAcknowledgements(clock, limits) },
-    ]),
+    typeUrls.map(typeUrl => {
+      const known = (id: string) => elsewhere?.standings(typeUrl, id) ?? []
+      return [
+        typeUrl,
+        { snapshot: undefined, acknowledgements: createAcknowledgements(clock, limits, known) },
+      ]
+    }),
   )
   const turns = createTurns(limits.turns)
   const sessions = new Set<FeedSession>()
@@ -92,6 +101,13 @@ export function createFeed(options: FeedOptions): Feed {
 
   const onChange = () => {
     for (const listener of listeners) listener()
+  }
+  elsewhere?.onChange(onChange)
+
+  function allClients(): readonly FeedClient[] {
+    const own = [...sessions].flatMap(({ client }) => client ?? [])
+    const ids = new Set(own.map(clientId))
+    return [...own, ...(elsewhere?.clients() ?? []).filter(client => !ids.has(clientId(client)))]
   }
 
   async function* stream(requests: AsyncIterable<DiscoveryRequest>, call: Call): AsyncGenerator<Response> {
@@ -146,7 +162,9 @@ export function createFeed(options: FeedOptions): Feed {
     published: typeUrl => typeOf(typeUrl).snapshot,
     enforcement: (typeUrl, resource, uids) => typeOf(typeUrl).acknowledgements.enforcement(resource, uids),
     onChange: listener => void listeners.push(listener),
-    clients: () => [...sessions].flatMap(({ client }) => client ?? []),
+    clients: allClients,
+    standings: () =>
+      new Map([...types].map(([typeUrl, { acknowledgements }]) => [typeUrl, acknowledgements.standings()])),
     close() {
       closed = true
       for (const session of sessions) session.end(shuttingDown())

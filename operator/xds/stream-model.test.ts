@@ -196,7 +196,10 @@ function createComparison() {
   function ask(name: string, of: ModelClient, before: StreamState, request: Request): Outcome['kind'] {
     const { state, outcome } = receive(before, request)
     if (outcome.kind === 'opened') {
-      acknowledgements.opened({ uid: name, pod: name }, outcome.claimedVersion)
+      acknowledgements.opened(
+        { uid: name, pod: name, nodeId: '', namespace: '', peer: '' },
+        outcome.claimedVersion,
+      )
     } else if (outcome.kind === 'acknowledged') {
       acknowledgements.acknowledged(name, outcome.snapshot)
     } else if (outcome.kind === 'refused') {

@@ -160,7 +160,9 @@ function show({ resources }: Snapshot): string {
 
 function play() {
   const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
-  for (const uid of ['me', 'other']) acknowledgements.opened({ uid, pod: uid }, '')
+  for (const uid of ['me', 'other']) {
+    acknowledgements.opened({ uid, pod: uid, nodeId: '', namespace: '', peer: '' }, '')
+  }
   let state = newStream('N', undefined)
 
   function next(said: string): string {

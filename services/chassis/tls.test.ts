@@ -114,6 +114,29 @@ test('a swap of the mount of a Secret is one change, and is found without the po
   assert.deepEqual(warnings, [])
 })
 
+test('files that may come later are waited for, and are then as any others', { skip }, async t => {
+  const folder = place(t)
+  const { files, warnings, changes } = open(t, folder, { mayComeLater: true, pollMs: 60_000 })
+  assert.deepEqual(files.credentials(), {})
+  assert.match(files.missing(), /^A_CERT: .*tls\.crt: cannot be read: ENOENT; A_KEY: .*; A_CA: /)
+  // As the kubelet fills the mount of a Secret that was not there when the pod began.
+  issue(join(folder, '..first'), 'DNS:a.test')
+  symlinkSync('..first', join(folder, '..data'))
+  for (const name of ['tls.crt', 'tls.key']) symlinkSync(join('..data', name), join(folder, name))
+  await waitFor('the files', () => files.missing() === '')
+  assert.equal(files.credentials().identity?.cert, certificateIn(folder))
+  assert.deepEqual([changes(), warnings], [1, []])
+  rmSync(join(folder, '..data'))
+  await waitFor('the complaint', () => warnings.length > 0)
+  assert.equal(files.missing(), '', 'the last good ones stay')
+})
+
+test('files that may come later must be right when they are there at first', { skip }, t => {
+  const folder = place(t)
+  for (const name of ['tls.crt', 'tls.key']) writeFileSync(join(folder, name), 'nonsense')
+  assert.throws(() => open(t, folder, { mayComeLater: true }), /A_CERT: .*holds no certificate/)
+})
+
 test('what is wrong or half written is told once, and the last good pair stays', { skip }, async t => {
   const folder = place(t)
   issue(join(folder, 'live'), 'DNS:one.test')

@@ -23,6 +23,11 @@ export interface TlsFilesOptions {
   onWarning(text: string): void
   /** A change that no event of the file system told of is found after this time. */
   readonly pollMs?: number | undefined
+  /**
+   * Files that are not there at first are waited for, as for a Kubernetes Secret that somebody else is yet to
+   * make; without it they are problems.
+   */
+  readonly mayComeLater?: boolean | undefined
 }
 
 /** The content of the files, all in PEM. */
@@ -33,8 +38,10 @@ export interface TlsFileContents {
 
 /** Certificate files, watched. What is given out was checked, and fits together. */
 export interface TlsFiles {
-  /** The newest that is right. */
+  /** The newest that is right; nothing as long as files are waited for. */
   credentials(): TlsFileContents
+  /** Which files are waited for; empty when there are credentials. */
+  missing(): string
   /** Calls back after each change of the credentials, until the returned function is called. */
   onChange(listener: () => void): () => void
   /** Ends the watching; the credentials stay. */
@@ -48,9 +55,9 @@ const defaultPollMs = 5_000
 const settleMs = 100
 
 /**
- * Reads certificate files, and again whenever they change: written in place, replaced, or swapped by a link as
- * in the mount of a Kubernetes Secret. Files that are wrong, or only half written, change nothing: the last
- * good ones stay. Neither the watching nor the poll keeps a process alive.
+ * Reads certificate files, and again whenever they change: written in place, replaced, or swapped by a link
+ * as in the mount of a Kubernetes Secret. Files that are wrong, or only half written, change nothing: the
+ * last good ones stay. Neither the watching nor the poll keeps a process alive.
  *
  * @throws Error with every problem of the files as they are now, each as `SETTING: path: what is wrong`.
  */
@@ -59,8 +66,11 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   const paths = filesOf(options).map(({ path }) => path)
   const listeners = new Set<() => void>()
   const first = readTlsFiles(options)
-  if ('problems' in first) throw new Error(first.problems.join('; '))
-  let current = first.value
+  if ('problems' in first && !(options.mayComeLater && first.areAllMissing)) {
+    throw new Error(first.problems.join('; '))
+  }
+  let current = 'problems' in first ? {} : first.value
+  let missing = 'problems' in first ? first.problems.join('; ') : ''
   let seen = fingerprint(first)
   let settle: NodeJS.Timeout | undefined
 
@@ -69,12 +79,16 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
     if (fingerprint(read) === seen) return
     seen = fingerprint(read)
     if ('problems' in read) {
+      if (missing !== '') missing = read.problems.join('; ')
+      // They come one after the other: as long as some are awaited, nothing has been changed for the worse.
+      if (missing !== '' && read.areAllMissing) return
       onWarning(`the changed certificate files are not used: ${read.problems.join('; ')}`)
       return
     }
     // Files that were wrong for a while may be what they had been before.
     if (fingerprint(read) === fingerprint({ value: current })) return
     current = read.value
+    missing = ''
     for (const listener of [...listeners]) listener()
   }
 
@@ -89,6 +103,7 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   const poll = setInterval(look, pollMs).unref()
   return {
     credentials: () => current,
+    missing: () => missing,
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
@@ -113,7 +128,10 @@ function watchFolders(paths: readonly string[], onEvent: () => void): readonly F
   })
 }
 
-type TlsFilesRead = { readonly value: TlsFileContents } | { readonly problems: readonly string[] }
+type TlsFilesRead =
+  | { readonly value: TlsFileContents }
+  /** `areAllMissing` when nothing else is wrong but that files are not there. */
+  | { readonly problems: readonly string[]; readonly areAllMissing: boolean }
 
 function fingerprint(read: TlsFilesRead): string {
   return JSON.stringify(read)
@@ -125,19 +143,21 @@ function filesOf({ cert, key, ca }: TlsFilesOptions): readonly TlsFile[] {
 
 function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   const problems: string[] = []
+  let missingFiles = 0
   const attempt = <T>(file: TlsFile | undefined, look: (path: string) => T): T | undefined => {
     if (file === undefined || file.path === '') return undefined
     try {
       return look(file.path)
     } catch (error) {
       problems.push(problemOf(file, (error as Error).message))
+      if (isMissingFile(error)) missingFiles += 1
       return undefined
     }
   }
   const read = (file: TlsFile | undefined) =>
     attempt(file, path => readBoundedFile(path, maxTlsFileBytes).toString('utf8'))
   const [cert, key, ca] = [read(options.cert), read(options.key), read(options.ca)]
-  if (problems.length > 0) return { problems }
+  if (problems.length > 0) return { problems, areAllMissing: problems.length === missingFiles }
   const identity = cert !== undefined && key !== undefined ? { cert, key } : undefined
   if (identity === undefined && (cert ?? key) !== undefined) {
     problems.push(problemOf(cert === undefined ? options.cert : options.key, 'is needed, too'))
@@ -151,7 +171,12 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   const value = { ...(identity && { identity }), ...(ca !== undefined && { ca }) }
   // The library has opinions of its own, as on keys that are too short.
   if (problems.length === 0) attempt(options.cert, () => createSecureContext({ ...identity, ca }))
-  return problems.length > 0 ? { problems } : { value }
+  return problems.length > 0 ? { problems, areAllMissing: false } : { value }
+}
+
+/** What `readBoundedFile` throws has the system's error as its cause. */
+function isMissingFile(error: unknown): boolean {
+  return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }
 
 function problemOf(file: TlsFile | undefined, what: string): string {
@@ -161,7 +186,12 @@ function problemOf(file: TlsFile | undefined, what: string): string {
 
 const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
-function parseCertificates(pem: string): readonly X509Certificate[] {
+/**
+ * Every certificate of a text in PEM, in order; what stands between them does not count.
+ *
+ * @throws Error when there is none, or one is damaged.
+ */
+export function parseCertificates(pem: string): readonly X509Certificate[] {
   const begun = pem.split('-----BEGIN CERTIFICATE-----').length - 1
   const blocks = pem.match(certificateBlock) ?? []
   if (begun === 0) throw new Error('holds no certificate in PEM')
@@ -174,8 +204,12 @@ function parseCertificates(pem: string): readonly X509Certificate[] {
   })
 }
 
-/** What the library says of a key that it cannot read is not passed on: it has seen the content. */
-function parseKey(pem: string): KeyObject {
+/**
+ * What the library says of a key that it cannot read is not passed on: it has seen the content.
+ *
+ * @throws Error for what is no private key in PEM, and for one that is encrypted.
+ */
+export function parseKey(pem: string): KeyObject {
   try {
     return createPrivateKey(pem)
   } catch {

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from './server.ts'
 import type { GrpcError } from './status.ts'
 
@@ -8,6 +9,8 @@ export interface CallContext {
   readonly calls: CallRegister
   /** The caller's address, as `Call` has it. */
   readonly peer: string
+  /** As `Call` has it. */
+  readonly peerCertificate: X509Certificate | undefined
 }
 
 /** What calls of a connection with the same head have in common. */
@@ -24,6 +27,8 @@ export interface CallHead {
 export interface CuttableCall {
   /** Answers with this error, if the call is not over, and lets the handler know. */
   cut(error: GrpcError): void
+  /** Where the register has it; nobody else's business. */
+  place: number
 }
 
 /** How many calls run on all connections of a server. */
@@ -52,22 +57,30 @@ export class CallTotals {
   }
 }
 
-/** The calls that run on one connection. */
+/**
+ * The calls that run on one connection, in no order: the last one takes the place of one that ends. A set would
+ * keep what has ended for long; see `OpenStreams`.
+ */
 export class CallRegister {
   readonly #totals: CallTotals
-  readonly #running = new Set<CuttableCall>()
+  readonly #running: CuttableCall[] = []
 
   constructor(totals: CallTotals) {
     this.#totals = totals
   }
 
   add(call: CuttableCall, isWatch: boolean): void {
-    this.#running.add(call)
+    call.place = this.#running.length
+    this.#running.push(call)
     this.#totals.count(1, isWatch)
   }
 
   delete(call: CuttableCall, isWatch: boolean): void {
-    this.#running.delete(call)
+    const last = this.#running.pop()
+    if (last !== undefined && last !== call) {
+      last.place = call.place
+      this.#running[call.place] = last
+    }
     this.#totals.count(-1, isWatch)
   }
 

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import { type CallLifetime, type CallStatus, createCallLifetime } from './call-lifetime.ts'
 import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
 import type { AnyMethod, Call, Metadata } from './server.ts'
@@ -7,6 +8,7 @@ import { GrpcError } from './status.ts'
 export interface CallWire {
   readonly metadata: Metadata
   readonly peer: string
+  readonly peerCertificate: X509Certificate | undefined
   readonly deadlineMs: number | undefined
   /** Asks for one message, which `receive` or `halfClose` answers. Without it nothing is read. */
   read(): void
@@ -49,6 +51,7 @@ export function runCall(method: AnyMethod, wire: CallWire, options: RunCallOptio
   const call: Call = {
     metadata: wire.metadata,
     peer: wire.peer,
+    peerCertificate: wire.peerCertificate,
     deadlineMs: wire.deadlineMs,
     signal: lifetime.signal,
     sendHeaders: outbox.sendHeaders,

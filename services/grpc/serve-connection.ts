@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import { TLSSocket } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type CallContext, CallRegister, type CallTotals } from './call-context.ts'
 import { startAging } from './connection-age.ts'
@@ -36,7 +37,8 @@ export function serveConnection(
   onClosed: () => void,
 ): ServedConnection {
   const calls = new CallRegister(totals)
-  const context: CallContext = { limits, onDefect, calls, peer }
+  const peerCertificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  const context: CallContext = { limits, onDefect, calls, peer, peerCertificate }
   const connection = new Connection(socket, {
     maxConcurrentStreams: limits.maxConcurrentStreams,
     maxHeaderListBytes: limits.maxMetadataBytes + transportFieldsBytes,

@@ -88,6 +88,11 @@ export interface Call {
   readonly metadata: Metadata
   /** The caller's address, `host:port` or `unix`. For logs only. */
   readonly peer: string
+  /**
+   * The certificate that the caller has proved to hold, and that `ca` vouches for; undefined where none is
+   * asked for.
+   */
+  readonly peerCertificate: X509Certificate | undefined
   /** When the caller gives up, in milliseconds since the epoch; undefined when it waits for ever. */
   readonly deadlineMs: number | undefined
   /**

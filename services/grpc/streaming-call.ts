@@ -16,6 +16,7 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
   const wire: CallWire = {
     metadata: head.metadata,
     peer: context.peer,
+    peerCertificate: context.peerCertificate,
     deadlineMs: head.timeoutMs === undefined ? undefined : systemClock.nowMs() + head.timeoutMs,
     read: intake.read,
     ...answer,
@@ -28,7 +29,7 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
       stream.release()
     },
   })
-  const cuttable: CuttableCall = { cut: call.cut }
+  const cuttable: CuttableCall = { cut: call.cut, place: 0 }
   context.calls.add(cuttable, isWatch)
   intake.start(call)
   return { ...intake.listener, onReset: call.disconnect, onTurnEnd() {} }

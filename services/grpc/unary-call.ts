@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
@@ -34,6 +35,7 @@ const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding', 'iden
  */
 export class UnaryCall implements Call, StreamListener, CuttableCall {
   readonly deadlineMs: number | undefined
+  place = 0
   readonly #context: CallContext
   readonly #head: CallHead
   readonly #stream: Stream
@@ -62,6 +64,10 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   get peer(): string {
     return this.#context.peer
+  }
+
+  get peerCertificate(): X509Certificate | undefined {
+    return this.#context.peerCertificate
   }
 
   get signal(): AbortSignal {

@@ -1,10 +1,11 @@
 import { ClosedStreams, endings } from './closed-streams.ts'
 import { ConnectionError, maxStreamId, StreamError } from './frames.ts'
+import { OpenStreams } from './open-streams.ts'
 import type { Stream } from './stream.ts'
 
 /** The streams of a connection, and what is known of those that are over (RFC 9113, 5.1). */
 export class StreamTable {
-  readonly #open = new Map<number, Stream>()
+  readonly #open = new OpenStreams()
   readonly #closed = new ClosedStreams()
   /** Streams that are open, and closed ones on which there is still work. */
   #places = 0
@@ -27,7 +28,7 @@ export class StreamTable {
 
   /** Those that are open now, whatever becomes of them on the way. */
   openStreams(): readonly Stream[] {
-    return [...this.#open.values()]
+    return this.#open.all()
   }
 
   open(id: number): Stream | undefined {
@@ -50,7 +51,7 @@ export class StreamTable {
 
   add(stream: Stream): void {
     this.#places += 1
-    this.#open.set(stream.id, stream)
+    this.#open.add(stream)
   }
 
   /** @param ending one of `endings` */

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import {
   Server,
@@ -124,6 +125,7 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): Call
   return {
     metadata,
     peer: peerName(call.getConnectionInfo()),
+    peerCertificate: certificateOf(call),
     deadlineMs: Number.isFinite(deadlineMs) ? deadlineMs : undefined,
     read: () => call.startRead(),
     sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
@@ -132,6 +134,11 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): Call
     sendStatus: ({ code, message, trailers }) =>
       call.sendStatus({ code, details: message.toWellFormed(), metadata: toGrpcJsMetadata(trailers) }),
   }
+}
+
+function certificateOf(call: ServerInterceptingCallInterface): X509Certificate | undefined {
+  const { raw } = call.getAuthContext().sslPeerCertificate ?? {}
+  return raw && new X509Certificate(raw)
 }
 
 type CallRegister = ReturnType<typeof createCallRegister>

@@ -17,7 +17,11 @@ const strangers = createAuthority('strangers')
 const member = fleet.issue('member.test')
 
 const peer = texts.unary('/test.Test/Peer', (_, call) => call.peer)
+const names = texts.unary('/test.Test/Names', (_, call) => call.peerCertificate?.subjectAltName ?? 'none')
 const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
+const namesEach = texts.bidi('/test.Test/NamesEach', async function* (requests, call) {
+  for await (const _ of requests) yield call.peerCertificate?.subjectAltName ?? 'none'
+})
 
 /** TLS with client certificates: who is served, who is not, and what a change of credentials does. */
 export function tlsContract(createServer: CreateServer): void {
@@ -42,7 +46,7 @@ async function start(t: TestContext, createServer: CreateServer, limits: Partial
     },
     onRefused: error => refused.push(error.message),
   }
-  const server = createServer({ methods: [peer, echoEach], limits, onDefect: assert.fail })
+  const server = createServer({ methods: [peer, names, echoEach, namesEach], limits, onDefect: assert.fail })
   t.after(() => server.drain(0))
   const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
   assert.ok('port' in bound)
@@ -86,6 +90,14 @@ function callerContract(createServer: CreateServer): void {
     assert.match(Buffer.from(message ?? []).toString(), /^127\.0\.0\.1:\d+$/)
   })
 
+  test('a handler knows the certificate of its caller', async t => {
+    const { port } = await start(t, createServer)
+    for (const { path } of [names, namesEach]) {
+      const { message } = await request(openClient(t, port), path)
+      assert.equal(Buffer.from(message ?? []).toString(), 'DNS:member.test')
+    }
+  })
+
   test('a member is served over a unix socket', async t => {
     const { server, tls } = await start(t, createServer)
     const folder = mkdtempSync(join(tmpdir(), 'grpc-'))
@@ -109,6 +121,8 @@ function callerContract(createServer: CreateServer): void {
     })
     t.after(() => client.close())
     assert.equal((await request(client, peer.path)).status.code, statusCodes.OK)
+    const { message } = await request(client, names.path)
+    assert.equal(Buffer.from(message ?? []).toString(), 'none')
   })
 
   const good: ConnectionOptions = { ...member, servername: serverName, ALPNProtocols: ['h2'] }

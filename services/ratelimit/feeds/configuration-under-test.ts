@@ -1,10 +1,20 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
-import { createConfiguration } from './configuration.ts'
+import { createConfiguration, maxInlineBytes } from './configuration.ts'
+import { findFiles } from './find-files.ts'
+import type { Reading } from './reading.ts'
 
 /** A configuration for tests of feeds, and what they ask about it. */
-export function openConfiguration(spelling: 'snake' | 'camel', mergeDomainConfigs = false) {
+export function openConfiguration(
+  spelling: 'snake' | 'camel',
+  { mergeDomainConfigs = false, inlineBytes = maxInlineBytes } = {},
+) {
   const errors: string[] = []
   const warnings: string[] = []
   const log: Log = {
@@ -17,11 +27,14 @@ export function openConfiguration(spelling: 'snake' | 'camel', mergeDomainConfig
     stats,
     limitStats: createLimitStats(stats, () => {}),
     log,
+    clock: systemClock,
+    inlineBytes,
     mergeDomainConfigs,
     spelling,
   })
   return {
     configuration,
+    stats,
     log,
     errors,
     warnings,
@@ -38,4 +51,12 @@ export function openConfiguration(spelling: 'snake' | 'camel', mergeDomainConfig
     loads: () => stats.counter('ratelimit.service.config_load_success').value,
     refusals: () => stats.counter('ratelimit.service.config_load_error').value,
   }
+}
+
+/** Files below a folder of the test's own, `{'a.yaml': 'domain: a'}`, that are to be read. */
+export function filesReading(t: TestContext, files: Readonly<Record<string, string>>): Reading {
+  const folder = mkdtempSync(join(tmpdir(), 'reading-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  return { from: 'files', ...findFiles(folder, { keyPrefix: '', ignoreDotFiles: false }) }
 }

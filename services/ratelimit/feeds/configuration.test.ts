@@ -1,68 +1,155 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import type { Log } from '@tollway/chassis/log.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
-import type { DomainConfig } from '../rules/config.ts'
-import { createLimitStats } from '../stats/limit-stats.ts'
-import { createStats } from '../stats/stats.ts'
-import { createConfiguration } from './configuration.ts'
+import { describe, type TestContext, test } from 'node:test'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { match } from '../rules/match.ts'
+import { filesReading, openConfiguration } from './configuration-under-test.ts'
+import { rateLimitTypeUrl } from './read-resources.ts'
+import type { Reading } from './reading.ts'
 
-const config = (domain: string, unit = 'minute'): DomainConfig => ({
-  name: `${domain}.yaml`,
-  domain,
-  descriptors: [
-    {
-      key: 'k',
-      value: '',
-      rateLimit: { unit, requestsPerUnit: 1, unlimited: false, name: '', replaces: [] },
-      shadowMode: false,
-      detailedMetric: false,
-      quotaMode: false,
-      valueToMetric: false,
-      shareThreshold: false,
-      descriptors: [],
-    },
-  ],
-})
+const yaml = (domain: string, unit = 'minute') =>
+  `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`
 
-function open(log: Log = silentLog) {
-  const stats = createStats()
-  const limitStats = createLimitStats(stats, () => {})
-  const configuration = createConfiguration({
-    stats,
-    limitStats,
-    log,
-    mergeDomainConfigs: false,
-    spelling: 'snake',
+for (const [where, inlineBytes] of [
+  ['in this thread', Number.POSITIVE_INFINITY],
+  ['in a thread of its own', -1],
+] as const) {
+  describe(`a configuration that is read ${where}`, () => {
+    test('is all or nothing: one wrong file keeps everything that was in force', async t => {
+      const { configuration, errors, loads, refusals } = openConfiguration('snake', { inlineBytes })
+      assert.equal(configuration.rules(), undefined)
+      assert.deepEqual(await configuration.load(filesReading(t, { 'a.yaml': yaml('a') })), [])
+      const before = configuration.rules()
+      const wrong = { 'a.yaml': yaml('a'), 'b.yaml': yaml('b', 'minuet') }
+      const problems = await configuration.load(filesReading(t, wrong))
+      assert.equal(problems[0]?.message, "invalid rate limit unit 'minuet'")
+      const told =
+        /^Error loading new configuration: b\.yaml: invalid rate limit unit 'minuet' \(at descriptors/
+      assert.match(errors[0] ?? '', told)
+      assert.equal(configuration.rules(), before)
+      assert.deepEqual([loads(), refusals()], [1, 1])
+    })
+
+    test('may be empty, which is right and means no limit', async t => {
+      const { configuration } = openConfiguration('snake', { inlineBytes })
+      let loads = 0
+      configuration.onLoad(() => {
+        loads += 1
+      })
+      await configuration.load(filesReading(t, { 'a.yaml': yaml('a') }))
+      await configuration.load(filesReading(t, {}))
+      assert.equal(configuration.rules()?.domains.size, 0)
+      assert.equal(loads, 2)
+    })
+
+    test('has every field of every level, and its warnings are told', async t => {
+      const { configuration, warnings } = openConfiguration('snake', { inlineBytes })
+      await configuration.load(filesReading(t, { 'a.yaml': everyField, 'b.txt': '' }))
+      const rules = configuration.rules()
+      assert.ok(rules)
+      const limits = rules.limits.map(({ stats: _, ...limit }) => limit)
+      assert.deepEqual(limits, [
+        {
+          name: 'own',
+          fullKey: 'a.outer.in*ner_x*',
+          statName: 'a.outer.in*ner_x*',
+          requestsPerUnit: 0,
+          unit: 'hour',
+          unitSeconds: 3600,
+          unlimited: false,
+          shadowMode: true,
+          quotaMode: true,
+          replaces: ['other'],
+          metadata: JSON.parse('{"__proto__":{"list":[1,null,true]},"half":"\\ud800"}'),
+        },
+      ])
+      const found = match(rules, 'a', [
+        { key: 'outer', value: 'any' },
+        { key: 'in*ner', value: 'x1' },
+      ])
+      assert.equal(found?.stem, 'a_outer_any_in*ner_x*_')
+      assert.deepEqual(
+        warnings.map(warning => warning.replace(/ \(.*/, '')),
+        [
+          'b.txt: the file is not read: only *.yaml and *.yml are',
+          'a.yaml: requests_per_unit is left out, which counts as 0: every request is over the limit',
+        ],
+      )
+    })
   })
-  return { stats, configuration }
 }
 
-test('a load is all or nothing: one wrong file keeps everything that was in force', () => {
-  const errors: string[] = []
-  const { stats, configuration } = open({ ...silentLog, error: message => errors.push(message) })
-  assert.equal(configuration.rules(), undefined)
-  assert.deepEqual(configuration.load([config('a')], []), [])
-  const before = configuration.rules()
-  const problems = configuration.load([config('a'), config('b', 'minuet')], [])
-  assert.equal(problems[0]?.message, "invalid rate limit unit 'minuet'")
-  assert.match(
-    errors[0] ?? '',
-    /^Error loading new configuration: b\.yaml: invalid rate limit unit 'minuet' \(at descriptors\[0\]/,
-  )
-  assert.equal(configuration.rules(), before)
-  assert.equal(stats.counter('ratelimit.service.config_load_success').value, 1)
-  assert.equal(stats.counter('ratelimit.service.config_load_error').value, 1)
-})
+const everyField = `
+domain: a
+descriptors:
+  - key: outer
+    descriptors:
+      - key: in*ner
+        value: x*
+        shadow_mode: true
+        quota_mode: true
+        share_threshold: true
+        metadata: {__proto__: {list: [1, null, true]}, half: "\\uD800"}
+        rate_limit: {unit: hour, name: own, replaces: [{name: other}]}
+`
 
-test('an empty configuration is right, and means no limit', () => {
-  const { configuration } = open()
-  let loads = 0
-  configuration.onLoad(() => {
-    loads += 1
+const descriptors = 100_000
+/** On a machine that other programs slow down; alone it is a fifth of that. */
+const maxTurnMs = 100
+
+const sources: readonly [string, 'snake' | 'camel', (t: TestContext) => Reading][] = [
+  ['files', 'snake', t => filesReading(t, { 'large.yaml': largeYaml() })],
+  ['a response', 'camel', largeResponse],
+]
+
+for (const [what, spelling, readingOf] of sources) {
+  test(`${descriptors} descriptors from ${what} do not stop this thread`, async t => {
+    const { configuration } = openConfiguration(spelling)
+    const reading = readingOf(t)
+    const beganMs = performance.now()
+    const longestTurnMs = watchTurns()
+    assert.deepEqual(await configuration.load(reading), [])
+    const turnMs = longestTurnMs()
+    const tookMs = performance.now() - beganMs
+    t.diagnostic(`loaded in ${Math.round(tookMs)} ms, longest turn ${Math.round(turnMs)} ms of CPU`)
+    assert.ok(turnMs < maxTurnMs, `a turn of the event loop took ${turnMs} ms`)
+    assert.equal(configuration.rules()?.limits.length, descriptors)
   })
-  configuration.load([config('a')], [])
-  configuration.load([], [])
-  assert.equal(configuration.rules()?.domains.size, 0)
-  assert.equal(loads, 2)
-})
+}
+
+/**
+ * Answers a function that ends the watch and tells how long this thread has worked within one turn of its event
+ * loop at most: that of other programs is not counted.
+ */
+function watchTurns(): () => number {
+  let longestMs = 0
+  let before = process.threadCpuUsage()
+  let watching: NodeJS.Immediate | undefined
+  const look = () => {
+    const { user, system } = process.threadCpuUsage(before)
+    longestMs = Math.max(longestMs, (user + system) / 1000)
+    before = process.threadCpuUsage()
+    watching = setImmediate(look)
+  }
+  look()
+  return () => {
+    clearImmediate(watching)
+    return longestMs
+  }
+}
+
+function largeYaml(): string {
+  const lines = ['domain: shop', 'descriptors:']
+  for (let index = 0; index < descriptors; index += 1) {
+    lines.push(`- {key: user, value: u${index}, rate_limit: {unit: minute, requests_per_unit: 5}}`)
+  }
+  return lines.join('\n')
+}
+
+function largeResponse(): Reading {
+  const rateLimit = { unit: RateLimitUnit.MINUTE, requestsPerUnit: 5 }
+  const each = (_: unknown, index: number) => ({ key: 'user', value: `u${index}`, rateLimit })
+  const message = { name: 'shop', domain: 'shop', descriptors: Array.from({ length: descriptors }, each) }
+  const value = toBinary(RateLimitConfigSchema, create(RateLimitConfigSchema, message))
+  return { from: 'response', typeUrl: rateLimitTypeUrl, resources: [{ typeUrl: rateLimitTypeUrl, value }] }
+}

@@ -1,20 +1,15 @@
 import { createHash } from 'node:crypto'
-import { fromBinary, type MessageInitShape } from '@bufbuild/protobuf'
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Log } from '@tollway/chassis/log.ts'
 import { statusCodes } from '@tollway/grpc/status.ts'
 import type {
   DiscoveryRequestSchema,
   DiscoveryResponse,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import type { DomainConfig, Problem } from '../rules/config.ts'
-import { maxFindings } from '../rules/findings.ts'
+import type { Problem } from '../rules/config.ts'
 import { formatProblem } from '../rules/format-problem.ts'
 import type { Configuration } from './configuration.ts'
-import { decodeResource } from './decode-resource.ts'
-
-/** The type that the service asks a management server for. */
-export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+import { rateLimitTypeUrl } from './read-resources.ts'
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
@@ -26,19 +21,20 @@ export interface Answer {
 /**
  * What this process tells a management server, whatever streams come and go. Content that is in force already
  * is acknowledged without a reload, whatever its version; a version alone proves nothing, for a server may
- * count from 1 again.
+ * count from 1 again. Responses are loaded one after the other, in the order in which they were handed in.
  */
 export interface DiscoverySession {
   /** A version in force is told, so that a server that has the same may save itself the rest. */
   firstRequest(): Request
-  answer(response: DiscoveryResponse): Answer
+  answer(response: DiscoveryResponse): Promise<Answer>
   /** Whether anything is in force. */
   isConfigured(): boolean
   /**
    * Puts a response in force that no server sent now. Its version is not told to any: one that counts from 1
-   * again could mean another content by it. Answers what is wrong with it; then nothing has changed.
+   * again could mean another content by it. Answers what is wrong with it; then nothing has changed. When there
+   * is something in force by the time of its turn, it answers undefined, and nothing has changed either.
    */
-  adopt(response: DiscoveryResponse): readonly Problem[]
+  adopt(response: DiscoveryResponse): Promise<readonly Problem[] | undefined>
 }
 
 export interface DiscoverySessionOptions {
@@ -53,68 +49,54 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
   const node = { id: nodeId, metadata: Object.fromEntries(nodeMetadata) }
   let inForce: { readonly version: string; readonly content: string } | undefined
   let refused: { readonly content: string; readonly problems: readonly Problem[] } | undefined
+  let last: Promise<unknown> = Promise.resolve()
 
-  function judge(response: DiscoveryResponse, content: string): readonly Problem[] {
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = last.then(work)
+    last = done.catch(() => {})
+    return done
+  }
+
+  function load({ typeUrl, resources }: DiscoveryResponse): Promise<readonly Problem[]> {
+    const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))
+    return configuration.load({ from: 'response', typeUrl, resources: plain })
+  }
+
+  async function judge(response: DiscoveryResponse, content: string): Promise<readonly Problem[]> {
     if (content === inForce?.content) return []
-    if (content === refused?.content) return refused.problems
-    const { configs, problems } = readResources(response)
-    if (problems.length === 0) return configuration.load(configs, [])
-    configuration.refuse(problems)
+    return content === refused?.content ? refused.problems : await load(response)
+  }
+
+  async function answer(response: DiscoveryResponse): Promise<Answer> {
+    const content = fingerprintOf(response)
+    const problems = await judge(response, content)
+    const request = { typeUrl: rateLimitTypeUrl, responseNonce: response.nonce, node }
+    if (problems.length > 0) {
+      const message = problems.map(formatProblem).join('\n')
+      const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
+      const verdict = content === refused?.content ? 'refused before' : 'refused'
+      refused = { content, problems }
+      return { request: { ...request, versionInfo: inForce?.version ?? '', errorDetail }, verdict }
+    }
+    refused = undefined
+    inForce = { version: response.versionInfo, content }
+    log.debug('configuration acknowledged', { version: inForce.version })
+    return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
+  }
+
+  async function adopt(response: DiscoveryResponse): Promise<readonly Problem[] | undefined> {
+    if (inForce !== undefined) return undefined
+    const problems = await load(response)
+    if (problems.length === 0) inForce = { version: '', content: fingerprintOf(response) }
     return problems
   }
 
   return {
     firstRequest: () => ({ versionInfo: inForce?.version ?? '', node, typeUrl: rateLimitTypeUrl }),
-    answer(response) {
-      const content = fingerprintOf(response)
-      const problems = judge(response, content)
-      const request = { typeUrl: rateLimitTypeUrl, responseNonce: response.nonce, node }
-      if (problems.length > 0) {
-        const message = problems.map(formatProblem).join('\n')
-        const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
-        const verdict = content === refused?.content ? 'refused before' : 'refused'
-        refused = { content, problems }
-        return { request: { ...request, versionInfo: inForce?.version ?? '', errorDetail }, verdict }
-      }
-      refused = undefined
-      inForce = { version: response.versionInfo, content }
-      log.debug('configuration acknowledged', { version: inForce.version })
-      return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
-    },
+    answer: response => inTurn(() => answer(response)),
     isConfigured: () => inForce !== undefined,
-    adopt(response) {
-      const { configs, problems } = readResources(response)
-      const all = problems.length > 0 ? problems : configuration.load(configs, [])
-      if (all.length === 0) inForce = { version: '', content: fingerprintOf(response) }
-      return all
-    },
+    adopt: response => inTurn(() => adopt(response)),
   }
-}
-
-/** Judges nothing but the form; every resource that has the wrong one is told. */
-function readResources(response: DiscoveryResponse) {
-  const configs: DomainConfig[] = []
-  const problems: Problem[] = []
-  const read = (source: string, look: () => void) => {
-    try {
-      look()
-    } catch (error) {
-      problems.push({ source, path: '', message: (error as Error).message })
-    }
-  }
-  // An empty list of another type would otherwise switch every limit off.
-  read('response', () => checkType(response.typeUrl))
-  for (const [index, { typeUrl, value }] of response.resources.entries()) {
-    read(`resources[${index}]`, () => {
-      checkType(typeUrl)
-      configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
-    })
-  }
-  return { configs, problems: problems.slice(0, maxFindings) }
-}
-
-function checkType(typeUrl: string): void {
-  if (typeUrl !== rateLimitTypeUrl) throw new Error(`its type is '${typeUrl}', not ${rateLimitTypeUrl}`)
 }
 
 function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): string {

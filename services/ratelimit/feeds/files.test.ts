@@ -36,11 +36,13 @@ function write(folder: string, files: Readonly<Record<string, string>>): void {
   }
 }
 
-function start(t: TestContext, root: string, options: Partial<FileFeedOptions & { merge: boolean }> = {}) {
-  const under = openConfiguration('snake', options.merge)
-  const { configuration, log } = under
+type UnderOptions = NonNullable<Parameters<typeof openConfiguration>[1]>
+
+function start(t: TestContext, root: string, options: Partial<FileFeedOptions> & UnderOptions = {}) {
+  const under = openConfiguration('snake', options)
+  const { configuration, stats, log } = under
   const fixed = { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false }
-  const feed = createFileFeed({ ...fixed, configuration, log, ...options })
+  const feed = createFileFeed({ ...fixed, configuration, stats, log, ...options })
   feed.start()
   t.after(() => feed.stop())
   const becomes = (expected: string) =>
@@ -60,7 +62,7 @@ function mountConfigMap(folder: string, name: string, files: Readonly<Record<str
   swapLink(join(folder, '..data'), name)
 }
 
-test('the start loads what is there, the names that stand in the messages included', t => {
+test('the start loads what is there, the names that stand in the messages included', async t => {
   for (const [watchRoot, prefix] of [
     [true, 'config.'],
     [false, ''],
@@ -68,8 +70,8 @@ test('the start loads what is there, the names that stand in the messages includ
     const root = place(t)
     write(root, { 'config/basic.yaml': yaml('a', 1), 'config/deep/er/b.yml': 'domain: ""' })
     const { errors, inForce, refusals } = start(t, root, { watchRoot })
+    await waitFor('the refusal', () => refusals() === 1)
     assert.equal(inForce(), undefined)
-    assert.equal(refusals(), 1)
     assert.match(errors.join(), new RegExp(`configuration: ${prefix}deep\\.er\\.b\\.yml: config file cannot`))
   }
 })
@@ -111,6 +113,14 @@ test('a subdirectory lies between the root and the files', async t => {
   await becomes('a:1')
   swapLink(root, 'v2')
   await becomes('a:2')
+})
+
+test('what changes while a configuration is read is found afterwards, its event long gone', async t => {
+  const root = place(t)
+  write(root, { 'config/a.yaml': yaml('a', 1) })
+  const { becomes } = start(t, root, { inlineBytes: -1, pollMs: 3_600_000 })
+  write(root, { 'config/b.yaml': yaml('b', 1) })
+  await becomes('a:1 b:1')
 })
 
 test('when files are watched, each change of one reloads', async t => {
@@ -222,6 +232,7 @@ test('a refusal is told in the words of the reference, whose tests look for them
   const root = place(t)
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/b.yaml': yaml('a', 2) })
   const { errors, inForce } = start(t, root, { watchRoot: true })
+  await waitFor('the refusal', () => errors.length > 0)
   assert.equal(inForce(), undefined)
   assert.match(
     errors[0] ?? '',
@@ -233,7 +244,7 @@ test('files of one domain are put together when that is allowed', async t => {
   const root = place(t)
   const other = yaml('a', 2).replace('key: k', 'key: l')
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/sub/b.yaml': other })
-  const { becomes, errors } = start(t, root, { merge: true })
+  const { becomes, errors } = start(t, root, { mergeDomainConfigs: true })
   await becomes('a:1 a:2')
   write(root, { 'config/sub/b.yaml': yaml('a', 3) })
   await waitFor('the refusal', () => errors.length > 0)
@@ -247,20 +258,31 @@ test('files are not read beyond what they may have together', async t => {
   const files = Array.from({ length: 5 }, (_, index) => [`config/${index}.yaml`, large])
   write(root, Object.fromEntries(files))
   const { errors } = start(t, root)
+  await waitFor('the refusal', () => errors.length > 0)
   assert.match(errors.at(-1) ?? '', /: 4\.yaml: the files up to this one have more than 67108864 bytes/)
 })
 
 test('a folder that is not there is wrong, not empty, and is read when it comes', async t => {
   for (const watchRoot of [true, false]) {
     const root = place(t)
-    const { becomes, errors, refusals, inForce } = start(t, root, { watchRoot, pollMs: 50 })
+    const { becomes, errors, refusals, inForce, stats } = start(t, root, { watchRoot, pollMs: 50 })
+    const runtime = () =>
+      stats
+        .entries()
+        .filter(({ name }) => name.startsWith('runtime.'))
+        .map(({ name, value }) => `${name} ${value}`)
+    await waitFor('the refusal', () => refusals() === 1)
     assert.equal(inForce(), undefined)
-    assert.equal(refusals(), 1)
     assert.match(errors[0] ?? '', /\/config: cannot be read: ENOENT/)
     mkdirSync(join(root, 'made'))
     write(root, { 'made/a.yaml': yaml('a', 1) })
     renameSync(join(root, 'made'), join(root, 'config'))
     await becomes('a:1')
+    assert.deepEqual(runtime(), [
+      'runtime.load_attempts 2',
+      'runtime.load_failures 1',
+      'runtime.num_values 1',
+    ])
     renameSync(join(root, 'config'), join(root, 'gone'))
     await waitFor('the refusal', () => refusals() === 2)
     assert.equal(inForce(), 'a:1')

@@ -1,10 +1,10 @@
 import { type FSWatcher, lstatSync, realpathSync, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Log } from '@tollway/chassis/log.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
 import { type FoundFiles, findFiles, identityOf } from './find-files.ts'
-import { readFiles } from './read-files.ts'
 
 export interface FileFeedOptions {
   /** RUNTIME_ROOT. */
@@ -22,6 +22,8 @@ export interface FileFeedOptions {
   /** A change that no event told of is found after this time: one in a subfolder, or behind a link. */
   readonly pollMs?: number
   readonly configuration: Configuration
+  /** Loads are counted under the reference's names, `runtime.load_attempts` and so on. */
+  readonly stats: Pick<Stats, 'counter' | 'gauge'>
   readonly log: Log
 }
 
@@ -42,15 +44,24 @@ export function createFileFeed(options: FileFeedOptions): Feed {
   let poll: NodeJS.Timeout | undefined
   let settle: NodeJS.Timeout | undefined
   let loaded: string | undefined
+  let loading = false
+  const loads = createLoadStats(options.stats)
 
   const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
 
   /** What changes while this looks is newer than the state that is remembered, so the next look finds it. */
   function look(): void {
     const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())
-    if (state === loaded) return
+    if (loading || state === loaded) return
     loaded = state
-    load(configuration, find())
+    loading = true
+    const found = find()
+    loads.count(found)
+    void configuration.load({ from: 'files', ...found }).then(() => {
+      loading = false
+      // What changed meanwhile was not looked at.
+      if (poll !== undefined) look()
+    })
   }
 
   function soon(): void {
@@ -80,6 +91,7 @@ export function createFileFeed(options: FileFeedOptions): Feed {
     },
     async stop() {
       clearInterval(poll)
+      poll = undefined
       clearTimeout(settle)
       watcher?.close()
     },
@@ -115,8 +127,17 @@ function orNothing(look: () => string): string {
   }
 }
 
-function load(configuration: Configuration, found: FoundFiles): void {
-  const { configs, problems, warnings } = readFiles(found)
-  if (problems.length > 0) configuration.refuse(problems)
-  else configuration.load(configs, warnings)
+function createLoadStats(stats: Pick<Stats, 'counter' | 'gauge'>) {
+  const attempts = stats.counter('runtime.load_attempts')
+  const failures = stats.counter('runtime.load_failures')
+  let files = 0
+  stats.gauge('runtime.num_values', () => files)
+  return {
+    /** A failure is what cannot be looked at, as in the reference; what is wrong in a file is not. */
+    count(found: FoundFiles): void {
+      attempts.value += 1
+      if (found.problems.length > 0) failures.value += 1
+      else files = found.files.length
+    },
+  }
 }

@@ -10,9 +10,10 @@ import {
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import fc from 'fast-check'
-import { cpuMsOf, maxHostileCpuMs } from '../rules/rules-under-test.ts'
+import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/rules-under-test.ts'
 import { openConfiguration } from './configuration-under-test.ts'
-import { createDiscoverySession, rateLimitTypeUrl } from './discovery-session.ts'
+import { createDiscoverySession } from './discovery-session.ts'
+import { rateLimitTypeUrl } from './read-resources.ts'
 
 function open() {
   const { configuration, inForce } = openConfiguration('camel')
@@ -23,14 +24,15 @@ function open() {
     log: silentLog,
   })
   /** The refusal of a response with these bytes as its resource; undefined when it was accepted. */
-  const refusalOf = (value: Uint8Array): string | undefined => {
+  const refusalOf = async (value: Uint8Array): Promise<string | undefined> => {
     const resources = [{ typeUrl: rateLimitTypeUrl, value }]
     const response = create(DiscoveryResponseSchema, {
       versionInfo: '1',
       typeUrl: rateLimitTypeUrl,
       resources,
     })
-    return session.answer(response).request.errorDetail?.message
+    const { request } = await session.answer(response)
+    return request.errorDetail?.message
   }
   return { refusalOf, inForce }
 }
@@ -72,13 +74,13 @@ function encodeDeep(depth: number): Uint8Array {
   return bytes
 }
 
-test('descriptors that are nested too deep are refused, whatever the depth', () => {
+test('descriptors that are nested too deep are refused, whatever the depth', async () => {
   const { refusalOf } = open()
   for (const depth of [65, 99, 1000, 20_000]) {
     const bytes = encodeDeep(depth)
     let refusal: string | undefined
-    const tookMs = cpuMsOf(() => {
-      refusal = refusalOf(bytes)
+    const tookMs = await asyncCpuMsOf(async () => {
+      refusal = await refusalOf(bytes)
     })
     assert.ok(tookMs < maxHostileCpuMs, `${depth} levels took ${tookMs} ms`)
     assert.match(refusal ?? 'accepted', /nested|recursion/, `${depth}`)
@@ -98,11 +100,11 @@ const edits = fc.array(
 )
 const numRuns = Number(process.env['FC_RUNS'] ?? 10_000)
 
-test(`${numRuns} mutated resources are accepted, or refused with a place, and none takes long`, () => {
+test(`${numRuns} mutated resources are accepted, or refused with a place, and none takes long`, async () => {
   const { refusalOf, inForce } = open()
-  for (const seed of seeds) assert.equal(refusalOf(seed), undefined)
+  for (const seed of seeds) assert.equal(await refusalOf(seed), undefined)
   let accepted = 0
-  const property = fc.property(fc.constantFrom(...seeds), edits, (seed, list) => {
+  const property = fc.asyncProperty(fc.constantFrom(...seeds), edits, async (seed, list) => {
     let bytes = Buffer.from(seed)
     for (const { at, drop, put, times } of list) {
       const place = at % (bytes.length + 1)
@@ -111,8 +113,8 @@ test(`${numRuns} mutated resources are accepted, or refused with a place, and no
     }
     const before = inForce()
     let refusal: string | undefined
-    const tookMs = cpuMsOf(() => {
-      refusal = refusalOf(bytes)
+    const tookMs = await asyncCpuMsOf(async () => {
+      refusal = await refusalOf(bytes)
     })
     assert.ok(tookMs < maxHostileCpuMs, `it took ${tookMs} ms`)
     if (refusal === undefined) accepted += 1
@@ -121,6 +123,6 @@ test(`${numRuns} mutated resources are accepted, or refused with a place, and no
       assert.match(refusal, /^resources\[0\]: |\(at |more than \d+ findings/)
     }
   })
-  fc.assert(property, { seed: 4, numRuns })
+  await fc.assert(property, { seed: 4, numRuns })
   assert.ok(accepted > numRuns / 100, `only ${accepted} were accepted, so hardly anything was tried`)
 })

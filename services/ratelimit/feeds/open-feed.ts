@@ -1,6 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { Settings } from '../settings.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
 import { createFileFeed } from './files.ts'
@@ -15,7 +16,7 @@ const defaultMaxMessageBytes = 64 * 1024 * 1024
  *
  * @throws Error that names the setting when a file of TLS cannot be used.
  */
-export function openFeed(settings: Settings, configuration: Configuration, log: Log): Feed {
+export function openFeed(settings: Settings, configuration: Configuration, stats: Stats, log: Log): Feed {
   if (settings.configType === 'FILE') {
     return createFileFeed({
       root: settings.runtimeRoot,
@@ -24,6 +25,7 @@ export function openFeed(settings: Settings, configuration: Configuration, log: 
       ignoreDotFiles: settings.runtimeIgnoreDotFiles,
       watchRoot: settings.runtimeWatchRoot,
       configuration,
+      stats,
       log,
     })
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -84,6 +84,28 @@ test('a renewed certificate is used by the next connection', async t => {
   const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
   await waitFor('the complaint', () => warnings.length > 0)
   write(fleet)
+  await (await server.stream(0)).heard()
+})
+
+test('files of a Secret that is not there yet are waited for', async t => {
+  const server = await startServer(t, { tls: secure() })
+  const folder = mkdtempSync(join(tmpdir(), 'xds-tls-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = (name: string) => join(folder, name)
+  const options = { certFile: path('tls.crt'), keyFile: path('tls.key'), caFile: path('ca.crt') }
+  const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
+  await waitFor('the complaint', () => warnings.length > 0)
+  assert.match(
+    warnings[0] ?? '',
+    /^no connection .*CONFIG_GRPC_XDS_CLIENT_TLS_CERT: .*tls\.crt: cannot be read/,
+  )
+  const { cert, key } = fleet.issue('pod.test')
+  mkdirSync(path('..first'))
+  for (const [name, content] of Object.entries({ 'tls.crt': cert, 'tls.key': key, 'ca.crt': fleet.ca })) {
+    writeFileSync(join(path('..first'), name), content)
+  }
+  symlinkSync('..first', path('..data'))
+  for (const name of ['tls.crt', 'tls.key', 'ca.crt']) symlinkSync(join('..data', name), path(name))
   await (await server.stream(0)).heard()
 })
 

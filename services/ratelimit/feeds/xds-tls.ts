@@ -4,6 +4,11 @@ import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 
 /** TLS to the management server, of files that are watched until it is closed. */
 export interface XdsTls extends ClientTls {
+  /**
+   * Which files are waited for; empty when there are credentials. Before that there is nothing to connect
+   * with.
+   */
+  missing(): string
   close(): void
 }
 
@@ -21,8 +26,10 @@ export interface XdsTlsOptions {
 }
 
 /**
- * Renewed files are used by the next connection. As in the reference, an override of the name is a DNS name
- * or an IP address, and only subject alternative names count.
+ * Renewed files are used by the next connection. Files that are not there yet are waited for: in a cluster
+ * they come from a Secret that the operator makes, perhaps after this process has started. As in the
+ * reference, an override of the name is a DNS name or an IP address, and only subject alternative names
+ * count.
  *
  * @throws Error that names every setting whose file is wrong, and what is wrong with it.
  */
@@ -36,6 +43,7 @@ export function openXdsTls(options: XdsTlsOptions): XdsTls {
     key: { setting: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', path: keyFile },
     ca: { setting: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', path: caFile },
     onWarning,
+    mayComeLater: true,
   })
   const systemCa = caFile === '' ? getCACertificates('default').join('\n') : ''
   const serverName = subjectAltName || host
@@ -47,6 +55,7 @@ export function openXdsTls(options: XdsTlsOptions): XdsTls {
     },
     verifyServer: certificate => checkSubjectAltName(certificate, serverName),
     onChange: files.onChange,
+    missing: files.missing,
     close: files.close,
   }
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { rateLimitTypeUrl } from './discovery-session.ts'
+import { rateLimitTypeUrl } from './read-resources.ts'
 import {
   inShort,
   nothing,

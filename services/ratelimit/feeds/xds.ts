@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { createGrpcClient } from '@tollway/grpc/client.ts'
+import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import {
   DiscoveryRequestSchema,
@@ -57,11 +57,7 @@ const defaultLastGoodPatienceMs = 1_000
 /** A client of the State of the World feed of any management server. */
 export function createXdsFeed(options: XdsFeedOptions): Feed {
   const { tls, headers, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs } = options
-  const client = createGrpcClient(options.server, {
-    maxReceiveBytes: options.maxMessageBytes,
-    metadata: headers,
-    tls,
-  })
+  let client: GrpcClient | undefined
   const backoff = createBackoff({ ...options.backoff, random: options.random })
   const stopped = new AbortController()
   const session = createDiscoverySession(options)
@@ -70,13 +66,25 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
   let running: Promise<void> = Promise.resolve()
   let patience: NodeJS.Timeout | undefined
 
+  /** Made when there is what it takes: a connection without a certificate or an authority is not tried. */
+  function connect(): GrpcClient {
+    const missing = tls?.missing() ?? ''
+    if (missing !== '') throw new Error(missing)
+    client ??= createGrpcClient(options.server, {
+      maxReceiveBytes: options.maxMessageBytes,
+      metadata: headers,
+      tls,
+    })
+    return client
+  }
+
   async function streamOnce(): Promise<void> {
-    const stream = client.bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
+    const stream = connect().bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
     stream.write(session.firstRequest())
     for await (const response of stream.messages) {
       hadResponse = true
       reporter.connected()
-      const { request, verdict } = session.answer(response)
+      const { request, verdict } = await session.answer(response)
       if (verdict === 'good') {
         backoff.reset()
         lastGoodFile?.keep(withoutNonce(response))
@@ -106,13 +114,13 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
     start() {
       running = run()
       if (lastGoodFile === undefined) return
-      patience = setTimeout(() => useLastGood(session, lastGoodFile, options.log), lastGoodPatienceMs)
+      patience = setTimeout(() => void useLastGood(session, lastGoodFile, options.log), lastGoodPatienceMs)
     },
     async stop() {
       clearTimeout(patience)
       stopped.abort()
       await running
-      client.close()
+      client?.close()
       tls?.close()
       await lastGoodFile?.close()
     },
@@ -127,13 +135,14 @@ function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): U
   )
 }
 
-function useLastGood(session: DiscoverySession, file: LastGoodFile, log: Log): void {
+async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: Log): Promise<void> {
   if (session.isConfigured()) return
   const found = file.read()
   if (found === undefined) return
   const { path } = file
   try {
-    const problems = session.adopt(fromBinary(DiscoveryResponseSchema, found.content))
+    const problems = await session.adopt(fromBinary(DiscoveryResponseSchema, found.content))
+    if (problems === undefined) return
     const [problem] = problems
     if (problem !== undefined) throw new Error(formatProblem(problem))
     const ageSeconds = Math.round(found.ageMs / 1000)

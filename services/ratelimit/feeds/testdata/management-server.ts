@@ -12,7 +12,7 @@ import {
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { openConfiguration } from '../configuration-under-test.ts'
-import { rateLimitTypeUrl } from '../discovery-session.ts'
+import { rateLimitTypeUrl } from '../read-resources.ts'
 import { createXdsFeed, type XdsFeedOptions } from '../xds.ts'
 
 export interface Response {

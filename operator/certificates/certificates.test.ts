@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { type CertificatesOptions, createCertificates } from './certificates.ts'
+import { type StoreInMemory, storeInMemory } from './testdata/store-in-memory.ts'
+
+const secretNames = { authority: 'tollway-ca', server: 'feed-server', client: 'feed-client' }
+const dnsNames = { server: ['operator.system.svc', 'operator'], client: ['pods.system.svc'] }
+/** Everything is renewed every few seconds, as far as whole seconds in certificates allow. */
+const timing = {
+  authorityLifeMs: 6_000,
+  leafLifeMs: 2_400,
+  spreadMs: 300,
+  lookEveryMs: 100,
+  firstLooksEveryMs: 20,
+}
+
+function start(t: TestContext, store: StoreInMemory, options: Partial<CertificatesOptions> = {}) {
+  const said: string[] = []
+  const note = (message: string, fields?: object) => {
+    said.push(`${message} ${JSON.stringify(fields)}`)
+  }
+  const log: Log = { ...silentLog, info: note, warn: note }
+  const certificates = createCertificates({
+    ...{ store, secretNames, dnsNames, log, timing },
+    mayWrite: () => true,
+    clock: systemClock,
+    random: Math.random,
+    ...options,
+  })
+  t.after(() => certificates.stop())
+  certificates.start()
+  return { ...certificates, said }
+}
+
+test('one writes, the other reads, and both show the same', async t => {
+  const store = storeInMemory()
+  const follower = start(t, store, { mayWrite: () => false })
+  assert.throws(() => follower.serverTls.credentials(), /^Error: the operator has no certificate yet$/)
+  const leader = start(t, store)
+  await Promise.all([leader.ready(), follower.ready()])
+  assert.deepEqual(follower.serverTls.credentials(), leader.serverTls.credentials())
+  const { ca, identity } = follower.clientTls('operator').credentials()
+  assert.deepEqual({ ca, ...identity }, leader.serverTls.credentials())
+  await waitFor('the last Secret', () => store.data('feed-client')['tls.crt'])
+  assert.deepEqual(Object.keys(store.data('feed-client')).sort(), [
+    'ca.crt',
+    'tls.crt',
+    'tls.key',
+    'trusted-since',
+  ])
+  assert.equal(store.data('feed-client')['ca.crt'], store.data('tollway-ca')['ca.crt'])
+  assert.equal(leader.problem(), '')
+})
+
+test('no key is ever logged', async t => {
+  const store = storeInMemory()
+  const { ready, said } = start(t, store)
+  await ready()
+  store.set('feed-server', { ...store.data('feed-server'), 'tls.key': store.data('tollway-ca')['ca.key'] })
+  await waitFor('the complaint', () => said.some(line => line.includes('is not the key')))
+  assert.doesNotMatch(said.join('\n'), /BEGIN|KEY/)
+})
+
+test('every write may be the last one before a crash, or come too late', async t => {
+  const store = storeInMemory()
+  // Two that both believe they are the one that writes, each stopped after any write.
+  let writes = 0
+  store.failAfterWrites(() => ++writes % 3 === 0)
+  const [one, two] = [start(t, store), start(t, store)]
+  await Promise.all([one.ready(), two.ready()])
+  const first = store.data('tollway-ca')['ca.crt']
+  await waitFor('another authority', () => store.data('tollway-ca')['ca.crt'] !== first)
+  await waitFor('an end of the rotation', () => store.data('tollway-ca')['old.crt'] === '')
+})
+
+test('a store that is away is told of until it is back', async t => {
+  const store = storeInMemory()
+  const { problem, ready, said } = start(t, store)
+  await ready()
+  store.fail('the API server is away')
+  await waitFor('the problem', () => problem().includes('the API server is away'))
+  assert.equal(said.filter(line => line.includes('is away')).length, 1)
+  store.fail('')
+  await waitFor('the end of it', () => problem() === '')
+})
+
+test('content that cannot be used is told of and replaced, and the last good certificate stays', async t => {
+  const store = storeInMemory()
+  const { problem, ready, serverTls, said, lookNow } = start(t, store, {
+    timing: { ...timing, lookEveryMs: 60_000, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
+  })
+  await ready()
+  await waitFor('the first content', () => store.data('feed-client')['tls.crt'])
+  const before = serverTls.credentials()
+  store.set('feed-server', { ...store.data('feed-server'), 'tls.crt': 'nonsense' })
+  lookNow()
+  await waitFor('a new certificate', () => serverTls.credentials().cert !== before.cert)
+  assert.match(said.join('\n'), /"problem":"server: tls.crt: holds no certificate in PEM"/)
+  await waitFor('no problem', () => problem() === '')
+  assert.equal(serverTls.credentials().ca, before.ca)
+})
+
+test('an authority whose Secret is gone stays trusted until another one has spread', async t => {
+  const store = storeInMemory()
+  const { ready } = start(t, store, {
+    timing: { ...timing, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
+  })
+  await ready()
+  await waitFor('the first content', () => store.data('feed-client')['tls.crt'])
+  const first = store.data('feed-client')
+  store.delete('tollway-ca')
+  await waitFor('a next one', () => store.data('tollway-ca')['next.crt'])
+  const told = await waitFor('that it is told', () => {
+    const client = store.data('feed-client')
+    return client['ca.crt'] !== first['ca.crt'] && client
+  })
+  assert.equal(told['tls.crt'], first['tls.crt'])
+  assert.ok(told['ca.crt']?.startsWith(first['ca.crt'] ?? '-'))
+  await waitFor('leaves of the next one', () => store.data('feed-client')['tls.crt'] !== first['tls.crt'])
+  await waitFor('the end', () => store.data('tollway-ca')['old.crt'] === '')
+})
+
+test('times that cannot work are refused', () => {
+  const wrong = { ...timing, leafLifeMs: 500 }
+  const options = { store: storeInMemory(), secretNames, dnsNames, timing: wrong }
+  const rest = { mayWrite: () => true, clock: systemClock, log: silentLog, random: Math.random }
+  assert.throws(() => createCertificates({ ...options, ...rest }), /leafLifeMs/)
+})

@@ -1,0 +1,203 @@
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+  X509Certificate,
+} from 'node:crypto'
+import {
+  bitString,
+  explicit,
+  implicit,
+  isTrue,
+  objectIdentifier,
+  octetString,
+  sequence,
+  set,
+  time,
+  unsignedInteger,
+  utf8String,
+} from './der.ts'
+
+/**
+ * X.509 certificates as RFC 5280 profiles them: ECDSA on P-256 with SHA-256, a new key for each. Keys and
+ * serial numbers come from the system's generator and from nowhere else: who could choose them could forge.
+ */
+
+/** Both in PEM; the key is a secret. */
+export interface Identity {
+  readonly cert: string
+  readonly key: string
+}
+
+export interface Validity {
+  /** It is valid from a little before this, for clocks that are slow. */
+  readonly nowMs: number
+  /** Rounded up to whole seconds. */
+  readonly expiresAtMs: number
+}
+
+export interface LeafOptions extends Validity {
+  /** The first is its common name, too, for people; only alternative names count. */
+  readonly dnsNames: readonly string[]
+  /** What it may be shown as. */
+  readonly usage: readonly ('server' | 'client')[]
+}
+
+/** So much before they are made certificates are valid: clocks of the machines of a cluster differ. */
+export const backdateMs = 5 * 60_000
+
+/** One that signed itself and may sign leaves, no other authority. Its name has a part that is its own. */
+export function issueAuthority(name: string, validity: Validity): Identity {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const serial = newSerial()
+  const subject = commonName(`${name} ${serial.toString('hex').slice(0, 8)}`)
+  const issuer: Issuer = { subject, publicKey, privateKey }
+  const cert = issue(issuer, { serial, subject, publicKey, validity }, [
+    basicConstraints(true),
+    keyUsage('authority'),
+    subjectKeyId(publicKey),
+  ])
+  return { cert, key: exportKey(privateKey) }
+}
+
+/** @throws Error when the authority is not one that `issueAuthority` made, or the key is not its key. */
+export function issueLeaf(authority: Identity, options: LeafOptions): Identity {
+  const issuer = readIssuer(authority)
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const subject = commonName(options.dnsNames[0] ?? '')
+  const cert = issue(issuer, { serial: newSerial(), subject, publicKey, validity: options }, [
+    basicConstraints(false),
+    keyUsage('leaf'),
+    extendedKeyUsage(options.usage),
+    subjectAltName(options.dnsNames),
+    subjectKeyId(publicKey),
+    authorityKeyId(issuer.publicKey),
+  ])
+  return { cert, key: exportKey(privateKey) }
+}
+
+/**
+ * Whether `issueLeaf` can work with it: what others made may have a name of a form that is not known here.
+ */
+export function isOwnAuthority(certificate: X509Certificate): boolean {
+  return certificate.ca && ownName(certificate) !== undefined
+}
+
+interface Issuer {
+  readonly subject: Buffer
+  readonly publicKey: KeyObject
+  readonly privateKey: KeyObject
+}
+
+function readIssuer({ cert, key }: Identity): Issuer {
+  const certificate = new X509Certificate(cert)
+  const name = ownName(certificate)
+  const privateKey = createPrivateKey(key)
+  if (!certificate.ca || name === undefined) throw new Error('the authority is not one of our own')
+  if (!certificate.checkPrivateKey(privateKey)) throw new Error('the key is not that of the authority')
+  return { subject: commonName(name), publicKey: createPublicKey(privateKey), privateKey }
+}
+
+const ownName = ({ subject }: X509Certificate) => /^CN=([\w .:-]{1,64})$/.exec(subject)?.[1]
+
+const serialBytes = 16
+
+/** Positive and of full length (RFC 5280, 4.1.2.2). */
+function newSerial(): Buffer {
+  const serial = randomBytes(serialBytes)
+  serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
+  return serial
+}
+
+interface Subject {
+  readonly serial: Buffer
+  readonly subject: Buffer
+  readonly publicKey: KeyObject
+  readonly validity: Validity
+}
+
+const ecdsaWithSha256 = sequence(objectIdentifier('1.2.840.10045.4.3.2'))
+const version3 = explicit(0, unsignedInteger(Buffer.of(2)))
+const secondMs = 1000
+
+function issue(issuer: Issuer, of: Subject, extensions: readonly Buffer[]): string {
+  const { nowMs, expiresAtMs } = of.validity
+  const body = sequence(
+    version3,
+    unsignedInteger(of.serial),
+    ecdsaWithSha256,
+    issuer.subject,
+    sequence(time(nowMs - backdateMs), time(Math.ceil(expiresAtMs / secondMs) * secondMs)),
+    of.subject,
+    of.publicKey.export({ type: 'spki', format: 'der' }),
+    explicit(3, sequence(...extensions)),
+  )
+  return toPem(sequence(body, ecdsaWithSha256, bitString(sign('sha256', body, issuer.privateKey))))
+}
+
+/** Not every library takes longer lines (RFC 7468, 2). */
+function toPem(der: Buffer): string {
+  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
+  return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
+}
+
+function exportKey(key: KeyObject): string {
+  return String(key.export({ type: 'pkcs8', format: 'pem' }))
+}
+
+const maxCommonNameChars = 64
+
+function commonName(name: string): Buffer {
+  return sequence(set(sequence(objectIdentifier('2.5.4.3'), utf8String(name.slice(0, maxCommonNameChars)))))
+}
+
+/** RFC 5280 (4.2): a reader that does not know a critical one must refuse the certificate. */
+function extension(id: string, content: Buffer, { critical = false } = {}): Buffer {
+  return sequence(objectIdentifier(id), ...(critical ? [isTrue] : []), octetString(content))
+}
+
+function basicConstraints(isAuthority: boolean): Buffer {
+  const noAuthorityBelow = unsignedInteger(Buffer.of(0))
+  const content = isAuthority ? sequence(isTrue, noAuthorityBelow) : sequence()
+  return extension('2.5.29.19', content, { critical: true })
+}
+
+/** keyCertSign and cRLSign for an authority, digitalSignature for a leaf. */
+function keyUsage(of: 'authority' | 'leaf'): Buffer {
+  const bits =
+    of === 'authority' ? bitString(Buffer.of(0b0000_0110), 1) : bitString(Buffer.of(0b1000_0000), 7)
+  return extension('2.5.29.15', bits, { critical: true })
+}
+
+/** The ids of the extended key usage (RFC 5280, 4.2.1.12). */
+export const purposes = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' }
+
+function extendedKeyUsage(usage: LeafOptions['usage']): Buffer {
+  return extension('2.5.29.37', sequence(...usage.map(kind => objectIdentifier(purposes[kind]))))
+}
+
+function subjectAltName(dnsNames: readonly string[]): Buffer {
+  const names = dnsNames.map(name => implicit(2, Buffer.from(name, 'ascii')))
+  return extension('2.5.29.17', sequence(...names))
+}
+
+function subjectKeyId(key: KeyObject): Buffer {
+  return extension('2.5.29.14', octetString(keyId(key)))
+}
+
+function authorityKeyId(key: KeyObject): Buffer {
+  return extension('2.5.29.35', sequence(implicit(0, keyId(key))))
+}
+
+/** An uncompressed point of P-256: one byte of form, two coordinates. It ends what `spki` has. */
+const pointBytes = 65
+
+/** RFC 7093 (2), method 1. */
+function keyId(key: KeyObject): Buffer {
+  const point = key.export({ type: 'spki', format: 'der' }).subarray(-pointBytes)
+  return createHash('sha256').update(point).digest().subarray(0, 20)
+}

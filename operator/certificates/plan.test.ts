@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import {
+  type Authority,
+  type CertificateState,
+  type Issuer,
+  type KnownCertificate,
+  type LeafName,
+  type LeafSecret,
+  leafNames,
+  trustedBy,
+} from './certificate-state.ts'
+import { type Action, type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
+
+const numRuns = Number(process.env['FC_RUNS'] ?? 100)
+const spreadMs = 300_000
+const timing: CertificateTiming = { spreadMs, leafLifeMs: 40 * spreadMs, authorityLifeMs: 150 * spreadMs }
+const startMs = 1_000_000_000_000
+
+/** A state of one leaf's Secret, and from when to when it was the newest. */
+interface Version {
+  readonly secret: LeafSecret
+  readonly fromMs: number
+  untilMs: number
+}
+
+/** The Secrets, written as a plan says; what was ever in them is kept for readers that are behind. */
+function createWorld() {
+  let nowMs = startMs
+  let made = 0
+  let state: CertificateState = { authority: undefined, leaves: { server: undefined, client: undefined } }
+  const versions: Record<LeafName, Version[]> = { server: [], client: [] }
+  const done: string[] = []
+
+  function make(lifeMs: number): KnownCertificate {
+    made += 1
+    const issuedAtMs = Math.floor(nowMs / 1000) * 1000
+    return { id: `c${made}`, pem: '', issuedAtMs, expiresAtMs: Math.ceil((nowMs + lifeMs) / 1000) * 1000 }
+  }
+  const issuerOf = (wanted: Issuer | 'new'): Issuer =>
+    wanted === 'new' ? { ...make(timing.authorityLifeMs), key: 'secret' } : wanted
+
+  function put(name: LeafName, secret: LeafSecret | undefined): void {
+    const last = versions[name].at(-1)
+    if (last) last.untilMs = Math.min(last.untilMs, nowMs)
+    if (secret) versions[name].push({ secret, fromMs: nowMs, untilMs: Number.POSITIVE_INFINITY })
+    state = { ...state, leaves: { ...state.leaves, [name]: secret } }
+  }
+
+  function write(action: Action): void {
+    if (action.kind === 'wait') return
+    if (action.kind === 'write-authority') {
+      const next = action.next && issuerOf(action.next)
+      state = { ...state, authority: { issuing: issuerOf(action.issuing), next, old: action.old } }
+      done.push(`authority: ${action.why}`)
+      return
+    }
+    const { name, authority, certificate, trustedSinceMs, expiresAtMs } = action
+    const kept = state.leaves[name]?.leaf
+    assert.ok(certificate === 'new' || kept, 'only what is there can be kept')
+    if (certificate === 'new') assert.ok(authority.issuing.key, 'without a key nothing can be issued')
+    const { id } = authority.issuing
+    const leaf = { ...make(expiresAtMs - nowMs), expiresAtMs, issuerId: id, hasWantedNames: true }
+    put(name, {
+      leaf: certificate === 'new' ? leaf : kept,
+      trusted: trustedBy(authority),
+      trustedSinceMs,
+    })
+    done.push(`${name}: ${action.why}`)
+  }
+
+  return {
+    state: () => state,
+    done,
+    /** So many writes, and then a crash. Answers the last action. */
+    step(writes: number): Action {
+      let action = plan(state, nowMs, timing)
+      for (let count = 0; count < writes && action.kind !== 'wait'; count++) {
+        write(action)
+        action = plan(state, nowMs, timing)
+      }
+      return action
+    },
+    pass(ms: number): void {
+      nowMs += ms
+    },
+    nowMs: () => nowMs,
+    loseAuthority(): void {
+      state = { ...state, authority: undefined }
+    },
+    loseKey(): void {
+      const { authority } = state
+      if (!authority) return
+      state = { ...state, authority: { ...authority, issuing: { ...authority.issuing, key: undefined } } }
+    },
+    loseLeaf: (name: LeafName) => put(name, undefined),
+    setAuthority(authority: Authority): void {
+      state = { ...state, authority }
+    },
+    /** What readers may have of a Secret now: each state that was the newest within the last spread. */
+    seen: (name: LeafName) => versions[name].filter(({ untilMs }) => untilMs > nowMs - spreadMs),
+  }
+}
+
+type World = ReturnType<typeof createWorld>
+
+/** Whoever meets whom, however far each is behind: both prove who they are to each other. */
+function assertNobodyIsRefused(world: World): void {
+  const [servers, clients] = [world.seen('server'), world.seen('client')]
+  for (const { secret: server } of servers) {
+    for (const { secret: other } of [...servers, ...clients]) {
+      for (const [shown, reader] of [[server, other] as const, [other, server] as const]) {
+        const { leaf } = shown
+        assert.ok(leaf && leaf.expiresAtMs > world.nowMs(), 'a leaf has expired')
+        const authority = reader.trusted.find(({ id }) => id === leaf.issuerId)
+        assert.ok(authority, `${leaf.issuerId} is not trusted: ${world.done.slice(-8).join('; ')}`)
+        assert.ok(authority.expiresAtMs > world.nowMs(), 'an authority has expired')
+      }
+    }
+  }
+}
+
+function settle(world: World): void {
+  for (let turns = 0; turns < 50; turns++) {
+    const action = world.step(20)
+    assert.ok(action.kind === 'wait', 'the plan never comes to an end')
+    const { authority, leaves } = world.state()
+    const isDone = authority?.old.length === 0 && authority.next === undefined
+    const { id } = authority?.issuing ?? {}
+    if (isDone && leafNames.every(name => leaves[name]?.leaf?.issuerId === id)) return
+    world.pass(spreadMs)
+  }
+  assert.fail(`it does not settle: ${world.done.slice(-8).join('; ')}`)
+}
+
+test('the first writes make an authority and both leaves, and then nothing is due for long', () => {
+  const world = createWorld()
+  const action = world.step(10)
+  assert.deepEqual(world.done, ['authority: there is none', 'server: there is none', 'client: there is none'])
+  assert.ok(action.kind === 'wait' && action.untilMs > world.nowMs())
+  assertNobodyIsRefused(world)
+})
+
+test('a rotation: both are trusted, then the new one issues, then the old one is dropped', () => {
+  const world = createWorld()
+  world.step(10)
+  const leafDueMs = (timing.leafLifeMs * 2) / 3
+  world.pass(leafDueMs)
+  world.step(10)
+  assert.deepEqual(world.done.splice(0).slice(3), [
+    'server: its renewal is due',
+    'client: its renewal is due',
+  ])
+  const first = world.state().authority?.issuing.id
+  while (world.nowMs() < startMs + (timing.authorityLifeMs * 2) / 3) {
+    world.pass(leafDueMs / 10)
+    world.step(10)
+  }
+  const begun = world.done.indexOf('authority: its renewal is due')
+  assert.deepEqual(world.done.splice(0).slice(begun, begun + 3), [
+    'authority: its renewal is due',
+    'server: who is trusted has changed',
+    'client: who is trusted has changed',
+  ])
+  world.pass(spreadMs - 1)
+  world.step(10)
+  assert.deepEqual(world.done, [])
+  world.pass(1)
+  world.step(10)
+  assert.deepEqual(world.done.splice(0), [
+    'authority: everybody trusts the next one',
+    'server: another authority issues now',
+    'client: another authority issues now',
+  ])
+  assert.deepEqual(
+    world.state().authority?.old.map(({ id }) => id),
+    [first],
+  )
+  world.pass(spreadMs + 1000)
+  world.step(10)
+  assert.deepEqual(world.done, [
+    'authority: nobody shows a leaf of the old one any more',
+    'server: who is trusted has changed',
+    'client: who is trusted has changed',
+  ])
+  assertNobodyIsRefused(world)
+})
+
+const losses = ['nothing', 'loseAuthority', 'loseKey'] as const
+
+test('whatever crashes, and whatever the authority loses, no reader refuses another', () => {
+  const turn = fc.record({
+    passMs: fc.nat({ max: spreadMs }),
+    // A crash after any number of writes, none included.
+    writes: fc.nat({ max: 3 }),
+    loss: fc.oneof({ weight: 40, arbitrary: fc.constant('nothing' as const) }, fc.constantFrom(...losses)),
+  })
+  fc.assert(
+    fc.property(fc.array(turn, { minLength: 100, maxLength: 500 }), turns => {
+      const world = createWorld()
+      world.step(10)
+      let idle = 0
+      for (const { passMs, writes, loss } of turns) {
+        world.pass(passMs)
+        assertNobodyIsRefused(world)
+        if (loss !== 'nothing') world[loss]()
+        // Nobody is promised anything while no operator runs for long.
+        idle = writes === 0 ? idle + 1 : 0
+        world.step(idle > 3 ? 1 : writes)
+        assertNobodyIsRefused(world)
+      }
+      settle(world)
+      assertNobodyIsRefused(world)
+    }),
+    { numRuns },
+  )
+})
+
+test('after any absence of the operator, and any loss, it comes to an end with everything renewed', () => {
+  const loss = fc.constantFrom('loseAuthority', 'loseKey', 'server', 'client', 'nothing')
+  const turn = fc.tuple(fc.nat({ max: 2 * timing.authorityLifeMs }), fc.nat({ max: 5 }), loss)
+  fc.assert(
+    fc.property(fc.array(turn, { maxLength: 10 }), turns => {
+      const world = createWorld()
+      for (const [passMs, writes, what] of turns) {
+        world.pass(passMs)
+        if (what === 'server' || what === 'client') world.loseLeaf(what)
+        else if (what !== 'nothing') world[what]()
+        world.step(writes)
+      }
+      settle(world)
+    }),
+    { numRuns },
+  )
+})
+
+test('a lost key is replaced gently, but at once where a leaf is missing', () => {
+  const world = createWorld()
+  world.step(10)
+  world.loseKey()
+  world.done.length = 0
+  world.step(10)
+  assert.deepEqual(world.done.splice(0), [
+    'authority: its key is lost',
+    'server: who is trusted has changed',
+    'client: who is trusted has changed',
+  ])
+  world.loseLeaf('client')
+  world.step(10)
+  assert.deepEqual(world.done.slice(0, 2), [
+    'authority: everybody trusts the next one',
+    'server: another authority issues now',
+  ])
+})
+
+test('a foreign leaf is replaced, and who it trusts is not taken over', () => {
+  const world = createWorld()
+  world.step(10)
+  const { authority, leaves } = world.state()
+  const foreign = leaves.client?.leaf
+  assert.ok(authority && foreign)
+  const other = { ...authority.issuing, id: 'another' }
+  world.setAuthority({ ...authority, issuing: other })
+  world.step(10)
+  assert.deepEqual(world.state().leaves.client?.leaf?.issuerId, 'another')
+  assert.deepEqual(
+    world.state().leaves.client?.trusted.map(({ id }) => id),
+    ['another'],
+  )
+})
+
+test('times that cannot work are refused', () => {
+  checkTiming(defaultCertificateTiming)
+  checkTiming(timing)
+  const wrong = (change: Partial<CertificateTiming>) => () => checkTiming({ ...timing, ...change })
+  assert.throws(wrong({ leafLifeMs: 2 * spreadMs }), /leafLifeMs: a third of 600000 must be more than/)
+  assert.throws(wrong({ spreadMs: 0 }), /must be more than spreadMs, 0/)
+  assert.throws(wrong({ authorityLifeMs: timing.leafLifeMs }), /authorityLifeMs: \d+ is too short for leaves/)
+})

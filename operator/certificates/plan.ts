@@ -1,0 +1,265 @@
+import {
+  type Authority,
+  type CertificateState,
+  type Issuer,
+  type KnownCertificate,
+  type LeafName,
+  type LeafSecret,
+  leafNames,
+  trustedBy,
+} from './certificate-state.ts'
+
+/** The one write that comes next, or until when there is none. `why` is for the log. */
+export type Action =
+  | {
+      readonly kind: 'write-authority'
+      /** `new` is to be made. */
+      readonly issuing: Issuer | 'new'
+      readonly next: Issuer | 'new' | undefined
+      readonly old: readonly KnownCertificate[]
+      readonly why: string
+    }
+  | {
+      readonly kind: 'write-leaf'
+      readonly name: LeafName
+      /** `new` is to be issued by `authority.issuing`. */
+      readonly certificate: 'new' | 'keep'
+      readonly authority: Authority
+      /** When the new one ends; that of `keep` does not change. */
+      readonly expiresAtMs: number
+      readonly trustedSinceMs: number
+      readonly why: string
+    }
+  | { readonly kind: 'wait'; readonly untilMs: number }
+
+export interface CertificateTiming {
+  readonly authorityLifeMs: number
+  readonly leafLifeMs: number
+  /** After how long every reader has what was written. */
+  readonly spreadMs: number
+}
+
+const dayMs = 86_400_000
+
+export const defaultCertificateTiming: CertificateTiming = {
+  authorityLifeMs: 365 * dayMs,
+  leafLifeMs: 30 * dayMs,
+  // The kubelet looks every minute, and what it sees may be another minute old.
+  spreadMs: 5 * 60_000,
+}
+
+/** A certificate is renewed after this share of its life. */
+const renewAfter = 2 / 3
+
+/** More are never trusted at once; the oldest go first. */
+const maxOldAuthorities = 3
+
+/**
+ * @throws Error when something would end before what replaces it has spread: a leaf's last third has to be
+ * longer than one spread, an authority's longer than a leaf's life, and two spreads.
+ */
+export function checkTiming({ authorityLifeMs, leafLifeMs, spreadMs }: CertificateTiming): void {
+  const rest = 1 - renewAfter
+  if (!(spreadMs > 0 && leafLifeMs * rest > spreadMs)) {
+    throw new Error(`leafLifeMs: a third of ${leafLifeMs} must be more than spreadMs, ${spreadMs}`)
+  }
+  if (!(authorityLifeMs * rest > 2 * spreadMs && authorityLifeMs > 2 * leafLifeMs)) {
+    throw new Error(`authorityLifeMs: ${authorityLifeMs} is too short for leaves of ${leafLifeMs}`)
+  }
+}
+
+/**
+ * What to write next so that, in the end, both leaves are young and issued by a young authority, without any
+ * reader refusing any other on the way, as long as each has what was written after `spreadMs`:
+ *
+ * 1. a new authority is made and told: everybody trusts both;
+ * 2. when that has spread, it issues both leaves;
+ * 3. when those have spread, the old one is trusted no more.
+ *
+ * Which step it is follows from the Secrets alone, so that it goes on after a crash between any two writes.
+ * An authority whose key is lost is replaced in the same way, as it is still trusted by readers; only where
+ * that would leave somebody without a certificate that is valid, the new one issues at once.
+ */
+export function plan(state: CertificateState, nowMs: number, timing: CertificateTiming): Action {
+  const { leaves } = state
+  const authority = state.authority ?? recoverAuthority(leaves, nowMs)
+  if (authority === undefined) return replaceAuthority('there is none')
+  return (
+    planAuthority(authority, leaves, nowMs, timing) ??
+    planLeaf('server', authority, leaves, nowMs, timing) ??
+    planLeaf('client', authority, leaves, nowMs, timing) ?? {
+      kind: 'wait',
+      untilMs: nextDueMs(authority, leaves, nowMs, timing),
+    }
+  )
+}
+
+/**
+ * An authority whose Secret is lost is still trusted by every reader: the leaves tell which one it was. Whom
+ * else their Secrets trust stays trusted, for in the middle of a rotation readers may show leaves of those.
+ * None of this is asked for while the Secret is there, for that alone decides who is trusted.
+ */
+function recoverAuthority(leaves: CertificateState['leaves'], nowMs: number): Authority | undefined {
+  const secrets = leafNames.flatMap(name => leaves[name] ?? [])
+  const trusted = secrets
+    .flatMap(secret => secret.trusted)
+    .filter(certificate => !isExpired(certificate, nowMs))
+  const issuing = trusted.find(({ id }) =>
+    secrets.some(({ leaf }) => leaf?.issuerId === id && !isExpired(leaf, nowMs)),
+  )
+  if (issuing === undefined) return undefined
+  const others = new Map(trusted.map(certificate => [certificate.id, certificate]))
+  others.delete(issuing.id)
+  const old = [...others.values()].slice(0, maxOldAuthorities)
+  return { issuing: { ...issuing, key: undefined }, next: undefined, old }
+}
+
+function replaceAuthority(why: string): Action {
+  return { kind: 'write-authority', issuing: 'new', next: undefined, old: [], why }
+}
+
+function planAuthority(
+  authority: Authority,
+  leaves: CertificateState['leaves'],
+  nowMs: number,
+  timing: CertificateTiming,
+): Action | undefined {
+  const { issuing, next, old } = authority
+  type Change = Partial<Omit<Authority, 'next'> & { readonly next: Issuer | 'new' | undefined }>
+  const write = (change: Change, why: string): Action => ({
+    kind: 'write-authority',
+    ...authority,
+    ...change,
+    why,
+  })
+  const isDead = isExpired(issuing, nowMs)
+  if (next !== undefined && isExpired(next, nowMs))
+    return write({ next: undefined }, 'the next one has expired')
+  if (next === undefined) {
+    if (isDead) return replaceAuthority('it has expired')
+    if (issuing.key === undefined) return write({ next: 'new' }, 'its key is lost')
+    if (nowMs >= renewalMs(issuing, timing.authorityLifeMs))
+      return write({ next: 'new' }, 'its renewal is due')
+  } else if (isDead || hasSpread(authority, leaves, nowMs, timing) || isNeededNow(issuing, leaves, nowMs)) {
+    const stillValid = [issuing, ...old].filter(certificate => !isExpired(certificate, nowMs))
+    const why = isDead ? 'the one before has expired' : 'everybody trusts the next one'
+    return write({ issuing: next, next: undefined, old: stillValid.slice(0, maxOldAuthorities) }, why)
+  }
+  if (old.length > 0 && hasReplacedOld(authority, leaves, nowMs, timing)) {
+    return write({ old: [] }, 'nobody shows a leaf of the old one any more')
+  }
+  return undefined
+}
+
+/** Without the key no leaf can be issued, and one is missing: waiting would keep somebody out. */
+function isNeededNow(issuing: Issuer, leaves: CertificateState['leaves'], nowMs: number): boolean {
+  if (issuing.key !== undefined) return false
+  return leafNames.some(name => {
+    const leaf = leaves[name]?.leaf
+    return leaf === undefined || isExpired(leaf, nowMs)
+  })
+}
+
+/** Whether every reader has been told to trust every authority, long enough ago. */
+function hasSpread(
+  authority: Authority,
+  leaves: CertificateState['leaves'],
+  nowMs: number,
+  { spreadMs }: CertificateTiming,
+): boolean {
+  return leafNames.every(name => {
+    const secret = leaves[name]
+    return secret !== undefined && tells(secret, authority) && sinceMs(secret) + spreadMs <= nowMs
+  })
+}
+
+/** Whether every reader has a leaf of the issuing authority, long enough ago. */
+function hasReplacedOld(
+  { issuing }: Authority,
+  leaves: CertificateState['leaves'],
+  nowMs: number,
+  { spreadMs }: CertificateTiming,
+): boolean {
+  return leafNames.every(name => {
+    const leaf = leaves[name]?.leaf
+    return leaf?.issuerId === issuing.id && leaf.issuedAtMs + certificateSecondMs + spreadMs <= nowMs
+  })
+}
+
+/** A certificate tells when it was made in whole seconds, rounded down. */
+const certificateSecondMs = 1000
+
+function planLeaf(
+  name: LeafName,
+  authority: Authority,
+  leaves: CertificateState['leaves'],
+  nowMs: number,
+  timing: CertificateTiming,
+): Action | undefined {
+  const secret = leaves[name]
+  const { issuing } = authority
+  const expiresAtMs = Math.min(nowMs + timing.leafLifeMs, issuing.expiresAtMs)
+  const isTold = secret !== undefined && tells(secret, authority)
+  const trustedSinceMs = isTold && secret.trustedSinceMs !== undefined ? secret.trustedSinceMs : nowMs
+  const write = (certificate: 'new' | 'keep', why: string): Action => ({
+    ...{ kind: 'write-leaf', name, certificate, authority, expiresAtMs, trustedSinceMs, why },
+  })
+  const reason = reasonToIssue(secret, issuing, expiresAtMs, nowMs, timing)
+  if (reason !== undefined) return write('new', reason)
+  if (secret?.leaf === undefined) return undefined
+  if (!isTold) return write('keep', 'who is trusted has changed')
+  if (secret.trustedSinceMs === undefined) return write('keep', 'since when cannot be believed')
+  return undefined
+}
+
+function reasonToIssue(
+  secret: LeafSecret | undefined,
+  issuing: Issuer,
+  expiresAtMs: number,
+  nowMs: number,
+  { leafLifeMs }: CertificateTiming,
+): string | undefined {
+  if (issuing.key === undefined) return undefined
+  const leaf = secret?.leaf
+  if (leaf === undefined) return 'there is none'
+  if (leaf.issuerId !== issuing.id) return 'another authority issues now'
+  if (!leaf.hasWantedNames) return 'other names are wanted'
+  // A leaf never outlives its authority: at the end of that a new one would be no better.
+  const wouldLast = expiresAtMs > leaf.expiresAtMs
+  return wouldLast && nowMs >= renewalMs(leaf, leafLifeMs) ? 'its renewal is due' : undefined
+}
+
+function tells({ trusted }: LeafSecret, authority: Authority): boolean {
+  const wanted = trustedBy(authority)
+  return trusted.length === wanted.length && wanted.every(({ id }, index) => trusted[index]?.id === id)
+}
+
+const sinceMs = ({ trustedSinceMs }: LeafSecret) => trustedSinceMs ?? Number.POSITIVE_INFINITY
+const isExpired = ({ expiresAtMs }: KnownCertificate, nowMs: number) => nowMs >= expiresAtMs
+
+/** A life that was set shorter since then counts as well. */
+function renewalMs({ issuedAtMs, expiresAtMs }: KnownCertificate, lifeMs: number): number {
+  return issuedAtMs + Math.min(lifeMs, expiresAtMs - issuedAtMs) * renewAfter
+}
+
+/** When any of the conditions above may change. */
+function nextDueMs(
+  authority: Authority,
+  leaves: CertificateState['leaves'],
+  nowMs: number,
+  { authorityLifeMs, leafLifeMs, spreadMs }: CertificateTiming,
+): number {
+  const secrets = leafNames.flatMap(name => leaves[name] ?? [])
+  const known = secrets.flatMap(({ leaf }) => leaf ?? [])
+  const times = [
+    ...trustedBy(authority).map(({ expiresAtMs }) => expiresAtMs),
+    renewalMs(authority.issuing, authorityLifeMs),
+    ...known.flatMap(leaf => [
+      leaf.expiresAtMs,
+      renewalMs(leaf, leafLifeMs),
+      leaf.issuedAtMs + certificateSecondMs + spreadMs,
+    ]),
+    ...secrets.map(secret => sinceMs(secret) + spreadMs),
+  ]
+  return Math.min(...times.filter(ms => ms > nowMs))
+}

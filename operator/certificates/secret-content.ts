@@ -1,0 +1,194 @@
+import { X509Certificate } from 'node:crypto'
+import { parseCertificates, parseKey } from '@tollway/chassis/tls.ts'
+import {
+  type Authority,
+  type CertificateState,
+  type Issuer,
+  type KnownCertificate,
+  type Leaf,
+  type LeafName,
+  type LeafSecret,
+  trustedBy,
+} from './certificate-state.ts'
+import { backdateMs, type Identity, isOwnAuthority, type LeafOptions, purposes } from './issue.ts'
+import type { SecretData } from './secret-store.ts'
+
+/**
+ * The Secret of the authority has `ca.crt` and `ca.key`, `next.crt` and `next.key`, and `old.crt` of one
+ * certificate or several; what there is none of is empty. That of a leaf has `tls.crt`, `tls.key`, whom its
+ * reader trusts as `ca.crt`, and `trusted-since`, since when it has told that.
+ */
+export interface SecretContents {
+  readonly authority: SecretData | undefined
+  readonly server: SecretData | undefined
+  readonly client: SecretData | undefined
+}
+
+/** What a leaf is to be. */
+export type LeafWish = Pick<LeafOptions, 'dnsNames' | 'usage'>
+
+export interface ReadOptions {
+  readonly wishes: Readonly<Record<LeafName, LeafWish>>
+  readonly nowMs: number
+}
+
+/** Each problem as `authority: ca.key: what is wrong`, and never with what was found there. */
+export function readSecrets(
+  contents: SecretContents,
+  options: ReadOptions,
+): { readonly state: CertificateState; readonly problems: readonly string[] } {
+  const problems: string[] = []
+  const readerOf = (secret: keyof SecretContents) =>
+    createReader(contents[secret], problem => problems.push(`${secret}: ${problem}`))
+  const authority = contents.authority && readAuthority(readerOf('authority'))
+  const known = authority ? trustedBy(authority) : []
+  const leaf = (name: LeafName) => contents[name] && readLeaf(readerOf(name), known, options, name)
+  return { state: { authority, leaves: { server: leaf('server'), client: leaf('client') } }, problems }
+}
+
+/** What an operator, or a pod, takes out of the Secret of its leaf; undefined when it is of no use. */
+export function readCredentials(data: SecretData | undefined): (Identity & { ca: string }) | undefined {
+  const reader = createReader(data, () => {})
+  const identity = reader.identity('tls')
+  const trusted = reader.certificates('ca.crt')
+  if (identity === undefined || trusted.length === 0) return undefined
+  const ca = trusted.map(certificate => certificate.toString()).join('')
+  return { cert: identity.certificate.toString(), key: identity.key, ca }
+}
+
+export function authorityContent({ issuing, next, old }: Authority): SecretData {
+  return {
+    'ca.crt': issuing.pem,
+    'ca.key': issuing.key ?? '',
+    'next.crt': next?.pem ?? '',
+    'next.key': next?.key ?? '',
+    'old.crt': toBundle(old),
+  }
+}
+
+export function leafContent(
+  { cert, key }: Identity,
+  trusted: readonly KnownCertificate[],
+  trustedSinceMs: number,
+): SecretData {
+  const since = new Date(trustedSinceMs).toISOString()
+  return { 'tls.crt': cert, 'tls.key': key, 'ca.crt': toBundle(trusted), 'trusted-since': since }
+}
+
+export function toIssuer({ cert, key }: Identity): Issuer {
+  return { ...describe(new X509Certificate(cert)), key }
+}
+
+const toBundle = (certificates: readonly KnownCertificate[]) => certificates.map(({ pem }) => pem).join('')
+
+type SecretReader = ReturnType<typeof createReader>
+
+/** Entries that are missing or empty are nothing; those that cannot be used are told of, and then nothing. */
+function createReader(data: SecretData | undefined, onProblem: (problem: string) => void) {
+  const text = (entry: string) => data?.[entry] ?? ''
+
+  function attempt<T>(entry: string, parse: (text: string) => T): T | undefined {
+    if (text(entry) === '') return undefined
+    try {
+      return parse(text(entry))
+    } catch (error) {
+      onProblem(`${entry}: ${(error as Error).message}`)
+      return undefined
+    }
+  }
+
+  const certificates = (entry: string): readonly X509Certificate[] => attempt(entry, parseCertificates) ?? []
+
+  function key(entry: string, certificate: X509Certificate): string | undefined {
+    const found = attempt(entry, parseKey)
+    if (found === undefined || certificate.checkPrivateKey(found)) return found && text(entry)
+    onProblem(`${entry}: is not the key of the certificate beside it`)
+    return undefined
+  }
+
+  return {
+    text,
+    certificates,
+    key,
+    onProblem,
+    /** `tls.crt` and `tls.key`. */
+    identity(name: string) {
+      const [certificate] = certificates(`${name}.crt`)
+      const ownKey = certificate && key(`${name}.key`, certificate)
+      return certificate && ownKey !== undefined ? { certificate, key: ownKey } : undefined
+    },
+  }
+}
+
+function readAuthority(reader: SecretReader): Authority | undefined {
+  const [certificate] = reader.certificates('ca.crt')
+  if (certificate === undefined) return undefined
+  if (!certificate.ca) {
+    reader.onProblem('ca.crt: is not the certificate of an authority')
+    return undefined
+  }
+  const next = reader.identity('next')
+  return {
+    issuing: { ...describe(certificate), key: issuingKey(reader, 'ca.key', certificate) },
+    next:
+      next && issuingKey(reader, 'next.key', next.certificate) !== undefined
+        ? { ...describe(next.certificate), key: next.key }
+        : undefined,
+    old: reader.certificates('old.crt').map(describe),
+  }
+}
+
+/** What somebody else made is trusted for as long as its leaves are about, but issues nothing. */
+function issuingKey(reader: SecretReader, entry: string, certificate: X509Certificate): string | undefined {
+  const key = reader.key(entry, certificate)
+  if (key === undefined || isOwnAuthority(certificate)) return key
+  reader.onProblem(`${entry}: belongs to an authority that the operator did not make`)
+  return undefined
+}
+
+/** A clock that is a little ahead of ours is no reason not to believe a time. */
+const maxAheadMs = 60_000
+
+function readLeaf(
+  reader: SecretReader,
+  known: readonly KnownCertificate[],
+  { wishes, nowMs }: ReadOptions,
+  name: LeafName,
+): LeafSecret {
+  const trusted = reader.certificates('ca.crt').map(describe)
+  const identity = reader.identity('tls')
+  const sinceMs = Date.parse(reader.text('trusted-since'))
+  return {
+    leaf: identity && describeLeaf(identity.certificate, [...known, ...trusted], wishes[name]),
+    trusted,
+    trustedSinceMs: sinceMs <= nowMs + maxAheadMs ? sinceMs : undefined,
+  }
+}
+
+function describe(certificate: X509Certificate): KnownCertificate {
+  return {
+    id: certificate.fingerprint256,
+    pem: certificate.toString(),
+    issuedAtMs: certificate.validFromDate.getTime() + backdateMs,
+    expiresAtMs: certificate.validToDate.getTime(),
+  }
+}
+
+function describeLeaf(
+  certificate: X509Certificate,
+  authorities: readonly KnownCertificate[],
+  { dnsNames, usage }: LeafWish,
+): Leaf {
+  const issuer = authorities.find(({ pem }) => {
+    const authority = new X509Certificate(pem)
+    return certificate.checkIssued(authority) && certificate.verify(authority.publicKey)
+  })
+  const wantedNames = dnsNames.map(name => `DNS:${name}`).join(', ')
+  const wantedUsage = usage.map(kind => purposes[kind]).join()
+  return {
+    ...describe(certificate),
+    issuerId: issuer?.id ?? '',
+    hasWantedNames:
+      certificate.subjectAltName === wantedNames && certificate.keyUsage?.join() === wantedUsage,
+  }
+}

@@ -1,0 +1,24 @@
+/** Secrets of one namespace, by name: who may list them could read those of others. */
+export interface SecretStore {
+  /** undefined when there is none. */
+  get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>
+  /**
+   * Sets these entries. Creates the Secret when `known` is undefined, else changes exactly the state that was
+   * read. Rejects with `code` 409 when somebody else was faster.
+   */
+  put(
+    name: string,
+    data: SecretData,
+    known: StoredSecret | undefined,
+    signal: AbortSignal,
+  ): Promise<StoredSecret>
+}
+
+export interface StoredSecret {
+  readonly data: SecretData
+  /** Of this state: another one has another version. */
+  readonly version: string
+}
+
+/** Entries by name, as text. */
+export type SecretData = Readonly<Record<string, string>>

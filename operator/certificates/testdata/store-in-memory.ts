@@ -1,0 +1,57 @@
+import type { SecretData, SecretStore, StoredSecret } from '../secret-store.ts'
+
+/** A store as the API server is one, that a test can look into and disturb. */
+export interface StoreInMemory extends SecretStore {
+  /** Empty when there is no such Secret. */
+  data(name: string): SecretData
+  set(name: string, data: Readonly<Record<string, string | undefined>>): void
+  delete(name: string): void
+  /** Every call fails with this text from now on; with an empty one no more. */
+  fail(text: string): void
+  /** After which writes the writer is told that they failed. */
+  failAfterWrites(chance: () => boolean): void
+}
+
+export function storeInMemory(): StoreInMemory {
+  const secrets = new Map<string, StoredSecret>()
+  let version = 0
+  let failure = ''
+  let isLost = () => false
+
+  function set(name: string, data: Readonly<Record<string, string | undefined>>): StoredSecret {
+    version += 1
+    const entries = Object.entries(data).map(([entry, text]) => [entry, text ?? ''])
+    const stored = { data: Object.fromEntries(entries), version: String(version) }
+    secrets.set(name, stored)
+    return stored
+  }
+
+  async function answer(): Promise<void> {
+    await new Promise(setImmediate)
+    if (failure !== '') throw new Error(failure)
+  }
+
+  return {
+    async get(name) {
+      await answer()
+      return secrets.get(name)
+    },
+    async put(name, data, known) {
+      await answer()
+      const found = secrets.get(name)
+      if (found?.version !== known?.version) throw Object.assign(new Error('conflict'), { code: 409 })
+      const stored = set(name, { ...found?.data, ...data })
+      if (isLost()) throw new Error('the answer is lost')
+      return stored
+    },
+    data: name => secrets.get(name)?.data ?? {},
+    set: (name, data) => void set(name, data),
+    delete: name => void secrets.delete(name),
+    fail(text) {
+      failure = text
+    },
+    failAfterWrites(chance) {
+      isLost = chance
+    },
+  }
+}

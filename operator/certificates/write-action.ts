@@ -1,0 +1,48 @@
+import { trustedBy } from './certificate-state.ts'
+import { type Identity, issueAuthority, issueLeaf } from './issue.ts'
+import type { Action, CertificateTiming } from './plan.ts'
+import {
+  authorityContent,
+  type LeafWish,
+  leafContent,
+  type SecretContents,
+  toIssuer,
+} from './secret-content.ts'
+import type { SecretData } from './secret-store.ts'
+
+export interface WriteOptions {
+  readonly wishes: Readonly<Record<'server' | 'client', LeafWish>>
+  readonly nowMs: number
+  readonly timing: CertificateTiming
+}
+
+/** Begins the names of our authorities. */
+const authorityName = 'tollway feed'
+
+/**
+ * The Secret that an action writes, and its new content: here is what makes keys.
+ *
+ * @param contents what the Secrets hold now: a leaf that is kept is taken from there.
+ */
+export function writeAction(
+  action: Exclude<Action, { readonly kind: 'wait' }>,
+  contents: SecretContents,
+  { wishes, nowMs, timing }: WriteOptions,
+): { readonly secret: keyof SecretContents; readonly data: SecretData } {
+  const newIssuer = () =>
+    toIssuer(issueAuthority(authorityName, { nowMs, expiresAtMs: nowMs + timing.authorityLifeMs }))
+  if (action.kind === 'write-authority') {
+    const issuing = action.issuing === 'new' ? newIssuer() : action.issuing
+    const next = action.next === 'new' ? newIssuer() : action.next
+    return { secret: 'authority', data: authorityContent({ issuing, next, old: action.old }) }
+  }
+  const { name, authority, certificate, expiresAtMs, trustedSinceMs } = action
+  const { pem, key = '' } = authority.issuing
+  const kept: Identity = {
+    cert: contents[name]?.['tls.crt'] ?? '',
+    key: contents[name]?.['tls.key'] ?? '',
+  }
+  const identity =
+    certificate === 'keep' ? kept : issueLeaf({ cert: pem, key }, { ...wishes[name], nowMs, expiresAtMs })
+  return { secret: name, data: leafContent(identity, trustedBy(authority), trustedSinceMs) }
+}

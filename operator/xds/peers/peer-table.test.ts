@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Standing } from '../standing.ts'
+import { createPeerTable, defaultPeerTableLimits, type PeerReport, PeerTableError } from './peer-table.ts'
+
+const numRuns = Number(process.env['FC_RUNS'] ?? 1000)
+const graceMs = 100
+const typeUrl = 'test'
+
+const nothing: PeerReport = {
+  ...{ reporter: '', contents: [], standings: [], forgottenClients: [], forgottenVersions: [] },
+  isTableComplete: false,
+}
+
+function standing(uid: string, version: string) {
+  const client = { uid, pod: uid, nodeId: '', namespace: '', peer: '' }
+  return { typeUrl, client, connected: true, openedMs: 0, carriesOver: false, version, refusals: new Map() }
+}
+
+const contents = (version: string) => ({ version, resources: new Map([['a', `hash of ${version}`]]) })
+const shown = ({ inForce }: Standing) => inForce?.resources.get('a')?.hash ?? 'nothing'
+
+type Action =
+  | {
+      readonly do: 'report'
+      readonly stream: number
+      readonly uid: string
+      readonly version: string
+      readonly completes: boolean
+    }
+  | { readonly do: 'forget client'; readonly stream: number; readonly uid: string }
+  | { readonly do: 'end'; readonly stream: number }
+  | { readonly do: 'pass'; readonly ms: number }
+
+const reporters = ['one', 'two'] as const
+const uids = ['x', 'y'] as const
+/** Streams 0, 2, 4 are of the operator `one`, the others of `two`. */
+const reporterOf = (stream: number) => reporters[stream % 2] ?? ''
+const stream = fc.nat({ max: 7 })
+const actions: fc.Arbitrary<readonly Action[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        ...{ do: fc.constant('report' as const), stream, uid: fc.constantFrom(...uids) },
+        version: fc.constantFrom('', 'v1', 'v2'),
+        completes: fc.boolean(),
+      }),
+    },
+    fc.record({ do: fc.constant('forget client' as const), stream, uid: fc.constantFrom(...uids) }),
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('end' as const), stream }) },
+    fc.record({ do: fc.constant('pass' as const), ms: fc.nat({ max: graceMs }) }),
+  ),
+  { maxLength: 40 },
+)
+
+/** One stream, with everything that was said on it and when. */
+interface Told {
+  readonly stream: number
+  readonly beganAt: number
+  readonly said: { readonly at: number; readonly uid: string; readonly version: string | undefined }[]
+  completeAt: number | undefined
+  endedAt: number | undefined
+}
+
+/** A model that keeps all that was ever said, and finds out by looking through it. */
+function createModel() {
+  const streams: Told[] = []
+  let at = 0
+  let nowMs = 0
+  const timeOf = new Map<number, number>()
+  const tick = () => {
+    at += 1
+    timeOf.set(at, nowMs)
+    return at
+  }
+  const last = (stream: number) =>
+    streams.findLast(told => told.stream === stream && told.endedAt === undefined)
+  const isNewest = (told: Told) =>
+    told === streams.findLast(other => reporterOf(other.stream) === reporterOf(told.stream))
+  return {
+    nowMs: () => nowMs,
+    pass(ms: number): void {
+      nowMs += ms
+    },
+    /** Whether the table is to take it. */
+    say(stream: number, uid: string, version: string | undefined, completes: boolean): boolean {
+      let told = last(stream)
+      if (told === undefined) {
+        told = { stream, beganAt: tick(), said: [], completeAt: undefined, endedAt: undefined }
+        streams.push(told)
+      }
+      if (!isNewest(told)) return false
+      told.said.push({ at: tick(), uid, version })
+      if (completes) told.completeAt ??= tick()
+      return true
+    },
+    end(stream: number): void {
+      const told = last(stream)
+      if (told) told.endedAt = tick()
+    },
+    /**
+     * What counts of a client: in each operator's last whole table, if that is not without a stream for long.
+     */
+    tells(uid: string): readonly string[] {
+      return reporters.flatMap(reporter => {
+        const own = streams.filter(told => reporterOf(told.stream) === reporter)
+        const whole = own.findLast(({ completeAt }) => completeAt !== undefined)
+        if (whole === undefined) return []
+        const successor = own.find(({ beganAt }) => beganAt > whole.beganAt)
+        const endings = [whole.endedAt, successor?.beganAt].flatMap(ending => ending ?? [])
+        const endedMs = endings.length === 0 ? undefined : timeOf.get(Math.min(...endings))
+        if (endedMs !== undefined && endedMs + graceMs <= nowMs) return []
+        const version = whole.said.findLast(word => word.uid === uid)?.version
+        if (version === undefined) return []
+        return [version === '' ? 'nothing' : `hash of ${version}`]
+      })
+    },
+  }
+}
+
+test('whatever comes in whatever order, the table tells what the whole of it amounts to', () => {
+  fc.assert(
+    fc.property(actions, all => {
+      const table = createPeerTable({ ...defaultPeerTableLimits, graceMs })
+      const model = createModel()
+      const receive = (stream: number, report: Partial<PeerReport>, isTaken: boolean) => {
+        const whole = { ...nothing, reporter: reporterOf(stream), ...report }
+        const act = () => table.receive(`${stream}`, whole, model.nowMs())
+        if (isTaken) act()
+        else assert.throws(act, PeerTableError)
+      }
+      for (const action of all) {
+        if (action.do === 'report') {
+          const { stream, uid, version, completes } = action
+          const report = {
+            contents: version === '' ? [] : [contents(version)],
+            standings: [standing(uid, version)],
+            isTableComplete: completes,
+          }
+          receive(stream, report, model.say(stream, uid, version, completes))
+        } else if (action.do === 'forget client') {
+          const { stream, uid } = action
+          const report = { forgottenClients: [{ typeUrl, clientId: uid }] }
+          receive(stream, report, model.say(stream, uid, undefined, false))
+        } else if (action.do === 'end') {
+          model.end(action.stream)
+          table.ended(`${action.stream}`, model.nowMs())
+        } else model.pass(action.ms)
+        table.forget(model.nowMs())
+        for (const uid of uids) {
+          const told = table.standings(typeUrl, uid).map(shown)
+          assert.deepEqual(told.toSorted(), model.tells(uid).toSorted())
+        }
+      }
+    }),
+    { numRuns },
+  )
+})
+
+test('what no operator reports ends its stream', () => {
+  const limits = { graceMs, maxReporters: 2, maxStandings: 2, maxResources: 2 }
+  const table = createPeerTable(limits)
+  const receive = (stream: string, report: Partial<PeerReport>) => () =>
+    table.receive(stream, { ...nothing, ...report }, 0)
+  assert.throws(receive('1', {}), /does not say who reports/)
+  receive('1', { reporter: 'one' })()
+  receive('2', { reporter: 'two', isTableComplete: true })()
+  assert.throws(receive('3', { reporter: 'three' }), /there are 2 operators already/)
+  table.ended('2', 0)
+  receive('3', { reporter: 'three' })()
+  assert.throws(receive('1', { standings: [standing('x', 'v1')] }), /of the version v1 were not told/)
+  const tooMany = ['x', 'y', 'z'].map(uid => standing(uid, ''))
+  assert.throws(receive('1', { standings: tooMany }), /more than 2 clients/)
+  const versions = ['v1', 'v2', 'v3'].map(contents)
+  assert.throws(receive('3', { contents: versions }), /more than 2 resources/)
+  receive('3', { forgottenVersions: ['v1', 'v2'] })()
+  receive('3', { contents: [contents('v1')] })()
+})
+
+test('when the grace of an operator without a stream is over is told, and then it is forgotten', () => {
+  const table = createPeerTable({ ...defaultPeerTableLimits, graceMs })
+  const report = { ...nothing, reporter: 'one', standings: [standing('x', '')], isTableComplete: true }
+  table.receive('1', report, 0)
+  assert.equal(table.forget(0), Number.POSITIVE_INFINITY)
+  table.ended('1', 10)
+  assert.equal(table.forget(50), 10 + graceMs)
+  assert.equal(table.clients().length, 1)
+  assert.equal(table.forget(10 + graceMs), Number.POSITIVE_INFINITY)
+  assert.deepEqual(table.clients(), [])
+})

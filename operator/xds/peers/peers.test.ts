@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { createGrpcClient } from '@tollway/grpc/client.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import {
+  DiscoveryRequestSchema,
+  type DiscoveryResponse,
+  DiscoveryResponseSchema,
+} from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import { createAuthority } from '../../../services/grpc/server-contract/certificates.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { discoveryPath } from '../discovery.ts'
+import { createFeed } from '../server.ts'
+import { createResource, createSnapshot } from '../snapshot.ts'
+import { createPeerReporter } from './peer-reporter.ts'
+import { createPeers } from './peers.ts'
+
+const typeUrl = 'type.googleapis.com/test.Thing'
+const operatorName = 'operator.system.svc'
+const fleet = createAuthority('fleet')
+const operatorLeaf = fleet.issue(operatorName)
+const podLeaf = fleet.issue('pods.system.svc')
+const graceMs = 150
+
+const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }, ca = fleet.ca) => ({
+  serverName: operatorName,
+  credentials: () => ({ ca, identity: { cert, key } }),
+  onChange: () => () => {},
+})
+
+/** `a=1 b=2`: resources and their contents. */
+const parse = (text: string) =>
+  createSnapshot(
+    typeUrl,
+    text.split(' ').map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
+  )
+
+let ids = 0
+const nextId = () => {
+  ids += 1
+  return `s${ids}`
+}
+
+/** An operator: its feed, what others tell it, and what it tells its leader. */
+async function startOperator(t: TestContext, name: string) {
+  const said: string[] = []
+  const note = (message: string, fields?: object) => void said.push(`${message} ${JSON.stringify(fields)}`)
+  const log: Log = { ...silentLog, warn: note, info: note }
+  const shared = { ids: nextId, clock: systemClock, log }
+  const peers = createPeers({ ...shared, operatorName, limits: { graceMs } })
+  const feed = createFeed({ ...shared, typeUrls: [typeUrl], elsewhere: peers })
+  let changes = 0
+  feed.onChange(() => {
+    changes += 1
+  })
+  const methods = [...feed.methods, ...peers.methods]
+  const server = createGrpcServer({ methods, onDefect: (_, error) => assert.fail(`${error}`) })
+  const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
+  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
+  assert.ok('port' in bound)
+  const reporter = createPeerReporter({
+    ...{ feed, tls: tlsAs(operatorLeaf), reporter: name, clock: systemClock, log, random: Math.random },
+    timing: { paceMs: 5, backoff: { initialMs: 10, maxMs: 50 } },
+  })
+  const stop = async () => {
+    feed.close()
+    peers.close()
+    await Promise.all([reporter.stop(), server.drain(0)])
+  }
+  t.after(stop)
+  /** `ok: x y; refused: z (why); pending: w` */
+  function tells(content: string, ...uids: readonly string[]): string {
+    const [resource] = parse(content).resources.values()
+    assert.ok(resource)
+    const { acknowledged, refusals, pending } = feed.enforcement(typeUrl, resource, uids)
+    const refused = refusals.map(({ pod, message }) => `${pod} (${message})`)
+    return Object.entries({ ok: [...acknowledged], refused, pending })
+      .flatMap(([what, list]) => (list.length > 0 ? `${what}: ${list.join(' ')}` : []))
+      .join('; ')
+  }
+  const connected = () => feed.clients().map(({ uid }) => uid)
+  const { publish } = feed
+  return {
+    address: `127.0.0.1:${bound.port}`,
+    publish,
+    reporter,
+    tells,
+    connected,
+    stop,
+    said,
+    changes: () => changes,
+  }
+}
+
+type Request = MessageInitShape<typeof DiscoveryRequestSchema>
+
+const codec = {
+  encode: (request: Request) => toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, request)),
+  decode: (bytes: Uint8Array): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes),
+}
+
+/** A pod that acknowledges everything but what contains `refuses`. */
+function connectPod(t: TestContext, address: string, uid: string, { refuses = '!', claim = '' } = {}) {
+  const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
+  const stopping = new AbortController()
+  const stop = () => {
+    stopping.abort()
+    client.close()
+  }
+  t.after(stop)
+  const node = { id: uid, metadata: { uid, pod: `${uid}-pod`, namespace: 'shop' } }
+  const call = client.bidi<Request, DiscoveryResponse>(discoveryPath, codec, { signal: stopping.signal })
+  async function run(): Promise<void> {
+    call.write({ typeUrl, node, versionInfo: claim })
+    for await (const { versionInfo, nonce, resources } of call.messages) {
+      const bad = resources.map(({ value }) => Buffer.from(value).toString()).find(text => text === refuses)
+      const errorDetail = { code: 3, message: `${bad?.split('=')[0]}: is bad` }
+      const answer = bad === undefined ? { versionInfo } : { errorDetail }
+      call.write({ typeUrl, node, responseNonce: nonce, ...answer })
+    }
+  }
+  run().catch(() => {})
+  return { stop }
+}
+
+async function startTwo(t: TestContext) {
+  const [leader, follower] = [await startOperator(t, 'one'), await startOperator(t, 'two')]
+  for (const { publish } of [leader, follower]) publish(parse('a=1 b=1'))
+  follower.reporter.setLeader(leader.address)
+  return { leader, follower }
+}
+
+test('three clients at two operators: the leader counts them all, and hears of each change', async t => {
+  const { leader, follower } = await startTwo(t)
+  connectPod(t, leader.address, 'x')
+  connectPod(t, follower.address, 'y')
+  connectPod(t, follower.address, 'z', { refuses: 'a=2' })
+  await waitFor('all three', () => leader.tells('a=1', 'x', 'y', 'z') === 'ok: x y z')
+  assert.deepEqual(leader.connected().toSorted(), ['x', 'y', 'z'])
+  assert.equal(follower.tells('a=1', 'x', 'y'), 'ok: y; pending: x')
+  const before = leader.changes()
+  const startedMs = performance.now()
+  for (const { publish } of [leader, follower]) publish(parse('a=2 b=2'))
+  await waitFor(
+    'the refusal',
+    () => leader.tells('a=2', 'x', 'y', 'z') === 'ok: x y; refused: z-pod (is bad)',
+  )
+  assert.ok(performance.now() - startedMs < 2000)
+  assert.ok(leader.changes() > before)
+  await waitFor('what was not refused', () => leader.tells('b=2', 'x', 'y', 'z') === 'ok: x y z')
+})
+
+test('when the leader changes, the new one is told the whole table', async t => {
+  const { leader, follower } = await startTwo(t)
+  connectPod(t, leader.address, 'x')
+  connectPod(t, follower.address, 'y')
+  await waitFor('both', () => leader.tells('a=1', 'x', 'y') === 'ok: x y')
+  follower.reporter.setLeader(undefined)
+  leader.reporter.setLeader(follower.address)
+  await waitFor('both at the other', () => follower.tells('a=1', 'x', 'y') === 'ok: x y')
+  await waitFor('the grace of the old table', () => leader.tells('a=1', 'x', 'y') === 'ok: x; pending: y')
+})
+
+test('a leader that is not there yet is tried until it is', async t => {
+  const follower = await startOperator(t, 'two')
+  follower.reporter.setLeader('127.0.0.1:1')
+  await waitFor('the complaint', () => follower.said.some(line => line.startsWith('cannot report')))
+  const leader = await startOperator(t, 'one')
+  follower.reporter.setLeader(leader.address)
+  await waitFor('the report', () => follower.said.some(line => line.startsWith('reporting to the leader')))
+})
+
+test('a follower that ended is forgotten after the grace, and its client moves to the leader', async t => {
+  const { leader, follower } = await startTwo(t)
+  const moving = connectPod(t, follower.address, 'moving')
+  connectPod(t, follower.address, 'lost')
+  await waitFor('both', () => leader.tells('a=1', 'moving', 'lost') === 'ok: moving lost')
+  await follower.stop()
+  moving.stop()
+  assert.equal(leader.tells('a=1', 'moving', 'lost'), 'ok: moving lost', 'they enforce on')
+  connectPod(t, leader.address, 'moving', { claim: parse('a=1 b=1').version })
+  await waitFor('the move', () => leader.connected().includes('moving'))
+  await waitFor('the grace', () => leader.tells('a=1', 'moving', 'lost') === 'ok: moving; pending: lost')
+  assert.deepEqual(leader.connected(), ['moving'])
+})
+
+test('the newest stream of a client wins, wherever it is', async t => {
+  const { leader, follower } = await startTwo(t)
+  const first = connectPod(t, leader.address, 'x')
+  await waitFor('it is here', () => leader.tells('a=1', 'x') === 'ok: x')
+  connectPod(t, follower.address, 'x', { refuses: 'a=2' })
+  await waitFor('it is there', () => follower.tells('a=1', 'x') === 'ok: x')
+  leader.publish(parse('a=2 b=1'))
+  follower.publish(parse('a=2 b=1'))
+  await waitFor('what it says there', () => leader.tells('a=2', 'x') === 'refused: x-pod (is bad)')
+  first.stop()
+})
+
+test('only an operator may report', async t => {
+  const leader = await startOperator(t, 'one')
+  for (const [who, leaf] of Object.entries({
+    pod: podLeaf,
+    stranger: createAuthority('s').issue(operatorName),
+  })) {
+    const said: string[] = []
+    const log: Log = { ...silentLog, warn: (_, fields) => void said.push(`${fields?.['reason']}`) }
+    const reporter = createPeerReporter({
+      feed: { standings: () => new Map(), onChange: () => {} },
+      ...{ tls: tlsAs(leaf), reporter: who, clock: systemClock, log, random: Math.random },
+    })
+    reporter.setLeader(leader.address)
+    await waitFor(`the refusal of a ${who}`, () => said.length > 0)
+    if (who === 'pod') assert.match(said[0] ?? '', /not for operator.system.svc, but for DNS:pods.system.svc/)
+    await reporter.stop()
+  }
+  assert.doesNotMatch(leader.said.join('\n'), /reporting/)
+})

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { createAcknowledgements, type OwnStanding } from '../acknowledgements.ts'
+import { createResource, createSnapshot } from '../snapshot.ts'
+import { clientId, type Standing } from '../standing.ts'
+import { createPeerTable } from './peer-table.ts'
+import { type AgedReport, reportCodec, reporterCodec } from './report-codec.ts'
+import { createReportWriter, defaultReportLimits, type ReportLimits } from './report-writer.ts'
+
+const numRuns = Number(process.env['FC_RUNS'] ?? 300)
+const typeUrl = 'test'
+const names = Array.from({ length: 12 }, (_, index) => `shop/r${index}`)
+
+/** A snapshot of the first so many names, with this content. */
+function snapshot(count: number, content: string) {
+  return createSnapshot(
+    typeUrl,
+    names.slice(0, count).map(name => createResource(name, Buffer.from(`${name} ${content}`))),
+  )
+}
+
+function start(limits: Partial<ReportLimits> = {}) {
+  let nowMs = 5
+  const own = createAcknowledgements({ nowMs: () => nowMs, monotonicMs: () => nowMs })
+  const known = () => new Map([[typeUrl, own.standings()]])
+  const table = createPeerTable()
+  let streams = 0
+  let writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
+  const begin = () => {
+    table.ended(`${streams}`, nowMs)
+    streams += 1
+    writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
+  }
+  begin()
+  /** One report over the wire; false when there is none. */
+  function send(): AgedReport | undefined {
+    const report = writer.next(known(), nowMs)
+    if (report === undefined) return undefined
+    const received = reportCodec.decode(reporterCodec.encode(report))
+    const standings = received.standings.map(standing => ({
+      ...standing,
+      openedMs: nowMs - standing.openedMsAgo,
+    }))
+    table.receive(`${streams}`, { ...received, standings }, nowMs)
+    return received
+  }
+  function sendAll(): number {
+    for (let count = 0; ; count++) {
+      assert.ok(count < 1000, 'reports never end')
+      if (send() === undefined) return count
+    }
+  }
+  const tick = () => {
+    nowMs += 1
+  }
+  return { own, table, known, begin, send, sendAll, tick }
+}
+
+const uids = ['x', 'y', 'z'] as const
+const client = (uid: string) => ({ uid, pod: `pod-${uid}`, nodeId: 'n', namespace: 's', peer: '10.0.0.1:1' })
+
+function plain({ client, connected, openedMs, carriesOver, inForce, refusals }: Standing) {
+  const hashes = inForce && [...inForce.resources].map(([name, { hash }]) => [name, hash])
+  return {
+    client,
+    connected,
+    openedMs,
+    carriesOver,
+    version: inForce?.version,
+    hashes,
+    refusals: [...refusals],
+  }
+}
+
+function assertSame({ table, known }: ReturnType<typeof start>): void {
+  const standings: readonly OwnStanding[] = known().get(typeUrl) ?? []
+  const there = standings.flatMap(standing => table.standings(typeUrl, clientId(standing.client)))
+  assert.deepEqual(there.map(plain), standings.map(plain))
+}
+
+test('whatever happens between reports, in the end the other side knows the same', () => {
+  const uid = fc.constantFrom(...uids)
+  const content = fc.tuple(fc.nat({ max: names.length }), fc.constantFrom('1', '2'))
+  const action = fc.oneof(
+    fc.record({ do: fc.constant('open' as const), uid, claim: fc.constantFrom('', 'v') }),
+    fc.record({ do: fc.constant('close' as const), uid }),
+    fc.record({ do: fc.constant('acknowledge' as const), uid, content }),
+    fc.record({ do: fc.constant('refuse' as const), uid, content }),
+    fc.record({ do: fc.constant('retain' as const), content }),
+    fc.record({ do: fc.constant('send' as const) }),
+    fc.record({ do: fc.constant('begin anew' as const) }),
+  )
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 60 }), fc.integer({ min: 1, max: 2000 }), (all, bytes) => {
+      const link = start({ maxReportBytes: bytes })
+      const { own } = link
+      for (const step of all) {
+        link.tick()
+        if (step.do === 'open') own.opened(client(step.uid), step.claim)
+        else if (step.do === 'close') own.closed(step.uid)
+        else if (step.do === 'acknowledge') own.acknowledged(step.uid, snapshot(...step.content))
+        else if (step.do === 'refuse') {
+          own.refused(step.uid, { snapshot: snapshot(...step.content), named: [], text: 'bäd' })
+        } else if (step.do === 'retain') own.retain(snapshot(...step.content))
+        else if (step.do === 'send') link.send()
+        else link.begin()
+      }
+      link.sendAll()
+      assertSame(link)
+      assert.equal(link.send(), undefined)
+    }),
+    { numRuns },
+  )
+})
+
+test('a thousand clients of one version are told its resources once, in reports of a bounded size', () => {
+  const link = start({ maxReportBytes: 4096 })
+  const large = createSnapshot(
+    typeUrl,
+    Array.from({ length: 1000 }, (_, index) => createResource(`shop/${index}`, Buffer.from(`${index}`))),
+  )
+  for (let index = 0; index < 1000; index++) {
+    link.own.opened(client(`u${index}`), '')
+    link.own.acknowledged(`u${index}`, large)
+  }
+  const told: AgedReport[] = []
+  for (let report = link.send(); report; report = link.send()) told.push(report)
+  const last = link.table.standings(typeUrl, 'u999')[0]
+  assert.deepEqual([last?.inForce?.version, last?.inForce?.resources.size], [large.version, 1000])
+  const resources = told.flatMap(({ contents }) => contents.flatMap(part => [...part.resources]))
+  assert.equal(resources.length, 1000)
+  assert.ok(told.every(report => reporterCodec.encode(report).length < 3 * 4096))
+  assert.deepEqual(
+    told.map(({ isTableComplete }) => isTableComplete).indexOf(true),
+    told.length - 1,
+    'the table is complete with the last report',
+  )
+  link.own.closed('u7')
+  assert.equal(link.send()?.standings.length, 1)
+})
+
+test('more refusals than are told are pending to the other side', () => {
+  const link = start({ maxRefusals: 5 })
+  link.own.opened(client('x'), '')
+  link.own.refused('x', { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
+  link.sendAll()
+  assert.equal(link.table.standings(typeUrl, 'x')[0]?.refusals.size, 5)
+})
+
+test('an operator without clients tells that its table is complete, once', () => {
+  const link = start()
+  const first = link.send()
+  assert.deepEqual([first?.reporter, first?.isTableComplete], ['me', true])
+  assert.equal(link.send(), undefined)
+})

@@ -1,0 +1,31 @@
+/** A wait that somebody else can end. For one waiter at a time. */
+export interface WakeablePause {
+  /** Resolves after that time, when it is woken, or when the signal is aborted; never rejects. */
+  wait(ms: number, signal: AbortSignal): Promise<void>
+  /** Ends the wait; where nobody waits, the next one ends at once. */
+  wake(): void
+}
+
+export function createWakeablePause(): WakeablePause {
+  let isWoken = false
+  let end = () => {}
+  return {
+    async wait(ms, signal) {
+      if (!isWoken && !signal.aborted) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        const timer = setTimeout(resolve, ms)
+        const onAbort = () => resolve()
+        signal.addEventListener('abort', onAbort)
+        end = resolve
+        await promise
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
+      }
+      isWoken = false
+    },
+    wake() {
+      isWoken = true
+      end()
+    },
+  }
+}

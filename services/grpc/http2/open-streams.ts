@@ -1,0 +1,63 @@
+import type { Stream } from './stream.ts'
+
+const initialPlaces = 16
+const maxPlaces = 1024
+
+/**
+ * The open streams of a connection, by their numbers. These rise by two from stream to stream, so the latest
+ * have places in a ring that grows with how many are open at once; a stream that is still open when its place
+ * comes round again moves to a map.
+ *
+ * A map alone costs 100 MiB under load. When entries come and go it is rehashed every few hundred calls, and V8
+ * links the table that is left to the new one: once a single table is in the old generation, all those after it
+ * are kept, with every call that was in them, until the next collection of the whole heap.
+ */
+export class OpenStreams {
+  #latest: (Stream | undefined)[] = Array(initialPlaces).fill(undefined)
+  readonly #older = new Map<number, Stream>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** In the order of their numbers, whatever becomes of them on the way. */
+  all(): readonly Stream[] {
+    const latest = this.#latest.filter(stream => stream !== undefined)
+    return [...this.#older.values(), ...latest].sort((a, b) => a.id - b.id)
+  }
+
+  get(id: number): Stream | undefined {
+    const found = this.#latest[this.#placeOf(id)]
+    return found?.id === id ? found : this.#older.get(id)
+  }
+
+  add(stream: Stream): void {
+    this.#size += 1
+    while (this.#latest[this.#placeOf(stream.id)] !== undefined) this.#makeRoom(this.#placeOf(stream.id))
+    this.#latest[this.#placeOf(stream.id)] = stream
+  }
+
+  delete(id: number): void {
+    const place = this.#placeOf(id)
+    if (this.#latest[place]?.id === id) this.#latest[place] = undefined
+    else if (!this.#older.delete(id)) return
+    this.#size -= 1
+  }
+
+  #placeOf(id: number): number {
+    return (id >>> 1) & (this.#latest.length - 1)
+  }
+
+  #makeRoom(place: number): void {
+    const latest = this.#latest
+    const inTheWay = latest[place]
+    if (latest.length < maxPlaces) {
+      this.#latest = Array(2 * latest.length).fill(undefined)
+      for (const stream of latest) if (stream !== undefined) this.#latest[this.#placeOf(stream.id)] = stream
+    } else if (inTheWay !== undefined) {
+      this.#older.set(inTheWay.id, inTheWay)
+      latest[place] = undefined
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import type { DomainConfig, Problem } from '../rules/config.ts'
+import { maxFindings } from '../rules/findings.ts'
+import { decodeResource } from './decode-resource.ts'
+
+/** The type that the service asks a management server for. */
+export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+
+/** Resources of one response, as it holds them. */
+export interface Resources {
+  readonly typeUrl: string
+  readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
+}
+
+/** Judges nothing but the form; every resource that has the wrong one is told. */
+export function readResources({ typeUrl: type, resources }: Resources): {
+  readonly configs: readonly DomainConfig[]
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
+} {
+  const configs: DomainConfig[] = []
+  const problems: Problem[] = []
+  const read = (source: string, look: () => void) => {
+    try {
+      look()
+    } catch (error) {
+      problems.push({ source, path: '', message: (error as Error).message })
+    }
+  }
+  // An empty list of another type would otherwise switch every limit off.
+  read('response', () => checkType(type))
+  for (const [index, { typeUrl, value }] of resources.entries()) {
+    read(`resources[${index}]`, () => {
+      checkType(typeUrl)
+      configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
+    })
+  }
+  return { configs, problems: problems.slice(0, maxFindings), warnings: [] }
+}
+
+function checkType(typeUrl: string): void {
+  if (typeUrl !== rateLimitTypeUrl) throw new Error(`its type is '${typeUrl}', not ${rateLimitTypeUrl}`)
+}

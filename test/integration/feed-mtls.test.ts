@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { createGrpcClient } from '@tollway/grpc/client.ts'
+import type { ClientTls } from '@tollway/grpc/client-tls.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import {
+  DiscoveryRequestSchema,
+  type DiscoveryResponse,
+  DiscoveryResponseSchema,
+} from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import { createCertificates } from '../../operator/certificates/certificates.ts'
+import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
+import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
+import type { RateLimitDomain } from '../../operator/ir.ts'
+import { discoveryPath } from '../../operator/xds/discovery.ts'
+import { rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
+import { createRateLimitFeed } from '../../operator/xds/rate-limit-feed.ts'
+import { createFeed } from '../../operator/xds/server.ts'
+import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testdata/management-server.ts'
+import { openXdsTls } from '../../services/ratelimit/feeds/xds-tls.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const serverName = 'tollway-operator.system.svc'
+const podName = 'tollway-ratelimit.system.svc'
+const secretNames = { authority: 'tollway-ca', server: 'tollway-feed-server', client: 'tollway-feed-client' }
+const rotations = process.env['SOAK'] === '1' ? 200 : 2
+/** Everything is renewed every few seconds; what is written reaches pods within the spread. */
+const timing = {
+  ...{ authorityLifeMs: 7_000, leafLifeMs: 3_000, spreadMs: 900 },
+  ...{ lookEveryMs: 200, firstLooksEveryMs: 20 },
+}
+const kubeletRefreshMs = 150
+
+function domain(k: number): RateLimitDomain {
+  const rateLimit = { unit: 'day', requestsPerUnit: k, unlimited: false, name: '', replaces: [] }
+  const flags = { shadowMode: false, detailedMetric: false, quotaMode: false, valueToMetric: false }
+  const rule = { key: 'k', value: '', rateLimit, ...flags, shareThreshold: false, descriptors: [] }
+  return { name: 'shop/a', domain: 'a', descriptors: [rule] }
+}
+
+/** The operator's feed behind a real server, with certificates that an operator looks after. */
+async function startOperator(t: TestContext, times = {}) {
+  const store = storeInMemory()
+  const certificates = createCertificates({
+    ...{ store, secretNames, clock: systemClock, log: silentLog, random: Math.random },
+    dnsNames: { server: [serverName], client: [podName] },
+    mayWrite: () => true,
+    timing: { ...timing, ...times },
+  })
+  let streams = 0
+  const ids = () => `${++streams}`
+  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const server = createGrpcServer({ methods: feed.methods, onDefect: (_, error) => assert.fail(`${error}`) })
+  t.after(async () => {
+    feed.close()
+    await Promise.all([server.drain(0), certificates.stop()])
+  })
+  certificates.start()
+  await certificates.ready()
+  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls: certificates.serverTls })
+  assert.ok('port' in bound)
+  await waitFor('the leaf of the pods', () => store.data(secretNames.client)['tls.crt'])
+  const { publish } = createRateLimitFeed(feed)
+  publish([domain(1)])
+  return { address: `127.0.0.1:${bound.port}`, store, publish, streams: () => streams }
+}
+
+type Files = Readonly<Record<string, string>>
+
+/** A volume as the kubelet mounts a Secret: links to a folder that is swapped in one step. */
+function createMount(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'feed-mtls-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const path = (name: string) => join(folder, name)
+  let swaps = 0
+  return {
+    options: { certFile: path('tls.crt'), keyFile: path('tls.key'), caFile: path('ca.crt') },
+    swap(files: Files): void {
+      swaps += 1
+      mkdirSync(path(`..${swaps}`))
+      for (const [name, content] of Object.entries(files))
+        writeFileSync(join(path(`..${swaps}`), name), content)
+      symlinkSync(`..${swaps}`, path('..new'))
+      renameSync(path('..new'), path('..data'))
+      if (swaps === 1) for (const name of Object.keys(files)) symlinkSync(join('..data', name), path(name))
+    },
+  }
+}
+
+const fixed = { subjectAltName: serverName, host: '127.0.0.1', onWarning: () => {} }
+
+const nowMs = Date.now()
+const soonMs = nowMs + 600_000
+const strangers = issueAuthority('tollway feed', { nowMs, expiresAtMs: soonMs })
+const ofPods = { dnsNames: [podName], usage: ['client'], nowMs, expiresAtMs: soonMs } as const
+
+const filesOf = ({ cert, key }: Identity, ca = '') => ({ 'tls.crt': cert, 'tls.key': key, 'ca.crt': ca })
+
+/** What a pod may come with, made from what it should have. */
+const wrong: Readonly<Record<string, (right: Files, authority: Identity) => Files>> = {
+  'a certificate of another authority': right => filesOf(issueLeaf(strangers, ofPods), right['ca.crt']),
+  'an authority that the operator is not of': right => ({ ...right, 'ca.crt': strangers.cert }),
+  'a certificate that has expired': (right, authority) => {
+    const expired = issueLeaf(authority, { ...ofPods, nowMs: nowMs - 120_000, expiresAtMs: nowMs - 60_000 })
+    return filesOf(expired, right['ca.crt'])
+  },
+  'a certificate that is only for servers': (right, authority) =>
+    filesOf(issueLeaf(authority, { ...ofPods, usage: ['server'] }), right['ca.crt']),
+}
+
+test('who cannot prove to be of the fleet gets nothing, and who can does', async t => {
+  const { address, store, streams } = await startOperator(t, {
+    leafLifeMs: 600_000,
+    authorityLifeMs: 2_000_000,
+  })
+  const right = store.data(secretNames.client)
+  const { 'ca.crt': cert = '', 'ca.key': key = '' } = store.data(secretNames.authority)
+  const attempt = (files: Files, options = {}) => {
+    const mount = createMount(t)
+    mount.swap(files)
+    const tls = openXdsTls({ ...fixed, ...mount.options, ...options })
+    return startServiceFeed(t, address, { tls })
+  }
+  for (const [what, make] of Object.entries(wrong)) {
+    const { warnings } = attempt(make(right, { cert, key }))
+    await waitFor(`a word about ${what}`, () => warnings.some(line => line.startsWith('no connection')))
+  }
+  const bare = attempt(right, { certFile: '', keyFile: '' })
+  await waitFor('a word about no certificate', () => bare.warnings.length > 0)
+  const misled = attempt(right, { subjectAltName: 'another.system.svc' })
+  await waitFor('a word about another name', () => misled.warnings.join().includes('another.system.svc'))
+  assert.equal(streams(), 0)
+  const { inForce } = attempt(right)
+  await waitFor('the configuration', () => inForce() === 'a:1')
+})
+
+type Request = MessageInitShape<typeof DiscoveryRequestSchema>
+
+const codec = {
+  encode: (request: Request) => toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, request)),
+  decode: (bytes: Uint8Array): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes),
+}
+
+/** One new connection; answers whether a configuration came, and throws why not. */
+async function fetchOnce(address: string, tls: ClientTls): Promise<boolean> {
+  const client = createGrpcClient(address, { tls })
+  try {
+    const call = client.bidi(discoveryPath, codec)
+    call.write({ typeUrl: rateLimitTypeUrl, node: { id: 'probe' } })
+    for await (const { resources } of call.messages) return resources.length > 0
+    return false
+  } finally {
+    client.close()
+  }
+}
+
+const reasonOf = (error: unknown) => (error as Error).message
+
+test(`${rotations} rotations of the authority under load drop no stream and refuse no pod`, async t => {
+  const { address, store, publish } = await startOperator(t)
+  const mount = createMount(t)
+  const running = new AbortController()
+  const again = async (everyMs: number, act: () => unknown) => {
+    while (!running.signal.aborted) {
+      await act()
+      await pause(everyMs)
+    }
+  }
+  let mounted = ''
+  const refresh = () => {
+    const files = store.data(secretNames.client)
+    if (JSON.stringify(files) === mounted) return
+    mounted = JSON.stringify(files)
+    mount.swap(files)
+  }
+  refresh()
+  const options = { ...fixed, ...mount.options, onWarning: assert.fail }
+  const { inForce, warnings } = startServiceFeed(t, address, { tls: openXdsTls(options) })
+  await waitFor('the first configuration', () => inForce() === 'a:1')
+  const probe = openXdsTls(options)
+  t.after(() => probe.close())
+  const failures: string[] = []
+  const leaked: string[] = []
+  let [published, fetched, turnedAway] = [1, 0, 0]
+  const intruder: ClientTls = {
+    serverName,
+    credentials: () => ({ ca: probe.credentials().ca, identity: issueLeaf(strangers, ofPods) }),
+    onChange: () => () => {},
+  }
+  const loops = [
+    again(kubeletRefreshMs, refresh),
+    again(5, () => publish([domain(++published)])),
+    again(10, () =>
+      fetchOnce(address, probe).then(
+        () => (fetched += 1),
+        error => failures.push(reasonOf(error)),
+      ),
+    ),
+    again(50, () =>
+      fetchOnce(address, intruder).then(
+        () => leaked.push('a configuration'),
+        () => (turnedAway += 1),
+      ),
+    ),
+  ]
+  const authorities = new Set<string>()
+  await waitFor(
+    'the rotations',
+    () => authorities.add(store.data(secretNames.authority)['ca.crt'] ?? '').size > rotations,
+    rotations * 20_000,
+  )
+  running.abort()
+  await Promise.all(loops)
+  await waitFor('the last configuration', () => inForce() === `a:${published}`)
+  assert.deepEqual(failures, [])
+  assert.deepEqual(warnings, [], 'the stream of the service was never interrupted')
+  assert.deepEqual(leaked, [])
+  assert.ok(fetched > 10 * rotations && turnedAway > rotations, `${fetched} and ${turnedAway}`)
+})
