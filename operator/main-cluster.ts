@@ -4,6 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
 import { makeClusterReport } from './cluster/cluster-report.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
@@ -12,7 +13,7 @@ import { createOperatorPages, type OperatorPages } from './cluster/operator-page
 import { createPropagationWatch } from './cluster/propagation.ts'
 import { clusterRateLimitWorkload } from './cluster/rate-limit-workload.ts'
 import { rememberInStatus } from './cluster/remembered-in-status.ts'
-import { createStatusWriter } from './cluster/status-writer.ts'
+import { createStatusWriter, type StatusWriter } from './cluster/status-writer.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
 import { createReflector } from './controller/reflector.ts'
@@ -36,6 +37,8 @@ import { createKubernetesSource } from './sources/kubernetes.ts'
 import type { Source } from './sources/source.ts'
 import type { StatusReport } from './standalone/status-report.ts'
 import { rateLimitTypeUrl } from './xds/encode-rate-limit-domain.ts'
+import { createPeerReporter } from './xds/peers/peer-reporter.ts'
+import { createPeers, type Peers } from './xds/peers/peers.ts'
 import { createRateLimitFeed } from './xds/rate-limit-feed.ts'
 import { createFeed, type Feed } from './xds/server.ts'
 
@@ -73,16 +76,14 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => resources.source.stop())
   const certificates = openCertificates(client, place, leadership.mayWrite, log)
   started.defer(() => certificates.stop())
-  const infrastructure = openInfrastructure(client, place, options, leadership.mayWrite) // makes pods, tells how they are
+  // Makes pods, and tells how they are.
+  const infrastructure = openInfrastructure(client, place, options, leadership.mayWrite)
   started.defer(() => infrastructure.close())
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log })
+  const operatorName = names.feedHost(config.name, pod.namespace)
+  const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log }) // hears other operators
+  const feed = openFeed(peers, log)
   const { statuses, remembered } = openStatuses(started, client, options, resources, leadership.mayWrite)
-  const metrics = createOperatorMetrics({
-    isLeader: leadership.mayWrite,
-    connectedPods: () => new Set(feed.clients().map(({ uid }) => uid)).size,
-    statusesWaiting: statuses.waiting,
-    resources: () => countReady(resources.list()),
-  })
+  const metrics = openMetrics(leadership.mayWrite, feed, statuses, resources)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const configs = createRateLimitConfigs({
     source: resources.source,
@@ -104,6 +105,13 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     log,
   )
 
+  const reporter = createPeerReporter({
+    ...{ feed, log, clock: systemClock, random: Math.random },
+    tls: certificates.clientTls(operatorName),
+    reporter: leadership.identity,
+  })
+  started.defer(() => reporter.stop())
+
   let notReady = 'the resources have not been read yet'
   const report = () => describe(options, resources.list(), infrastructure, certificates.problem())
   await servePages(started, options, { notReady: () => notReady, metrics, report })
@@ -114,6 +122,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
       statuses.lookAtAll()
     },
     onStopped: infrastructure.standDown,
+    onRival: reporter.setLeader,
   })
   certificates.start()
   await resources.source.start()
@@ -124,7 +133,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   resources.onChange(uid => statuses.lookAt(uid))
   reconciling.trigger()
   notReady = 'there is no certificate for the feed yet'
-  await serveFeed(started, options, feed, certificates)
+  await serveFeed(started, options, [...feed.methods, ...peers.methods], certificates)
+  started.defer(() => peers.close())
+  started.defer(() => feed.close())
   notReady = ''
   log.info('serving', { feed: config.feedPort, pages: config.operatorPort, pod: pod.name })
   const running = started.move()
@@ -153,18 +164,26 @@ async function ownPlace(client: KubeClient, config: ClusterConfig, { namespace }
 interface Term {
   readonly onStarted: () => void
   readonly onStopped: () => Promise<void>
+  /** Given the address of the feed of the operator that writes, when that is another one. */
+  readonly onRival: (address: string | undefined) => void
+}
+
+function openFeed(elsewhere: Peers, log: Log): Feed {
+  return createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log, elsewhere })
 }
 
 /** Which of the operators writes. What it does then is known only when all parts are there. */
 function openLeadership(client: KubeClient, { config, pod, log }: ClusterOptions) {
   const { durationSeconds, renewDeadlineSeconds, retrySeconds } = config.lease
+  const identity = names.leaseIdentity(pod, randomBytes(4).toString('hex'))
   let elector: LeaseElector | undefined
   return {
+    identity,
     mayWrite: () => elector?.isLeader() ?? false,
     start(term: Term): void {
       elector = createLeaseElector({
         lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }),
-        identity: names.leaseIdentity(pod, randomBytes(4).toString('hex')),
+        identity,
         onStarted() {
           log.info('this operator is the one that writes')
           term.onStarted()
@@ -172,6 +191,10 @@ function openLeadership(client: KubeClient, { config, pod, log }: ClusterOptions
         async onStopped() {
           log.info('this operator is no longer the one that writes')
           await term.onStopped()
+        },
+        onRival(holder) {
+          const ip = holder === undefined ? undefined : names.addressOfHolder(holder)
+          term.onRival(ip && (ip.includes(':') ? `[${ip}]:${config.feedPort}` : `${ip}:${config.feedPort}`))
         },
         onError: error => log.warn('the lease could not be looked at', { error: `${error}` }),
         random: Math.random,
@@ -299,6 +322,20 @@ function openStatuses(
   return { statuses, remembered }
 }
 
+function openMetrics(
+  isLeader: () => boolean,
+  feed: Feed,
+  statuses: StatusWriter,
+  resources: FollowedResources,
+): OperatorMetrics {
+  return createOperatorMetrics({
+    isLeader,
+    connectedPods: () => new Set(feed.clients().map(({ uid }) => uid)).size,
+    statusesWaiting: statuses.waiting,
+    resources: () => countReady(resources.list()),
+  })
+}
+
 function openRunner(failure: string, reconcile: () => Promise<void>, log: Log): Runner {
   return createRunner({
     reconcile,
@@ -390,20 +427,21 @@ async function servePages(
   })
 }
 
+/** A connection goes on with the certificates that it began with, which are renewed within weeks. */
+const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
+
 async function serveFeed(
   started: AsyncDisposableStack,
   { config, pod, log }: ClusterOptions,
-  feed: Feed,
+  methods: readonly AnyMethod[],
   certificates: Certificates,
 ): Promise<void> {
   await certificates.ready()
   const grpc = createGrpcServer({
-    methods: feed.methods,
+    methods,
+    limits: feedConnection,
     onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
-  started.defer(async () => {
-    feed.close()
-    await grpc.drain(0)
-  })
+  started.defer(() => grpc.drain(0))
 }

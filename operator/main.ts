@@ -9,6 +9,7 @@ import { createHostInfrastructure, type HostInfrastructure } from './infrastruct
 import type { PortWish } from './infrastructure/host/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './infrastructure/host/redis.ts'
 import { InfrastructureError } from './infrastructure/provider.ts'
+import type { Workload } from './ir.ts'
 import { unknownKinds } from './reconcilers/known-kinds.ts'
 import { createRateLimitConfigs } from './reconcilers/rate-limit-configs.ts'
 import { createFileSource } from './sources/files.ts'
@@ -42,6 +43,11 @@ export interface StandaloneOptions {
 }
 
 const loopback = '127.0.0.1'
+
+/** The program of each service. Written out, so that a bundle of the operator can follow it. */
+const mainOf: Readonly<Record<Workload['service'], URL>> = {
+  ratelimit: new URL('../services/ratelimit/main.ts', import.meta.url),
+}
 
 /**
  * Runs the operator on this machine, and resolves when the resources that are there now are in force.
@@ -104,6 +110,7 @@ const portOptions: Readonly<Record<string, string>> = {
   grpc: '--grpc-port',
   http: '--http-port',
   debug: '--debug-port',
+  metrics: '--metrics-port',
   feed: '--feed-port',
   operator: '--operator-port',
 }
@@ -134,7 +141,7 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
     hurry,
     commandFor: service => ({
       command: process.execPath,
-      args: [fileURLToPath(new URL(`../services/${service}/main.ts`, import.meta.url))],
+      args: [fileURLToPath(mainOf[service])],
     }),
     ownPortsFor: index => ownPorts(config, index),
   })
@@ -208,7 +215,8 @@ const closeMs = 2_000
 function workloadOf(config: OperatorConfig, backend: RateLimitBackend) {
   // Callers on the same machine notice at once, and people see in the status why calls fail.
   const own = { DRAIN_DELAY: '200ms', KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' }
-  const env = { ...own, ...config.rateLimitEnv }
+  const metrics = config.metrics ? { USE_PULLSTATS: 'true', DISABLE_STATS: 'false' } : {}
+  const env = { ...own, ...metrics, ...config.rateLimitEnv }
   return rateLimitWorkload({
     replicas: config.replicas,
     backend,

@@ -7,7 +7,7 @@ import { formatFieldProblem } from '../translate/field-problem.ts'
 /** More than any list of grants needs. */
 const maxBytes = 1024 * 1024
 
-/** The configuration in a file, or what is wrong with it, a line each. Quotes nothing that may be a secret. */
+/** The configuration in a file, or what is wrong with it, a line each. Quotes no secrets. */
 export function readClusterConfig(
   path: string,
 ): { readonly value: ClusterConfig } | { readonly problems: readonly string[] } {

@@ -50,7 +50,7 @@ const settleMs = 200
 export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   const { stored, memoryOf, apply, mayWrite, onTransition, onError, random } = options
   let wanted: ReadonlyMap<string, ResourceStatus> = new Map()
-  /** Our last write of each resource, and what came of it: others may own parts, or the API server know less. */
+  /** Our last writes, and what came of them: others may own parts, or the API server know fewer fields. */
   const written = new Map<string, { readonly asked: StoredStatus; readonly answer: StoredResource }>()
   const later = new Set<string>()
   let laterTimer: NodeJS.Timeout | undefined

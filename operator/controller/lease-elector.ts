@@ -47,6 +47,8 @@ export interface LeaseElectorOptions {
   readonly onStarted: () => void
   /** The term has ended. Until what this returns resolves, the lease is not given up, nor asked for again. */
   readonly onStopped: () => void | Promise<void>
+  /** Another process was seen to hold the lease, told once; undefined when that is no longer so. */
+  readonly onRival?: (identity: string | undefined) => void
   /** For the log: a try that failed. The next one comes anyway. */
   readonly onError: (error: unknown) => void
   /** Uniform in [0, 1). */
@@ -84,6 +86,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
   /** As it was last read or written; undefined when it has to be read. */
   let known: Lease | undefined
   let endOfTerm: Promise<void> = Promise.resolve()
+  let rivalTold: string | undefined
   let hasClaimed = false
   let running: Promise<void> = Promise.resolve()
 
@@ -99,6 +102,12 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
     if (isNew) onStarted()
   }
 
+  function tellRival(identityOfRival: string | undefined): void {
+    if (identityOfRival === rivalTold) return
+    rivalTold = identityOfRival
+    options.onRival?.(identityOfRival)
+  }
+
   function endTerm(): void {
     if (term === undefined) return
     clearTimeout(term.lossTimer)
@@ -112,7 +121,11 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
     const termAtStart = term
     const current = known ?? (await access.get(signal))
     const isOurs = current?.spec.holderIdentity === identity
-    if (current !== undefined && !isOurs && !rival.isGone(current.spec)) return endTerm()
+    if (current !== undefined && !isOurs && !rival.isGone(current.spec)) {
+      tellRival(current.spec.holderIdentity)
+      return endTerm()
+    }
+    tellRival(undefined)
     const askedAtMs = clock.monotonicMs()
     const spec = claim(current?.spec, identity, timing.leaseMs, clock.nowMs())
     hasClaimed = true

@@ -87,7 +87,8 @@ function acceptedCondition({ problems, refusal, domain, inForce }: Facts): NewCo
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
   if (refusal?.kind === 'taken') {
-    const message = `spec.domain: "${domain}" belongs to ${refusal.owner}, which is older; name another${stays}`
+    const older = `belongs to ${refusal.owner}, which is older; name another`
+    const message = `spec.domain: "${domain}" ${older}${stays}`
     return { type, status: 'False', reason: 'DomainConflict', message }
   }
   if (refusal?.kind === 'reserved') {

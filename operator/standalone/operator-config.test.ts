@@ -35,6 +35,20 @@ const wrong: readonly [Readonly<Record<string, unknown>>, readonly RegExp[]][] =
     { debugPort: 65_500, replicas: 10 },
     [/^debugPort: debug of ratelimit-6 would have the port 65536/, /7/, /8/, /9/],
   ],
+  [{ metrics: 'yes' }, [/^metrics: "yes" is not true or false$/]],
+  [{ metrics: true, metricsPort: 8081 }, [/^metricsPort: 8081 is the port of grpcPort already$/]],
+  [
+    { metrics: true, metricsPort: 6091, replicas: 3 },
+    [/^debugPort: 6102 is the port of metrics of ratelimit-1 already$/],
+  ],
+  [
+    { metrics: true, rateLimitEnv: { USE_STATSD: 'true', DISABLE_STATS: '1', USE_AGENTSTATS: 'false' } },
+    [
+      /^rateLimitEnv: USE_STATSD: is not allowed with metrics$/,
+      /^rateLimitEnv: DISABLE_STATS: is not allowed with metrics$/,
+    ],
+  ],
+  [{ rateLimitEnv: { USE_PROMETHEUS: true } }, [/^rateLimitEnv: USE_PROMETHEUS: .* set metrics instead$/]],
   [{ rateLimitEnv: ['A=1'] }, [/^rateLimitEnv: must be a mapping of settings and their values$/]],
   [
     { rateLimitEnv: { QUOTA_MODE: {} } },
@@ -88,6 +102,9 @@ test('the first process has the ports that people know, the others ports of thei
   assert.deepEqual(ownPorts(defaultOperatorConfig, 0), { debug: 6070 })
   assert.deepEqual(ownPorts(defaultOperatorConfig, 1), { debug: 6101 })
   assert.deepEqual(ownPorts(defaultOperatorConfig, 63), { debug: 6163 })
+  const withMetrics = { ...defaultOperatorConfig, metrics: true }
+  assert.deepEqual(ownPorts(withMetrics, 0), { debug: 6070, metrics: 9090 })
+  assert.deepEqual(ownPorts(withMetrics, 1), { debug: 6101, metrics: 9101 })
 })
 
 test('secrets are known by all their names, and a file that holds one is none', () => {

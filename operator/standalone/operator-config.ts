@@ -1,6 +1,6 @@
 import { type LogLevel, logLevels } from '@tollway/chassis/log.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
-import { judgeRateLimitEnv } from './rate-limit-env.ts'
+import { judgeRateLimitEnv, sinksBeside } from './rate-limit-env.ts'
 
 /**
  * How the operator runs on this machine; each field is an option of `tollway run` and a field of its file.
@@ -15,6 +15,10 @@ export interface OperatorConfig {
   readonly httpPort: number
   /** Of the first process, on the loopback address. `ownPorts` tells those of the others. */
   readonly debugPort: number
+  /** Whether each process serves its statistics as Prometheus metrics, on the loopback address. */
+  readonly metrics: boolean
+  /** Of the first process. */
+  readonly metricsPort: number
   readonly feedPort: number
   readonly operatorPort: number
   readonly logLevel: LogLevel
@@ -29,6 +33,8 @@ export const defaultOperatorConfig: OperatorConfig = {
   grpcPort: 8081,
   httpPort: 8080,
   debugPort: 6070,
+  metrics: false,
+  metricsPort: 9090,
   feedPort: 18_000,
   operatorPort: 8000,
   logLevel: 'info',
@@ -40,10 +46,14 @@ const maxPort = 65_535
 
 /** The ports of the process of this index, which no other process shares. */
 export function ownPorts(
-  { debugPort }: Pick<OperatorConfig, 'debugPort'>,
+  { debugPort, metrics, metricsPort }: Pick<OperatorConfig, 'debugPort' | 'metrics' | 'metricsPort'>,
   index: number,
-): { readonly debug: number } {
-  return { debug: index === 0 ? debugPort : debugPort + 30 + index }
+): { readonly debug: number; readonly metrics?: number } {
+  const isFirst = index === 0
+  return {
+    debug: isFirst ? debugPort : debugPort + 30 + index,
+    ...(metrics && { metrics: isFirst ? metricsPort : metricsPort + 10 + index }),
+  }
 }
 
 type Field = keyof OperatorConfig
@@ -100,6 +110,11 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     problems.push(`${spell(field)}: is not a text`)
     return ''
   }
+  const flag = (field: 'metrics'): boolean => {
+    const given = found[field] ?? defaultOperatorConfig[field]
+    if (!['true', 'false'].includes(String(given))) refuse(field, 'true or false')
+    return String(given) === 'true'
+  }
   const level = (): LogLevel => {
     const given = found['logLevel'] ?? defaultOperatorConfig.logLevel
     const known = logLevels.find(name => name === given)
@@ -113,12 +128,14 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     grpcPort: whole('grpcPort', maxPort),
     httpPort: whole('httpPort', maxPort),
     debugPort: whole('debugPort', maxPort),
+    metrics: flag('metrics'),
+    metricsPort: whole('metricsPort', maxPort),
     feedPort: whole('feedPort', maxPort),
     operatorPort: whole('operatorPort', maxPort),
     logLevel: level(),
     rateLimitEnv: textsOf(found['rateLimitEnv'] ?? {}, spell, problems),
   }
-  if (problems.length === 0) problems.push(...sharedTwice(value, spell))
+  if (problems.length === 0) problems.push(...sharedTwice(value, spell), ...secondSinks(value, spell))
   return problems.length > 0 ? { problems } : { value }
 }
 
@@ -154,9 +171,19 @@ function sharedTwice(config: OperatorConfig, spell: (field: string) => string): 
   }
   for (const field of sharedPorts) claim(field, config[field], spell(field))
   for (let index = 0; index < config.replicas; index++) {
-    claim('debugPort', ownPorts(config, index).debug, `debug of ratelimit-${index}`)
+    const { debug, metrics } = ownPorts(config, index)
+    claim('debugPort', debug, `debug of ratelimit-${index}`)
+    if (metrics !== undefined) claim('metricsPort', metrics, `metrics of ratelimit-${index}`)
   }
   return problems
+}
+
+/** A process sends its statistics to one place only. */
+function secondSinks({ metrics, rateLimitEnv }: OperatorConfig, spell: (field: string) => string) {
+  if (!metrics) return []
+  return sinksBeside(rateLimitEnv).map(
+    name => `${spell('rateLimitEnv')}: ${name}: is not allowed with ${spell('metrics')}`,
+  )
 }
 
 function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -12,6 +12,8 @@ const decidedByTheOperator: readonly (readonly [Setting<unknown>, string?])[] = 
   [settings.debugHost],
   [settings.debugPort, 'debugPort'],
   [settings.reusePort],
+  [settings.usePullStats, 'metrics'],
+  [settings.pullStatsAddress, 'metricsPort'],
   [settings.configType],
   [settings.xdsServer, 'feedPort'],
   [settings.xdsNodeId],
@@ -44,6 +46,14 @@ export function judgeRateLimitEnv(env: Readonly<Record<string, string>>): readon
   const read = readSettings(settings, env, () => '')
   const wrong = 'problems' in read ? read.problems.map(({ name, message }) => `${name}: ${message}`) : []
   return [...strange, ...wrong]
+}
+
+/** The settings that would send statistics elsewhere than to who asks for metrics, or nowhere. */
+export function sinksBeside(env: Readonly<Record<string, string>>): readonly string[] {
+  const { usePushStats, useAgentStats, disableStats } = settings
+  return [usePushStats, useAgentStats, disableStats].flatMap(setting =>
+    namesOf(setting).filter(name => env[name] && setting.kind.parse(env[name]) === true),
+  )
 }
 
 /** Whether the value is one that no other user of the machine may read. */

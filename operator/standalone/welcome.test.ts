@@ -16,7 +16,12 @@ const rule: RateLimitRule = {
   rateLimit: { unit: 'minute', requestsPerUnit: 3, unlimited: false, name: '', replaces: [] },
 }
 
-function welcome(descriptors: readonly RateLimitRule[], stateDir = resolve('.tollway'), domain = 'checkout') {
+function welcome(
+  descriptors: readonly RateLimitRule[],
+  stateDir = resolve('.tollway'),
+  domain = 'checkout',
+  more: Readonly<Record<string, string>> = {},
+) {
   const replica = { name: 'ratelimit-0', uid: 'a', ready: true, reason: '', restarts: 0 }
   return renderWelcome({
     report: {
@@ -25,7 +30,7 @@ function welcome(descriptors: readonly RateLimitRule[], stateDir = resolve('.tol
       folder: '/limits',
       addresses: { grpc: '127.0.0.1:8081', http: 'http://127.0.0.1:8080', feed: 'f', operator: 'o' },
       resources: [],
-      replicas: [{ ...replica, addresses: { debug: 'http://127.0.0.1:6070' } }],
+      replicas: [{ ...replica, addresses: { debug: 'http://127.0.0.1:6070', ...more } }],
       problems: [{ origin: 'a.yaml', message: 'not YAML' }],
     },
     stateDir,
@@ -41,6 +46,13 @@ test('it tells the addresses, what to try, and that something is wrong', () => {
   assert.match(text, /1 thing is wrong: tollway status\n/)
   assert.match(text, /try --domain checkout --entries user=alice\n/)
   assert.match(text, /npx tollway status\n/)
+})
+
+test('the addresses of metrics are shown where there are some', () => {
+  const metrics = 'http://127.0.0.1:9090/metrics'
+  const text = welcome([rule], undefined, undefined, { metrics })
+  assert.match(text, /\n {2}metrics {11}http:\/\/127\.0\.0\.1:9090\/metrics\n/)
+  assert.doesNotMatch(welcome([rule]), /metrics/)
 })
 
 test('the state folder is named where it is not the usual one', () => {

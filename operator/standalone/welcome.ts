@@ -18,7 +18,8 @@ export function renderWelcome({ report, stateDir, logFile, counters, inForce }: 
   const { addresses, replicas } = report
   const processes = `${replicas.length} rate limit ${replicas.length === 1 ? 'process' : 'processes'}`
   const domains = `${inForce.length} ${inForce.length === 1 ? 'domain' : 'domains'}`
-  const debug = replicas.map(replica => replica.addresses['debug'] ?? '')
+  const each = (port: string) => replicas.flatMap(replica => replica.addresses[port] ?? []).join(', ')
+  const metrics = each('metrics')
   const options = stateDir === resolve(defaultStateDir) ? '' : ` --state-dir ${quoted(stateDir)}`
   const request = firstRequest(inForce)
   const wrong = complaintsOf(report).filter(({ passing }) => !passing).length
@@ -31,7 +32,8 @@ export function renderWelcome({ report, stateDir, logFile, counters, inForce }: 
     '',
     `  rate limit gRPC   ${addresses['grpc']}   for Envoy: examples/envoy/envoy.yaml`,
     `  rate limit HTTP   ${addresses['http']}/json, /healthcheck`,
-    `  debug             ${debug.join(', ')}`,
+    `  debug             ${each('debug')}`,
+    ...(metrics === '' ? [] : [`  metrics           ${metrics}`]),
     `  feed (xDS)        ${addresses['feed']}`,
     `  operator          ${addresses['operator']}/status`,
     '',
