@@ -13,7 +13,7 @@ import { createOperatorPages, type OperatorPages } from './cluster/operator-page
 import { createPropagationWatch } from './cluster/propagation.ts'
 import { clusterRateLimitWorkload } from './cluster/rate-limit-workload.ts'
 import { rememberInStatus } from './cluster/remembered-in-status.ts'
-import { createStatusWriter, type StatusWriter } from './cluster/status-writer.ts'
+import { createStatusWriter, type StatusWriter, type StatusWriterOptions } from './cluster/status-writer.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
 import { createReflector } from './controller/reflector.ts'
@@ -70,7 +70,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const client = createKubeClient(options.access, { random: Math.random })
   started.defer(async () => client.close())
   const place = await ownPlace(client, config, pod)
-  const leadership = openLeadership(client, options) // tells who of the operators writes
+  const leadership = openLeadership(client, place, options) // tells who of the operators writes
   started.defer(() => leadership.stop())
   const resources = followResources(client, config, log) // what shall be
   started.defer(() => resources.source.stop())
@@ -80,9 +80,13 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const infrastructure = openInfrastructure(client, place, options, leadership.mayWrite)
   started.defer(() => infrastructure.close())
   const operatorName = names.feedHost(config.name, pod.namespace)
-  const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log }) // hears other operators
+  // Hears from the other operators.
+  const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
   const feed = openFeed(peers, log)
-  const { statuses, remembered } = openStatuses(started, client, options, resources, leadership.mayWrite)
+  const { statuses, remembered } = openStatuses(started, client, options, resources, {
+    mayWrite: leadership.mayWrite,
+    onWritten: ok => metrics.statusWritten(ok),
+  })
   const metrics = openMetrics(leadership.mayWrite, feed, statuses, resources)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const configs = createRateLimitConfigs({
@@ -173,7 +177,7 @@ function openFeed(elsewhere: Peers, log: Log): Feed {
 }
 
 /** Which of the operators writes. What it does then is known only when all parts are there. */
-function openLeadership(client: KubeClient, { config, pod, log }: ClusterOptions) {
+function openLeadership(client: KubeClient, place: Place, { config, pod, log }: ClusterOptions) {
   const { durationSeconds, renewDeadlineSeconds, retrySeconds } = config.lease
   const identity = names.leaseIdentity(pod, randomBytes(4).toString('hex'))
   let elector: LeaseElector | undefined
@@ -182,7 +186,9 @@ function openLeadership(client: KubeClient, { config, pod, log }: ClusterOptions
     mayWrite: () => elector?.isLeader() ?? false,
     start(term: Term): void {
       elector = createLeaseElector({
-        lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }),
+        lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }, [
+          place.owner,
+        ]),
         identity,
         onStarted() {
           log.info('this operator is the one that writes')
@@ -293,7 +299,7 @@ function openStatuses(
   client: KubeClient,
   { pod, log }: ClusterOptions,
   resources: FollowedResources,
-  mayWrite: () => boolean,
+  writing: Pick<StatusWriterOptions, 'mayWrite' | 'onWritten'>,
 ) {
   const remembered = rememberInStatus(resources.list)
   const events = createEventRecorder({
@@ -304,11 +310,11 @@ function openStatuses(
   })
   started.defer(() => events.settled())
   const statuses = createStatusWriter({
+    ...writing,
     stored: resources.get,
     memoryOf: remembered.of,
     apply: async (resource, status) =>
       (await applyStatusOf(client, rateLimitConfigs, resource, status)) as StoredResource,
-    mayWrite,
     onTransition({ metadata }, { status, reason, message }) {
       const regarding = { apiVersion, kind: rateLimitConfigs.kind, metadata }
       const type = status === 'True' ? 'Normal' : 'Warning'

@@ -7,6 +7,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   translate: async () => (await import('./translate.ts')).translate,
   status: async () => (await import('./status.ts')).status,
   try: async () => (await import('./try.ts')).tryCommand,
+  call: async () => (await import('./call.ts')).call,
   convert: async () => (await import('./convert.ts')).convert,
   operator: async () => (await import('./operator.ts')).operator,
   'config-check': async () => (await import('./config-check.ts')).configCheck,

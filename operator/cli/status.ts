@@ -18,7 +18,8 @@ const askMs = 1_000
 export const status: Command = {
   name: 'status',
   summary: 'show how far each resource got, and what runs',
-  help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS] [-o table|yaml|json]
+  help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS]
+                      [--except-stalled] [-o table|yaml|json]
 
 Shows each resource with its conditions, and the processes that enforce it:
   ACCEPTED    the resource is right
@@ -29,6 +30,7 @@ Shows each resource with its conditions, and the processes that enforce it:
   --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
   --operator URL       the pages of an operator in a cluster
   --wait SECONDS       wait until everything is ready, so long at most
+  --except-stalled     pass over resources that are wrong, and wait for who wrote them
   -o, --output FORMAT  table (default), yaml or json
 
 Exit code: 0 when everything is ready, 1 when something is not, 2 when no operator runs.
@@ -42,6 +44,7 @@ Examples:
     const { values } = parseOptions(args, {
       'state-dir': { type: 'string', default: defaultStateDir },
       operator: { type: 'string' },
+      'except-stalled': { type: 'boolean', default: false },
       wait: { type: 'string', default: '0' },
       output: { type: 'string', short: 'o' },
     })
@@ -49,25 +52,27 @@ Examples:
     const waitMs = parseSeconds('--wait', values.wait)
     const { operator, 'state-dir': stateDir } = values
     const look = operator === undefined ? () => presentReport(stateDir) : () => remoteReport(operator)
-    const report = await waitUntilReady(look, waitMs)
+    const ready = (found: StatusReport) => isReady(found, values['except-stalled'])
+    const report = await waitUntilReady(look, ready, waitMs)
     if (report === undefined) {
       const local = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
       output.printError(operator === undefined ? `${local}\n` : `no operator answers at ${operator}\n`)
       return exitCodes.failed
     }
     output.print(format === 'table' ? describe(report) : render(report, format))
-    return isReady(report) ? exitCodes.ok : exitCodes.wrong
+    return ready(report) ? exitCodes.ok : exitCodes.wrong
   },
 }
 
 async function waitUntilReady(
   look: () => Promise<StatusReport | undefined>,
+  ready: (report: StatusReport) => boolean,
   waitMs: number,
 ): Promise<StatusReport | undefined> {
   const endMs = performance.now() + waitMs
   for (;;) {
     const report = await look()
-    if ((report && isReady(report)) || performance.now() >= endMs) return report
+    if ((report && ready(report)) || performance.now() >= endMs) return report
     await pause(pollMs)
   }
 }

@@ -1,8 +1,9 @@
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
-import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
+import { match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 import { type Command, exitCodes, UsageError } from './command.ts'
+import { parseEntries } from './entries.ts'
 import { formatFinding, judgeFolder } from './judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
 import { readFolder } from './read-folder.ts'
@@ -50,14 +51,6 @@ Examples:
     output.print(format === 'table' ? explanations.map(describe).join('\n') : render(explanations, format))
     return explanations.every(({ limit }) => limit !== undefined) ? exitCodes.ok : exitCodes.wrong
   },
-}
-
-function parseEntries(text: string): readonly Entry[] {
-  return text.split(/(?<!\\),/).map(pair => {
-    const [key = '', ...rest] = pair.split('=')
-    if (key === '' || rest.length === 0) throw new UsageError(`--entries ${text}: "${pair}" is not KEY=VALUE`)
-    return { key, value: rest.join('=').replaceAll('\\,', ',') }
-  })
 }
 
 /** A limit that another descriptor of the request replaces does not count. */

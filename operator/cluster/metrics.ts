@@ -19,6 +19,8 @@ export interface MetricsSources {
   readonly statusesWaiting: () => number
   /** How many resources there are, ready and not. */
   readonly resources: () => { readonly ready: number; readonly notReady: number }
+  /** Why the certificates are not as they should be; empty when they are. */
+  readonly certificateProblem?: () => string
 }
 
 export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics {
@@ -38,6 +40,11 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
     sources.isLeader() ? 1 : 0,
   )
   gauge('tollway_feed_connected_pods', 'Pods that have a stream of the feed here.', sources.connectedPods)
+  gauge(
+    'tollway_certificate_problem',
+    'Whether the certificates of the feed are not as they should be.',
+    () => ((sources.certificateProblem?.() ?? '') === '' ? 0 : 1),
+  )
   gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
   new Gauge({
     name: 'tollway_resources',

@@ -21,6 +21,8 @@ export interface StatusWriterOptions {
   readonly mayWrite: () => boolean
   /** Whether a resource is ready, or why not, has become another one and has been written. */
   readonly onTransition: (resource: StoredResource, ready: Condition) => void
+  /** Told of each write, and of each that failed. */
+  readonly onWritten?: (ok: boolean) => void
   readonly onError: (name: string, error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -58,7 +60,10 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   const queue = createWorkQueue({
     concurrency,
     random,
-    onError: (uid, error, retryMs) => onError(wanted.get(uid)?.name ?? uid, error, retryMs),
+    onError: (uid, error, retryMs) => {
+      options.onWritten?.(false)
+      onError(wanted.get(uid)?.name ?? uid, error, retryMs)
+    },
     reconcile: write,
   })
 
@@ -108,6 +113,7 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     const next = toStoredStatus(status, memoryOf(uid))
     if (isWritten(uid, newest, next)) return 'done'
     written.set(uid, { asked: next, answer: await apply(newest, next) })
+    options.onWritten?.(true)
     const [before, ready] = [readyCondition(newest.status ?? {}), readyCondition(next)]
     const isOther = before?.status !== ready?.status || before?.reason !== ready?.reason
     if (ready !== undefined && isOther && !isReconciling(next)) onTransition(newest, ready)

@@ -14,6 +14,7 @@ const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
 export function leaseAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
   key: { readonly namespace: string; readonly name: string },
+  ownerReferences: readonly unknown[] = [],
 ): LeaseAccess {
   return {
     async get(signal) {
@@ -21,7 +22,7 @@ export function leaseAccess(
       return found === undefined ? undefined : toLease(found)
     },
     async create(spec, signal) {
-      const object = { ...envelope, metadata: { ...key }, spec }
+      const object = { ...envelope, metadata: { ...key, ownerReferences }, spec }
       return toLease(await client.create(leaseResource, object, { signal }))
     },
     async update({ metadata }, spec, signal) {

@@ -61,9 +61,15 @@ export function mayRun(report: StatusReport): boolean {
   }
 }
 
-/** Whether everything that was asked for is so: each resource, each process, each file. */
-export function isReady({ resources, replicas, problems }: StatusReport): boolean {
-  const ready = resources.every(resource => conditionOf(resource, 'Ready').status === 'True')
+/**
+ * Whether everything that was asked for is so: each resource, each process, each file.
+ *
+ * @param exceptStalled passes over resources that wait for their writers.
+ */
+export function isReady({ resources, replicas, problems }: StatusReport, exceptStalled = false): boolean {
+  const isStalled = (resource: ResourceStatus) => conditionOf(resource, 'Stalled').status === 'True'
+  const counted = exceptStalled ? resources.filter(resource => !isStalled(resource)) : resources
+  const ready = counted.every(resource => conditionOf(resource, 'Ready').status === 'True')
   return ready && problems.length === 0 && replicas.length > 0 && replicas.every(replica => replica.ready)
 }
 

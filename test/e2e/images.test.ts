@@ -3,8 +3,8 @@ import { after, before, describe, it } from 'node:test'
 import { apply, eventually, kubectl, type Pod, read } from './cluster.ts'
 
 /**
- * Each image of `make images`, alone in a pod as strict as a cluster can ask for: nobody's user, no capability, a root
- * that cannot be written to. The images are in the nodes already.
+ * Each image of `make images`, alone in a pod as strict as a cluster can ask for: nobody's user, no
+ * capability, a root that cannot be written to. The images are in the nodes already.
  */
 const namespace = 'tollway-images'
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
@@ -157,7 +157,10 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
 const inPod = (pod: string, ...command: readonly string[]) =>
   kubectl('-n', namespace, 'exec', pod, '--', ...command)
 
-/** When the first process of the container was started, in milliseconds since the epoch, to a hundredth of a second. */
+/**
+ * When the first process of the container was started, in milliseconds since the epoch, to a hundredth of a
+ * second.
+ */
 const whenStarted = `
 const read = path => fs.readFileSync(path, 'latin1')
 const ticks = Number(read('/proc/1/stat').split(') ')[1].split(' ')[19])
