@@ -2,11 +2,12 @@
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 INSTALLED := node_modules/.package-lock.json
-UNIT := 'operator/**/*.test.ts' 'services/**/*.test.ts' 'crds/**/*.test.ts'
+UNIT := 'operator/**/*.test.ts' 'services/**/*.test.ts' 'crds/**/*.test.ts' 'images/**/*.test.ts'
+# What needs a whole cluster skips itself where KUBECONFIG names none.
 ACROSS := 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check golden generate bench soak clean
+.PHONY: help install run test check golden generate bench faults images e2e soak clean
 
 help: ## This list
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
@@ -29,6 +30,7 @@ check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
 	@node_modules/.bin/biome ci --error-on-warnings .
 	@$(NODE) crds/generate.ts --check
+	@$(NODE) charts/generate.ts --check
 	@$(NODE) docs/generate.ts --check
 
 golden: install ## Rewrite the golden files from what the code makes; look at the diff
@@ -37,10 +39,14 @@ golden: install ## Rewrite the golden files from what the code makes; look at th
 generate: install ## Make the code of proto/, the manifests of crds/ and the tables of docs/ anew
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate
 	@$(NODE) crds/generate.ts
+	@$(NODE) charts/generate.ts
 	@$(NODE) docs/generate.ts
 
 bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARGS='hot-key envoy')
 	@exec $(NODE) test/bench/bench.ts $(ARGS)
+
+images: install ## Make container images as OCI archives in out/images (ARGS='operator ratelimit')
+	@exec $(NODE) images/main.ts $(ARGS)
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)

@@ -76,6 +76,7 @@ const direction: readonly [string, readonly string[]][] = [
     'operator/infrastructure/kubernetes/objects/',
     ['operator/ir.ts', 'operator/kube/kube-object.ts', 'crds/cluster-config.ts'],
   ],
+  ['images/', []],
   ['operator/certificates/', ['services/chassis/', 'services/grpc/']],
   ['operator/xds/', ['operator/ir.ts', 'proto/', 'services/grpc/', 'services/chassis/']],
 ]
@@ -105,6 +106,8 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^@grpc\/grpc-js$/, /^services\/grpc\//],
   [/^pino$/, /^services\/chassis\/log\.ts$/],
   [/^typebox/, /^crds\//],
+  [/^prom-client$/, /^operator\/cluster\/metrics\.ts$/],
+  [/^esbuild$/, /^images\//],
   [/^@kubernetes\/client-node$/, /^operator\/kube\//],
 ]
 

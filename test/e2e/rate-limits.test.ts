@@ -8,7 +8,7 @@ import { accessFromEnvironment } from '../../operator/kube/access.ts'
 import { createKubeClient, type KubeClient } from '../../operator/kube/client.ts'
 import { collectionOf } from '../../operator/kube/collection.ts'
 import { apiVersion, rateLimitConfigs } from '../../operator/kube/custom-resources.ts'
-import type { KubeObject } from '../../operator/kube/kube-object.ts'
+import type { ApiResource, KubeObject } from '../../operator/kube/kube-object.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { root } from '../support/tollway.ts'
 import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
@@ -131,7 +131,8 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const next = await leader()
     await eventually('two operators', async () => (await readyPods(operators)).length === 2)
     const termMs = performance.now()
-    await kubectl('-n', system, 'delete', 'pod', podOf(next), '--wait=false')
+    const { uid } = (await client.get(podResource, { namespace: system, name: podOf(next) }))?.metadata ?? {}
+    await client.delete(podResource, { namespace: system, name: podOf(next), uid: uid ?? '' })
     await eventually('another to lead', async () => ![next, ''].includes(await leader()))
     figures.note('another leads after SIGTERM', '< 2 s', seconds(performance.now() - termMs))
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=0')
@@ -180,11 +181,18 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   }
 
   async function leader(): Promise<string> {
-    const lease = await read<{ spec: { holderIdentity?: string } }>(system, 'lease/tollway-operator')
-    return lease?.spec.holderIdentity ?? ''
+    const lease = await client.get(leaseResource, { namespace: system, name: 'tollway-operator' })
+    return (lease?.['spec'] as { holderIdentity?: string } | undefined)?.holderIdentity ?? ''
   }
 })
 
+const podResource: ApiResource = { group: '', version: 'v1', plural: 'pods', namespaced: true }
+const leaseResource: ApiResource = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  namespaced: true,
+}
 const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
 const noUnit = { key: 'b', rateLimit: { requestsPerUnit: 1 } }
 

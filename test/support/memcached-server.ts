@@ -1,20 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { connect } from 'node:net'
 import { freePorts } from './free-ports.ts'
+import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { waitFor } from './wait-for.ts'
 
-/** A memcached of its own on the loopback address; it keeps nothing beyond its process. */
-export interface MemcachedServer {
+/** A memcached of its own on the loopback address and one port; it keeps nothing beyond its process. */
+export interface MemcachedServer extends ServerProcess {
   readonly port: number
   /** `127.0.0.1:port`. */
   readonly address: string
-  /** Sends a signal; SIGKILL waits until the process is gone. */
-  kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
-  /** Starts it anew after a SIGKILL, on the same port, and waits until it takes connections. */
-  restart(): Promise<void>
-  /** Ends the process, stopped or not. */
-  stop(): Promise<void>
   /** Sends lines of the text protocol over a connection of its own, and answers the lines that came. */
   command(...lines: string[]): Promise<string[]>
 }
@@ -25,33 +19,16 @@ export async function startMemcached(args: readonly string[] = []): Promise<Memc
   // It does not run as root unless it is told to.
   const user = process.getuid?.() === 0 ? ['-u', 'root'] : []
   const start = () => startProcess(port, ['-p', String(port), '-l', '127.0.0.1', '-U', '0', ...user, ...args])
-  let child = await start()
-  // A test run that is cut short must not leave servers behind.
-  const killAtExit = () => child.kill('SIGKILL')
-  process.once('exit', killAtExit)
-
-  async function end(): Promise<void> {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    const exited = once(child, 'exit')
-    child.kill('SIGKILL')
-    await exited
-  }
-
+  const server = await startServerProcess(start)
   return {
     port,
     address: `127.0.0.1:${port}`,
-    async kill(signal) {
-      if (signal === 'SIGKILL') await end()
-      else child.kill(signal)
+    get pid() {
+      return server.pid
     },
-    async restart() {
-      await end()
-      child = await start()
-    },
-    async stop() {
-      process.removeListener('exit', killAtExit)
-      await end()
-    },
+    kill: server.kill,
+    restart: server.restart,
+    stop: server.stop,
     command: (...lines) => runCommand(port, lines),
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { createGrpcClient } from '@tollway/grpc/client.ts'
+import { createGrpcClient, type GrpcClientOptions, type UnaryOptions } from '@tollway/grpc/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
   RateLimitRequestSchema,
@@ -32,11 +32,12 @@ export interface RateLimitProcess {
 export async function startRateLimit(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
+  main = join(root, 'services/ratelimit/main.ts'),
 ): Promise<RateLimitProcess> {
   const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
   const ports = { GRPC_PORT: `${grpcPort}`, PORT: `${httpPort}`, DEBUG_PORT: `${debugPort}` }
   const hosts = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' }
-  const program = startProgram(process.execPath, [join(root, 'services/ratelimit/main.ts')], {
+  const program = startProgram(process.execPath, [main], {
     env: { ...ports, ...hosts, LOG_LEVEL: 'info', ...env },
   })
   t.after(async () => {
@@ -79,12 +80,12 @@ const codec: Codec<RateLimitResponse, Request> = {
 }
 
 /** A caller over gRPC, with one connection. */
-export function callRateLimit(t: Cleanup, port: number) {
-  const client = createGrpcClient(`127.0.0.1:${port}`)
+export function callRateLimit(t: Cleanup, port: number, clientOptions: GrpcClientOptions = {}) {
+  const client = createGrpcClient(`127.0.0.1:${port}`, clientOptions)
   t.after(async () => client.close())
   return {
     client,
-    shouldRateLimit: (request: Request) =>
-      client.unary('/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', codec, request),
+    shouldRateLimit: (request: Request, options?: UnaryOptions) =>
+      client.unary('/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', codec, request, options),
   }
 }

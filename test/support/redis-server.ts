@@ -1,26 +1,21 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { freePorts } from './free-ports.ts'
+import { type ServerProcess, startServerProcess } from './server-process.ts'
 
-/** A redis-server of its own in a folder of its own; it keeps no data beyond its process. */
-export interface RedisServer {
+/**
+ * A redis-server of its own in a folder of its own, which goes when it is stopped; it keeps no data beyond its
+ * process, and a restart has the same port and socket.
+ */
+export interface RedisServer extends ServerProcess {
   readonly port: number
   readonly socketPath: string
   /** `redis://127.0.0.1:port`. */
   readonly url: string
-  /** Of the process that runs now. */
-  readonly pid: number
-  /** Sends a signal; SIGKILL waits until the process is gone. */
-  kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
-  /** Starts it anew after a SIGKILL, on the same port and socket, and waits until it serves. */
-  restart(): Promise<void>
-  /** Ends the process, stopped or not, and removes its folder. */
-  stop(): Promise<void>
   /** Runs one command and answers what redis-cli prints; rejects with Redis's text when Redis refuses it. */
   command(...args: string[]): Promise<string>
 }
@@ -35,36 +30,18 @@ export async function startRedis(args: readonly string[] = []): Promise<RedisSer
   const fixed = ['--bind', '127.0.0.1', '--port', String(port), '--unixsocket', socketPath, '--dir', folder]
   const volatile = ['--save', '', '--appendonly', 'no', '--daemonize', 'no']
   const start = () => startProcess([...fixed, ...volatile, ...args])
-  let child = await start()
-  // A test run that is cut short must not leave servers behind.
-  const killAtExit = () => child.kill('SIGKILL')
-  process.once('exit', killAtExit)
-
-  async function end(): Promise<void> {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    const exited = once(child, 'exit')
-    child.kill('SIGKILL')
-    await exited
-  }
-
+  const server = await startServerProcess(start)
   return {
     port,
     socketPath,
     url: `redis://127.0.0.1:${port}`,
     get pid() {
-      return child.pid ?? 0
+      return server.pid
     },
-    async kill(signal) {
-      if (signal === 'SIGKILL') await end()
-      else child.kill(signal)
-    },
-    async restart() {
-      await end()
-      child = await start()
-    },
+    kill: server.kill,
+    restart: server.restart,
     async stop() {
-      process.removeListener('exit', killAtExit)
-      await end()
+      await server.stop()
       await rm(folder, { recursive: true, force: true })
     },
     command: (...command) => runCommand(socketPath, command),

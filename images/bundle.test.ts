@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { bundle } from './bundle.ts'
+
+/** A folder with these files in it. */
+function folderOf(t: TestContext, files: Readonly<Record<string, string | Uint8Array>>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), text)
+  }
+  return folder
+}
+
+const goInThread = `
+import { Worker } from 'node:worker_threads'
+export function go() {
+  new Worker(new URL('./in-thread.ts', import.meta.url)).on('message', text => console.log(text))
+}
+`
+
+test('what a program starts comes along and is found, from wherever the bundle lies', async t => {
+  const sources = folderOf(t, {
+    'cli/main.ts': "const { go } = await import('../work/go.ts')\ngo()\n",
+    'work/go.ts': goInThread,
+    'work/in-thread.ts':
+      "import { parentPort } from 'node:worker_threads'\nparentPort?.postMessage('hello')\n",
+  })
+  const { files, inputs } = await bundle(sources, 'run', 'cli/main.ts')
+  assert.deepEqual(inputs, ['cli/main.ts', 'work/go.ts', 'work/in-thread.ts'])
+  const names = [...files.keys()].map(name => name.replace(/-[A-Z0-9]{8}\./, '-HASH.'))
+  assert.deepEqual(
+    names.filter(name => !name.endsWith('.map')).sort(),
+    ['go-HASH.mjs', 'run.mjs', 'work-in-thread.mjs'],
+    'what is imported when it is needed is a file of its own',
+  )
+  const elsewhere = folderOf(t, Object.fromEntries(files))
+  const { stdout, stderr } = spawnSync(process.execPath, [join(elsewhere, 'run.mjs')], { encoding: 'utf8' })
+  assert.equal(stdout, 'hello\n', stderr)
+})
+
+const refused: readonly { readonly title: string; readonly source: string; readonly text: RegExp }[] = [
+  {
+    title: 'a file that is read from beside the source',
+    source: "readFileSync(new URL('script.lua', import.meta.url))",
+    text: /main\.ts depends on where it lies; only this is allowed: new URL\('FILE\.ts'/,
+  },
+  {
+    title: 'the folder of the source',
+    source: 'console.log(import.meta.dirname)',
+    text: /main\.ts depends on/,
+  },
+  {
+    title: 'a program that is not there',
+    source: "console.log(new URL('./gone.ts', import.meta.url))",
+    text: /gone\.ts/,
+  },
+  { title: 'an import of nothing', source: "import 'no-such-package'", text: /Could not resolve/ },
+]
+for (const { title, source, text } of refused) {
+  test(`refused: ${title}`, async t => {
+    await assert.rejects(bundle(folderOf(t, { 'main.ts': source }), 'main', 'main.ts'), text)
+  })
+}

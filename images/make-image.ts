@@ -1,0 +1,72 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeTree } from './file-tree.ts'
+import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
+import type { Recipe } from './recipe.ts'
+import { type SourceState, tagsOf } from './source-state.ts'
+
+/** An image that lies in its archive. */
+export interface MadeImage {
+  readonly name: string
+  /** With the tag `dev`: `tollway/operator:dev`. */
+  readonly reference: string
+  readonly digest: string
+  readonly archive: string
+  readonly archiveBytes: number
+  /** All its files. */
+  readonly unpackedBytes: number
+}
+
+/** `amd64`, by the names of OCI. */
+export const architecture = process.arch === 'x64' ? 'amd64' : process.arch
+
+export interface Maker {
+  /** Makes the image, with its bill of materials beside it. Rejects when the machine lacks something. */
+  make(recipe: Recipe): Promise<MadeImage>
+}
+
+/**
+ * Makes images into a folder:
+ *
+ *     NAME.tar          the image
+ *     NAME.cdx.json     its bill of materials, of ours
+ *     layers/, root/    what is in it: as the layers of the archives, and as folders, for images/Dockerfile
+ */
+export function createMaker(folder: string, sources: SourceState): Maker {
+  const made = new Map<string, Promise<Layer>>()
+  const created = sources.created
+  return {
+    async make(recipe) {
+      const { name, repository, ours, title, run } = recipe
+      const contents = await recipe.gather()
+      const layers: Layer[] = []
+      for (const layer of contents.layers) {
+        const known = made.get(layer.name)
+        const making = known ?? writeLayer(layer.tree, join(folder, 'layers', `${layer.name}.tar.zst`))
+        made.set(layer.name, making)
+        if (ours && known === undefined) writeTree(layer.tree, join(folder, 'root', layer.name))
+        layers.push(await making)
+      }
+      if (contents.bill !== undefined) writeFileSync(join(folder, `${name}.cdx.json`), contents.bill)
+      const archive = join(folder, `${name}.tar`)
+      const annotations = ours ? annotationsOf(title, sources) : { [annotation('title')]: title }
+      const tags = ours ? tagsOf(sources) : ['dev']
+      const image = { repository, tags, architecture, created, run, annotations, layers }
+      const { digest, bytes } = await writeArchive(image, archive)
+      const unpackedBytes = layers.reduce((sum, layer) => sum + layer.unpackedBytes, 0)
+      return { name, reference: `${repository}:dev`, digest, archive, archiveBytes: bytes, unpackedBytes }
+    },
+  }
+}
+
+const annotation = (name: string) => `org.opencontainers.image.${name}`
+
+function annotationsOf(title: string, { version, revision, created }: SourceState): Record<string, string> {
+  return {
+    [annotation('title')]: title,
+    [annotation('version')]: version,
+    ...(revision === undefined ? {} : { [annotation('revision')]: revision }),
+    [annotation('created')]: created.toISOString(),
+    [annotation('licenses')]: 'Apache-2.0',
+  }
+}

@@ -1,0 +1,59 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { rootCertificates } from 'node:tls'
+import { type Component, licenseEntries } from './component.ts'
+import { debianComponents } from './debian-components.ts'
+import { copyOf, type Entries, type FileTree, textFile, treeOf } from './file-tree.ts'
+import { npmComponent } from './npm-components.ts'
+import { sharedLibraries } from './shared-libraries.ts'
+
+/** The user and the group that every image runs as. */
+export const nonRoot = 65_532
+
+/** The one layer that all our images share: Node, what it needs of a system, and nothing else. */
+export interface NodeLayer {
+  readonly tree: FileTree
+  readonly components: readonly Component[]
+}
+
+/** Where Node lies in an image. */
+export const nodePath = '/usr/local/bin/node'
+
+/**
+ * Node as npm published it, byte by byte: to strip it would save 18 of 126 MB on disk, and 4 of 40 in a
+ * registry, and nobody could compare it any more.
+ *
+ * @throws Error when the Node of this platform was not installed.
+ */
+export function nodeLayer(root: string): NodeLayer {
+  const folder = `node_modules/node-${process.platform}-${process.arch}`
+  const node = join(root, folder, 'bin/node')
+  if (!existsSync(node)) throw new Error(`${folder} is not there: run npm ci, on Linux`)
+  const libraries = sharedLibraries([node])
+  const components = [npmComponent(root, folder), ...debianComponents(libraries)]
+  const files: Entries = [
+    [nodePath, copyOf(node, 0o755)],
+    // The certificates that Node has inside, for what looks for them in the usual place.
+    ['etc/ssl/certs/ca-certificates.crt', textFile(`${rootCertificates.join('\n')}\n`)],
+  ]
+  const tree = treeOf(systemFiles, libraryEntries(libraries), files, licenseEntries(components))
+  return { tree, components }
+}
+
+/** Libraries at the places where the programs that were linked with them look for them. */
+export function libraryEntries(libraries: readonly string[]): Entries {
+  return libraries.map(path => [path, copyOf(path, 0o755)] as const)
+}
+
+/** What a C library asks of a system, and a place to write to. */
+export const systemFiles: Entries = [
+  ['tmp', { kind: 'folder', mode: 0o1777 }],
+  [
+    'etc/passwd',
+    textFile(`root:x:0:0:root:/:/nologin\nnonroot:x:${nonRoot}:${nonRoot}:nonroot:/tmp:/nologin\n`),
+  ],
+  ['etc/group', textFile(`root:x:0:\nnonroot:x:${nonRoot}:\n`)],
+  // Container runtimes put their own in its place.
+  ['etc/hosts', textFile('127.0.0.1 localhost\n::1 localhost\n')],
+  ['etc/nsswitch.conf', textFile('hosts: files dns\n')],
+]

@@ -1,0 +1,51 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Component } from './component.ts'
+
+interface LockedPackage {
+  readonly version?: string
+  readonly license?: string
+  readonly integrity?: string
+}
+
+const licenseFile = /^(licen[cs]e|notice|copying)([.-].*)?$/i
+
+/**
+ * The packages of others that these source files belong to, by the lockfile.
+ *
+ * @param inputs paths below the root; those that lie in no node_modules are ours
+ * @throws Error for a package that the lockfile does not have, or that says nothing of its license.
+ */
+export function npmComponents(root: string, inputs: readonly string[]): readonly Component[] {
+  const folders = new Set(
+    inputs.flatMap(path => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(path) ?? []),
+  )
+  const locked = readLock(root)
+  return [...folders].sort().map(folder => npmComponent(root, folder, locked))
+}
+
+/** The packages of the lockfile by their folders: `node_modules/pino`. */
+function readLock(root: string): ReadonlyMap<string, LockedPackage> {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  return new Map(Object.entries(lock.packages))
+}
+
+/** One package of the lockfile, by its folder: `node_modules/pino`. */
+export function npmComponent(root: string, folder: string, locked = readLock(root)): Component {
+  const { version, license, integrity } = locked.get(folder) ?? {}
+  if (version === undefined) throw new Error(`package-lock.json has no ${folder}: run npm ci`)
+  const name = folder.replace(/^.*node_modules\//, '')
+  const licenseFiles = readdirSync(join(root, folder)).filter(file => licenseFile.test(file))
+  if (license === undefined && licenseFiles.length === 0) {
+    throw new Error(`${folder} says nothing of its license: it may not be passed on`)
+  }
+  const sha512 = /^sha512-(\S+)$/.exec(integrity ?? '')?.[1]
+  return {
+    name,
+    version,
+    purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+    licenseFiles: licenseFiles.sort().map(file => join(root, folder, file)),
+    ...(license === undefined ? {} : { license }),
+    ...(sha512 === undefined ? {} : { sha512: Buffer.from(sha512, 'base64').toString('hex') }),
+  }
+}

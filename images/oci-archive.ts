@@ -1,0 +1,155 @@
+import { createHash, type Hash } from 'node:crypto'
+import { createWriteStream, mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { constants, createZstdCompress } from 'node:zlib'
+import { type Content, copyOf, type Entry, type FileTree, textFile, treeOf } from './file-tree.ts'
+import { tarOf } from './tar.ts'
+
+/** A layer that lies compressed in a file. */
+export interface Layer {
+  /** `sha256:…` of the file. */
+  readonly digest: string
+  /** `sha256:…` of the tar in it. */
+  readonly diffId: string
+  readonly bytes: number
+  readonly unpackedBytes: number
+  readonly path: string
+}
+
+/** How a container of the image is run, in the words of the OCI image configuration. */
+export interface RunConfig {
+  readonly Entrypoint: readonly string[]
+  readonly Cmd?: readonly string[]
+  readonly Env?: readonly string[]
+  readonly WorkingDir?: string
+  readonly User: string
+  readonly ExposedPorts?: Readonly<Record<string, object>>
+}
+
+export interface Image {
+  /** Without a registry and a tag: `tollway/operator`. */
+  readonly repository: string
+  readonly tags: readonly string[]
+  /** `amd64`, `arm64`. */
+  readonly architecture: string
+  readonly created: Date
+  readonly run: RunConfig
+  /** `org.opencontainers.image.title` and so on: on the manifest, and as labels on the configuration. */
+  readonly annotations: Readonly<Record<string, string>>
+  readonly layers: readonly Layer[]
+}
+
+/** Beyond it the time grows faster than the size shrinks. */
+const compressionLevel = 9
+
+const mediaTypes = {
+  index: 'application/vnd.oci.image.index.v1+json',
+  manifest: 'application/vnd.oci.image.manifest.v1+json',
+  config: 'application/vnd.oci.image.config.v1+json',
+  layer: 'application/vnd.oci.image.layer.v1.tar+zstd',
+} as const
+
+/** Packs the tree as a layer into the file at `path`. The same tree is the same bytes. */
+export async function writeLayer(tree: FileTree, path: string): Promise<Layer> {
+  mkdirSync(dirname(path), { recursive: true })
+  const unpacked = meter()
+  const packed = meter()
+  await pipeline(
+    Readable.from(tarOf(tree)),
+    unpacked.pass,
+    createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: compressionLevel } }),
+    packed.pass,
+    createWriteStream(path),
+  )
+  const { digest: diffId, bytes: unpackedBytes } = unpacked.read()
+  return { ...packed.read(), diffId, unpackedBytes, path }
+}
+
+function meter() {
+  const hash = createHash('sha256')
+  let bytes = 0
+  return {
+    async *pass(chunks: AsyncIterable<Uint8Array>) {
+      for await (const chunk of chunks) {
+        hash.update(chunk)
+        bytes += chunk.length
+        yield chunk
+      }
+    },
+    read: () => ({ digest: digestOf(hash), bytes }),
+  }
+}
+
+const digestOf = (hash: Hash) => `sha256:${hash.digest('hex')}`
+
+/**
+ * Writes the image as a tar of the OCI image layout, with every tag, and with the `manifest.json` by which
+ * `docker load` of any age reads it too. Resolves with the manifest's digest, which is the image's, and the
+ * size of the archive.
+ */
+export async function writeArchive(
+  image: Image,
+  path: string,
+): Promise<{ readonly digest: string; readonly bytes: number }> {
+  const config = jsonBlob(mediaTypes.config, configOf(image))
+  const manifest = jsonBlob(mediaTypes.manifest, {
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    config: config.descriptor,
+    layers: image.layers.map(({ digest, bytes }) => ({ mediaType: mediaTypes.layer, digest, size: bytes })),
+    annotations: image.annotations,
+  })
+  const index = {
+    schemaVersion: 2,
+    mediaType: mediaTypes.index,
+    manifests: image.tags.map(tag => ({
+      ...manifest.descriptor,
+      annotations: {
+        'io.containerd.image.name': `docker.io/${image.repository}:${tag}`,
+        'org.opencontainers.image.ref.name': tag,
+      },
+    })),
+  }
+  const forDocker = [
+    {
+      Config: blobPath(config.descriptor.digest),
+      RepoTags: image.tags.map(tag => `${image.repository}:${tag}`),
+      Layers: image.layers.map(({ digest }) => blobPath(digest)),
+    },
+  ]
+  const tree = treeOf([
+    ['oci-layout', textFile(JSON.stringify({ imageLayoutVersion: '1.0.0' }))],
+    ['index.json', textFile(JSON.stringify(index))],
+    ['manifest.json', textFile(JSON.stringify(forDocker))],
+    ...[config, manifest].map(({ descriptor, content }) => blob(descriptor.digest, content)),
+    ...image.layers.map(layer => [blobPath(layer.digest), copyOf(layer.path)] as const),
+  ])
+  await pipeline(Readable.from(tarOf(tree)), createWriteStream(path))
+  return { digest: manifest.descriptor.digest, bytes: statSync(path).size }
+}
+
+function configOf({ architecture, created, run, annotations, layers }: Image): object {
+  const at = created.toISOString()
+  return {
+    created: at,
+    architecture,
+    os: 'linux',
+    config: { ...run, Labels: annotations },
+    rootfs: { type: 'layers', diff_ids: layers.map(({ diffId }) => diffId) },
+    history: layers.map(() => ({ created: at, created_by: 'make images' })),
+  }
+}
+
+const blobPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
+
+function blob(digest: string, content: Content): readonly [string, Entry] {
+  return [blobPath(digest), { kind: 'file', mode: 0o644, content }]
+}
+
+function jsonBlob(mediaType: string, value: object) {
+  const content = Buffer.from(JSON.stringify(value))
+  const digest = digestOf(createHash('sha256').update(content))
+  return { content, descriptor: { mediaType, digest, size: content.length } }
+}

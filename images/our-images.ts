@@ -1,0 +1,82 @@
+import { join } from 'node:path'
+import { bundle } from './bundle.ts'
+import { billOfMaterials, licenseEntries } from './component.ts'
+import { copyOf, type Entry, textFile, treeOf } from './file-tree.ts'
+import { type NodeLayer, nodePath, nonRoot } from './node-layer.ts'
+import { npmComponents } from './npm-components.ts'
+import type { Contents, Recipe } from './recipe.ts'
+
+interface OurImage {
+  readonly name: string
+  readonly title: string
+  /** The program that the image runs, and where its source lies. */
+  readonly command: string
+  readonly source: string
+  readonly args: readonly string[]
+  readonly ports: readonly number[]
+}
+
+/** The operator's has the services too, which `tollway run` starts. */
+const ourImages: readonly OurImage[] = [
+  {
+    name: 'operator',
+    title: 'The operator of Tollway, and its command line',
+    command: 'tollway',
+    source: 'operator/cli/tollway.ts',
+    args: ['operator'],
+    ports: [8000, 18_000],
+  },
+  {
+    name: 'ratelimit',
+    title: 'The rate limit service of Tollway',
+    command: 'ratelimit',
+    source: 'services/ratelimit/main.ts',
+    args: [],
+    ports: [6070, 8080, 8081, 9090],
+  },
+]
+
+/** @param version of the package, which the bill of materials tells. */
+export function ourRecipes(root: string, version: string, node: () => NodeLayer): readonly Recipe[] {
+  return ourImages.map(image => ({
+    name: image.name,
+    repository: `tollway/${image.name}`,
+    title: image.title,
+    ours: true,
+    run: {
+      User: `${nonRoot}:${nonRoot}`,
+      Entrypoint: [`/usr/local/bin/${image.command}`],
+      ...(image.args.length === 0 ? {} : { Cmd: image.args }),
+      Env: ['PATH=/usr/local/bin', 'NODE_ENV=production'],
+      WorkingDir: '/tmp',
+      ExposedPorts: Object.fromEntries(image.ports.map(port => [`${port}/tcp`, {}])),
+    },
+    gather: () => gather(root, version, image, node()),
+  }))
+}
+
+async function gather(root: string, version: string, image: OurImage, node: NodeLayer): Promise<Contents> {
+  const { files, inputs } = await bundle(root, image.command, image.source)
+  const packages = npmComponents(root, inputs)
+  const bill = billOfMaterials({ name: `tollway/${image.name}`, version }, [...node.components, ...packages])
+  const tree = treeOf(
+    [...files].map(([name, content]): [string, Entry] => [
+      `app/${name}`,
+      { kind: 'file', mode: 0o644, content },
+    ]),
+    [
+      [`usr/local/bin/${image.command}`, textFile(launcher(image.command), 0o755)],
+      ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
+      ['sbom.cdx.json', textFile(bill)],
+    ],
+    licenseEntries(packages),
+  )
+  const layers = [
+    { name: 'node', tree: node.tree },
+    { name: image.name, tree },
+  ]
+  return { layers, bill }
+}
+
+/** So that a container, and `kubectl exec`, run it by its name; there is no shell in the image. */
+const launcher = (program: string) => `#!${nodePath}\nimport('/app/${program}.mjs')\n`

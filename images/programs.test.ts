@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { type RateLimitProcess, startRateLimit } from '../test/support/rate-limit-process.ts'
+import { startRedis } from '../test/support/redis-server.ts'
+import { requireProgram } from '../test/support/require-server.ts'
+import { type Cleanup, manifest, startTollway } from '../test/support/tollway.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { bundle } from './bundle.ts'
+
+/**
+ * The programs as they lie in the images: plain JavaScript in a folder without the repository, and without
+ * any node_modules near.
+ */
+const root = join(import.meta.dirname, '..')
+const place = mkdtempSync(join(tmpdir(), 'programs-'))
+const tollway = join(place, 'operator/tollway.mjs')
+const ratelimit = join(place, 'ratelimit/ratelimit.mjs')
+const runtime = join(place, 'runtime')
+
+before(async () => {
+  write(
+    'runtime/ratelimit/config/shop.yaml',
+    'domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n',
+  )
+  const made = {
+    operator: await bundle(root, 'tollway', 'operator/cli/tollway.ts'),
+    ratelimit: await bundle(root, 'ratelimit', 'services/ratelimit/main.ts'),
+  }
+  for (const [folder, { files }] of Object.entries(made)) {
+    for (const [name, content] of files) write(`${folder}/${name}`, content)
+  }
+})
+after(() => rmSync(place, { recursive: true, force: true }))
+
+function write(path: string, content: string | Uint8Array): void {
+  mkdirSync(dirname(join(place, path)), { recursive: true })
+  writeFileSync(join(place, path), content)
+}
+
+async function start(t: Cleanup, env: Readonly<Record<string, string>>): Promise<RateLimitProcess> {
+  const settings = { RUNTIME_ROOT: runtime, RUNTIME_SUBDIRECTORY: 'ratelimit', USE_STATSD: 'false' }
+  const service = await startRateLimit(t, { ...settings, ...env }, ratelimit)
+  await service.serves()
+  return service
+}
+
+const askTwice = async (service: RateLimitProcess) => [
+  await service.ask('shop', 'user', 'alice'),
+  await service.ask('shop', 'user', 'alice'),
+]
+
+test('the rate limit service decides', async t => {
+  const service = await start(t, { BACKEND_TYPE: 'memory' })
+  assert.deepEqual(await askTwice(service), [200, 429])
+})
+
+test('the rate limit service forks workers of itself', async t => {
+  if (requireProgram(t, 'redis-server') === false) return
+  const redis = await startRedis()
+  t.after(() => redis.stop())
+  const backend = { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${redis.port}` }
+  const service = await start(t, { WORKERS: '2', ...backend })
+  assert.deepEqual(await askTwice(service), [200, 429])
+})
+
+for (const protocol of ['http', 'grpc'] as const) {
+  test(`the rate limit service finds what it loads for traces over ${protocol}`, async t => {
+    let posted = ''
+    const collector = createServer((request, response) => {
+      posted = `${request.method} ${request.url}`
+      response.end()
+    })
+    await new Promise<void>(resolve => collector.listen(0, '127.0.0.1', resolve))
+    t.after(() => collector.close())
+    const { port } = collector.address() as AddressInfo
+    const service = await start(t, {
+      BACKEND_TYPE: 'memory',
+      TRACING_ENABLED: 'true',
+      TRACING_EXPORTER_PROTOCOL: protocol,
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+    })
+    assert.deepEqual(await askTwice(service), [200, 429])
+    if (protocol === 'http') await waitFor('a trace', () => posted === 'POST /v1/traces')
+  })
+}
+
+function run(...args: readonly string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [tollway, ...args], { encoding: 'utf8' })
+  return { status, said: stdout + stderr }
+}
+
+test('tollway tells its commands, and judges manifests', () => {
+  const help = run('--help')
+  assert.equal(help.status, 0, help.said)
+  assert.match(help.said, /^ {2}run .*\n(?:.*\n)* {2}validate /m)
+  write('right/a.yaml', manifest('a', 'a', { user: '1/hour' }))
+  write('wrong/a.yaml', manifest('a', 'a', { user: '1/fortnight' }))
+  const right = run('validate', '-f', join(place, 'right'))
+  assert.equal(right.status, 0, right.said)
+  const wrong = run('validate', '-f', join(place, 'wrong'))
+  assert.equal(wrong.status, 1, wrong.said)
+  assert.match(wrong.said, /fortnight/)
+})
+
+test('tollway run starts the rate limit service that lies beside it', async t => {
+  const started = await startTollway(
+    t,
+    { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) },
+    [],
+    [process.execPath, tollway],
+  )
+  await started.ready()
+  assert.deepEqual([await started.ask('a', 'user', 'x'), await started.ask('a', 'user', 'x')], [200, 429])
+})

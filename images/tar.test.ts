@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { copyOf, type Entry, type FileTree, textFile, treeOf, writeTree } from './file-tree.ts'
+import { tarOf } from './tar.ts'
+
+const pack = (tree: FileTree) => Buffer.concat([...tarOf(tree)])
+const deep = `${'folder/'.repeat(15)}${'name'.repeat(20)}`
+
+function tar(args: readonly string[], input: Buffer): string {
+  const { status, stdout, stderr } = spawnSync('tar', [...args], { input, encoding: 'utf8' })
+  assert.equal(status, 0, stderr)
+  return stdout
+}
+
+test('another program reads what was packed: names, modes, owners, times, links and contents', t => {
+  const tree = treeOf([
+    ['usr/bin/program', textFile('#!/bin/sh\n', 0o755)],
+    ['etc/passwd', textFile('')],
+    ['tmp', { kind: 'folder', mode: 0o1777 }],
+    ['bin', { kind: 'link', target: 'usr/bin' }],
+    [deep, textFile('x'.repeat(513))],
+  ])
+  const packed = pack(tree)
+  const listed = tar(['--list', '--verbose', '--numeric-owner', '--utc', '--full-time', '-f', '-'], packed)
+  const lines = listed.trimEnd().split('\n')
+  assert.ok(
+    lines.every(line => / 0\/0 .* 1970-01-01 00:00:00 /.test(line)),
+    listed,
+  )
+  assert.match(listed, /^drwxrwxrwt .* tmp\/$/m)
+  assert.match(listed, /^-rwxr-xr-x .* 10 .* usr\/bin\/program$/m)
+  assert.match(listed, /^lrwxrwxrwx .* bin -> usr\/bin$/m)
+  assert.ok(lines.at(-1)?.endsWith('usr/bin/program'), 'sorted')
+
+  const folder = mkdtempSync(join(tmpdir(), 'tar-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  tar(['--extract', '--directory', folder, '-f', '-'], packed)
+  assert.equal(readFileSync(join(folder, deep), 'utf8'), 'x'.repeat(513))
+  assert.equal(readlinkSync(join(folder, 'bin')), 'usr/bin')
+})
+
+test('the order in which files are found changes nothing', () => {
+  const entries: [string, Entry][] = [
+    ['b/2', textFile('2')],
+    ['a', textFile('a')],
+    ['b/1', textFile('1')],
+  ]
+  assert.deepEqual(pack(treeOf(entries)), pack(treeOf(entries.toReversed())))
+})
+
+test('a path that cannot be packed, or is wanted twice, is refused by name', () => {
+  const long = 'n'.repeat(101)
+  assert.throws(() => pack(treeOf([[long, textFile('')]])), /the path \/n+ is too long/)
+  assert.throws(() => treeOf([['a/../b', textFile('')]]), /"a\/\.\.\/b" is not the path of a file/)
+  assert.throws(() => treeOf([['a', textFile('1')]], [['a', textFile('2')]]), /two different files .* \/a$/)
+  assert.throws(() => treeOf([['a', textFile('1')]], [['a/b', textFile('2')]]), /\/a is no folder/)
+  assert.equal(treeOf([['/a', textFile('1')]], [['a', textFile('1')]]).size, 1)
+})
+
+test('a tree is written as a folder, with its modes', t => {
+  const place = mkdtempSync(join(tmpdir(), 'tree-'))
+  t.after(() => rmSync(place, { recursive: true }))
+  const source = join(place, 'source')
+  writeFileSync(source, 'text')
+  const folder = join(place, 'made')
+  const tree = treeOf([
+    ['bin/program', copyOf(source, 0o755)],
+    ['tmp', { kind: 'folder', mode: 0o1777 }],
+  ])
+  writeTree(tree, folder)
+  writeTree(tree, folder)
+  const { mode, mtimeMs } = statSync(join(folder, 'bin/program'))
+  assert.deepEqual([mode & 0o7777, mtimeMs], [0o755, 0])
+  assert.equal(statSync(join(folder, 'tmp')).mode & 0o7777, 0o1777)
+})

@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs'
+import type { Entry, FileTree } from './file-tree.ts'
+
+/** POSIX.1-1988 (ustar): every program reads it, and nothing in it depends on who wrote it or when. */
+const blockBytes = 512
+const maxNameBytes = 100
+const maxPrefixBytes = 155
+const maxFileBytes = 0o77777777777
+
+const typeFlags = { file: '0', link: '2', folder: '5' } as const
+
+/**
+ * The tree as an archive, in its order; files are read one at a time. Owners are root, times are the epoch.
+ *
+ * Throws an Error for a path that the format cannot hold (more than 255 bytes, or 100 without a `/`) and for
+ * a file beyond 8 GiB.
+ */
+export function* tarOf(tree: FileTree): Generator<Uint8Array> {
+  for (const [path, entry] of tree) {
+    const content = contentOf(entry)
+    yield header(path, entry, content.length)
+    yield content
+    yield Buffer.alloc((blockBytes - (content.length % blockBytes)) % blockBytes)
+  }
+  yield Buffer.alloc(2 * blockBytes)
+}
+
+function contentOf(entry: Entry): Uint8Array {
+  if (entry.kind !== 'file') return Buffer.alloc(0)
+  return 'copyOf' in entry.content ? readFileSync(entry.content.copyOf) : entry.content
+}
+
+function header(path: string, entry: Entry, bytes: number): Buffer {
+  if (bytes > maxFileBytes)
+    throw new Error(`/${path} has ${bytes} bytes; at most ${maxFileBytes} are allowed`)
+  const block = Buffer.alloc(blockBytes)
+  const { prefix, name } = splitPath(entry.kind === 'folder' ? `${path}/` : path)
+  const target = entry.kind === 'link' ? entry.target : ''
+  if (Buffer.byteLength(target) > maxNameBytes) {
+    throw new Error(`/${path} leads to ${target}; at most ${maxNameBytes} bytes are allowed`)
+  }
+  block.write(name, 0)
+  writeOctal(block, 100, 8, entry.kind === 'link' ? 0o777 : entry.mode)
+  writeOctal(block, 108, 8, 0) // the user root
+  writeOctal(block, 116, 8, 0) // the group root
+  writeOctal(block, 124, 12, bytes)
+  writeOctal(block, 136, 12, 0) // the epoch
+  block.write(' '.repeat(8), 148) // counts as blanks in the checksum
+  block.write(typeFlags[entry.kind], 156)
+  block.write(target, 157)
+  block.write('ustar\u000000', 257)
+  block.write(prefix, 345)
+  let sum = 0
+  for (const byte of block) sum += byte
+  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  return block
+}
+
+function writeOctal(block: Buffer, offset: number, length: number, value: number): void {
+  block.write(value.toString(8).padStart(length - 1, '0'), offset)
+}
+
+/** A long path is cut at a `/` into two parts that fit. */
+function splitPath(path: string): { readonly prefix: string; readonly name: string } {
+  if (Buffer.byteLength(path) <= maxNameBytes) return { prefix: '', name: path }
+  for (let cut = path.indexOf('/'); cut !== -1; cut = path.indexOf('/', cut + 1)) {
+    const prefix = path.slice(0, cut)
+    const name = path.slice(cut + 1)
+    if (name === '' || Buffer.byteLength(prefix) > maxPrefixBytes) break
+    if (Buffer.byteLength(name) <= maxNameBytes) return { prefix, name }
+  }
+  throw new Error(`the path /${path} is too long for an archive`)
+}

