@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict'
 import { registerHooks } from 'node:module'
 import { type TestContext, test } from 'node:test'
-import { Server, ServerCredentials } from '@grpc/grpc-js'
+import { startGrpcCollector } from '../../test/support/grpc-trace-collector.ts'
 import { type Log, type LogFields, silentLog } from './log.ts'
 import { maxTextChars, type ReadHeader, type Tracing } from './tracing.ts'
-import {
-  decodeExportRequest,
-  type ReceivedSpan,
-  setEnvironment,
-  startCollector,
-  startTracingTo,
-} from './tracing-under-test.ts'
+import { type ReceivedSpan, setEnvironment, startCollector, startTracingTo } from './tracing-under-test.ts'
 
 const noHeaders: ReadHeader = () => undefined
 const enoughMs = 5_000
@@ -85,39 +79,6 @@ function assertSpans(spans: readonly ReceivedSpan[]): void {
     statusMessage: 'the backend is away',
   })
   assert.ok(child.durationNs >= 0n && child.durationNs <= call.durationNs)
-}
-
-/** A gRPC server that takes the messages as the bytes that they are. */
-async function startGrpcCollector(t: TestContext) {
-  const spans: ReceivedSpan[] = []
-  const server = new Server()
-  const asTheyAre = (bytes: Buffer) => bytes
-  const exportMethod = {
-    path: '/opentelemetry.proto.collector.trace.v1.TraceService/Export',
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: asTheyAre,
-    requestDeserialize: asTheyAre,
-    responseSerialize: asTheyAre,
-    responseDeserialize: asTheyAre,
-  }
-  server.addService(
-    { export: exportMethod },
-    {
-      export(call: { readonly request: Buffer }, answer: (error: null, bytes: Buffer) => void) {
-        spans.push(...decodeExportRequest(call.request))
-        answer(null, Buffer.alloc(0))
-      },
-    },
-  )
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => {
-      if (error) reject(error)
-      else resolve(bound)
-    })
-  })
-  t.after(() => server.forceShutdown())
-  return { url: `http://127.0.0.1:${port}`, spans }
 }
 
 /** The rate, the call's headers, and the parent of the span that then is exported. */
@@ -280,11 +241,12 @@ for (const { name, protocol, start, reason } of losses) {
 
 test('a wrong variable is told of without the credentials in it', async t => {
   const { log, warnings } = recordingLog()
-  const tracing = await startTracingTo(t, 'http://user:secret@[no address', { log })
+  setEnvironment(t, { OTEL_EXPORTER_OTLP_TIMEOUT: 'http://user:secret@collector' })
+  const tracing = await startTracingTo(t, 'http://collector:4318', { log })
   await tracing.stop(enoughMs)
   assert.match(
     warnings.join('\n'),
-    /Could not parse environment-provided export URL: 'http:\/\/\*\*\*@\[no address'/,
+    /Unknown value 'http:\/\/\*\*\*@collector' for OTEL_EXPORTER_OTLP_TIMEOUT/,
   )
 })
 
@@ -323,4 +285,33 @@ test('the SDK is not loaded before tracing is started', async () => {
     loaded.filter(specifier => specifier.includes('opentelemetry')),
     [],
   )
+})
+
+/** An endpoint as someone wrote it, and whether spans can be sent there by each protocol. */
+const endpoints: readonly [string, { readonly http: boolean; readonly grpc: boolean }][] = [
+  ['http://collector:4318', { http: true, grpc: true }],
+  [' https://user:secret@collector ', { http: true, grpc: true }],
+  ['collector:4317', { http: false, grpc: true }],
+  ['not a url, user:secret@', { http: false, grpc: false }],
+  ['ftp://collector', { http: false, grpc: false }],
+]
+
+test('an endpoint that is none is told with its variable, and without its value', async t => {
+  for (const [endpoint, allowed] of endpoints) {
+    for (const exporterProtocol of ['http', 'grpc'] as const) {
+      const started = startTracingTo(t, endpoint, { exporterProtocol }).then(
+        async tracing => await tracing.stop(enoughMs),
+        (error: Error) => error.message,
+      )
+      const told = await started
+      if (allowed[exporterProtocol]) assert.equal(told, undefined, endpoint)
+      else {
+        assert.match(
+          told ?? '',
+          /^OTEL_EXPORTER_OTLP_ENDPOINT: the value is not allowed: a URL such as http:/,
+        )
+        assert.doesNotMatch(told ?? '', /secret/)
+      }
+    }
+  }
 })

@@ -65,11 +65,15 @@ const instrumentationScope = 'tollway'
  * Loads the SDK and starts it. Where spans go, and how they are collected, is told by the standard variables,
  * which the SDK reads from the process's environment: OTEL_EXPORTER_OTLP_*, OTEL_BSP_*,
  * OTEL_RESOURCE_ATTRIBUTES and OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. A wrong one is warned of, and its
- * default holds. A collector that cannot be reached is told of once a minute and otherwise harmless: spans
- * beyond the queue are dropped.
+ * default holds; but an endpoint that is none is refused, for spans would go to a collector that nobody named.
+ * A collector that cannot be reached is told of once a minute and otherwise harmless: spans beyond the queue
+ * are dropped.
+ *
+ * @throws Error that names the variable of the endpoint.
  */
 export async function startTracing(options: TracingOptions): Promise<Tracing> {
   const { log, clock = systemClock, samplingRate } = options
+  for (const name of endpointNames) assertEndpoint(name, options.exporterProtocol)
   const sdk = await loadSdk()
   const { AlwaysOnSampler, BatchSpanProcessor, ParentBasedSampler } = sdk
   const { TraceIdRatioBasedSampler, TracerProvider } = sdk
@@ -100,6 +104,22 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
       if (!inTime) warnings.warn('the trace collector did not take the last spans in time', { timeoutMs })
     },
   }
+}
+
+const endpointNames = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT']
+
+/** The value is not quoted: it may hold a password. */
+function assertEndpoint(name: string, protocol: 'http' | 'grpc'): void {
+  const text = process.env[name]?.trim() ?? ''
+  // The exporter of gRPC takes an address without a scheme, too.
+  const url = protocol === 'http' || /^\w+:\/\//.test(text) ? text : `https://${text}`
+  if (text === '' || /^https?:$/.test(URL.parse(url)?.protocol ?? '')) return
+  throw new Error(`${name}: the value is not allowed: a URL such as ${exampleEndpoints[protocol]}`)
+}
+
+const exampleEndpoints = {
+  http: 'http://collector.internal:4318',
+  grpc: 'http://collector.internal:4317',
 }
 
 type Sdk = Awaited<ReturnType<typeof loadSdk>>

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { openConfiguration } from './feeds/configuration-under-test.ts'
+import { type TestContext, test } from 'node:test'
+import { filesReading, openConfiguration } from './feeds/configuration-under-test.ts'
 import { createHealth } from './health.ts'
-import { parseYaml } from './rules/parse-yaml.ts'
 
 function open(withConfig: boolean, answered = true) {
   let tellHealth = (_: boolean) => {}
@@ -21,12 +20,9 @@ function open(withConfig: boolean, answered = true) {
     counters.healthy = healthy
     tellHealth(healthy)
   }
-  const load = (text: string) => {
-    const parsed = parseYaml('a.yaml', text)
-    assert.ok('value' in parsed)
-    configuration.load([parsed.value], [])
-  }
-  return { health, told, backend, load, clear: () => configuration.load([], []) }
+  const load = (t: TestContext, files: Readonly<Record<string, string>>) =>
+    configuration.load(filesReading(t, files))
+  return { health, told, backend, load }
 }
 
 test('health follows the backend, and is told at once and at each change', () => {
@@ -37,13 +33,13 @@ test('health follows the backend, and is told at once and at each change', () =>
   assert.equal(health.healthy(), true)
 })
 
-test('a configuration counts only when it is asked for, and only with a domain', () => {
+test('a configuration counts only when it is asked for, and only with a domain', async t => {
   assert.equal(open(false).health.healthy(), true)
-  const { told, load, clear } = open(true)
-  clear()
-  load('domain: a')
-  load('domain: b')
-  clear()
+  const { told, load } = open(true)
+  await load(t, {})
+  await load(t, { 'a.yaml': 'domain: a' })
+  await load(t, { 'a.yaml': 'domain: b' })
+  await load(t, {})
   assert.deepEqual(told, [false, true, false])
 })
 

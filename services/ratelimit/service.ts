@@ -7,14 +7,15 @@ import { createBackendHealth } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
 import { openMemcached } from './counters/memcached/open-memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
-import { type Configuration, createConfiguration } from './feeds/configuration.ts'
+import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
+import { assertAddressesFree } from './servers/assert-addresses-free.ts'
 import { rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
-import { closeHttp, createHttpServer, listenHttp } from './servers/http.ts'
+import { createHttpServer } from './servers/http-server.ts'
 import type { Settings } from './settings.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { createStats, type Stats } from './stats/stats.ts'
@@ -37,24 +38,21 @@ export interface Service {
 }
 
 /**
- * Starts the whole service and resolves when it takes calls. Each part is made from the ones above it:
- * statistics, configuration, counters, limiter, servers, feed. A worker shows its statistics and rules through
- * its supervisor, and is healthy to callers only while all workers together are.
+ * Starts the whole service and resolves when it takes calls. What cannot be had is told first, before anything
+ * is waited for. Each part is made from the ones above it: statistics, configuration, counters, limiter, servers,
+ * feed. A worker shows its statistics and rules through its supervisor, and is healthy to callers only while all
+ * workers together are.
  */
 export async function startService(settings: Settings, log: Log, worker?: WorkerLink): Promise<Service> {
+  if (worker === undefined) await assertAddressesFree(settings)
   const stats = createStats()
+  const tls = openGrpcTls(settings, stats, log)
+  const tracing = await openTracing(settings, log)
   const limitStats = createLimitStats(stats, what =>
     log.warn(`too many names of statistics: further ${what} are counted together, as "overflow"`),
   )
-  const configuration = createConfiguration({
-    stats,
-    limitStats,
-    log,
-    mergeDomainConfigs: settings.mergeDomainConfigs,
-    spelling: settings.configType === 'FILE' ? 'snake' : 'camel',
-  })
+  const configuration = openConfiguration(settings, { stats, limitStats, log })
   const counters = openBackend(settings, stats, log)
-  const tracing = await openTracing(settings, log)
   const limiter = openLimiter(settings, {
     rules: configuration.rules,
     counters,
@@ -76,7 +74,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
 
   const rules = () => describeRules(configuration.rules())
   const outlets = worker?.attach({ stats, rules }) ?? (await openOutlets(settings, { stats, rules, log }))
-  const feed = openFeed(settings, configuration, log)
+  const feed = await openFeed(settings, configuration, stats, log)
   const loaded = firstLoad(configuration)
   feed.start()
   if (!settings.forceStart) await loaded
@@ -97,9 +95,10 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     healthy,
     draining: health.terminating,
     onDefect,
+    onRefused: problem => log.debug('a call of /json was refused', { problem }),
   })
-  await grpc.listen({ ...grpcAddress(settings), tls: openGrpcTls(settings, log) })
-  await listenHttp(http, settings.host, settings.port, settings.reusePort)
+  await grpc.listen({ ...grpcAddress(settings), tls })
+  await http.listen({ host: settings.host, port: settings.port, reusePort: settings.reusePort })
   table.set('', true)
   const tellCallers = () => table.set(healthName, healthy())
   health.onChange(ownHealth => {
@@ -113,7 +112,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     async stop() {
       health.terminate()
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
-      await Promise.all([grpc.drain(settings.drainTimeoutMs), closeHttp(http, settings.drainTimeoutMs)])
+      await Promise.all([grpc.drain(settings.drainTimeoutMs), http.drain(settings.drainTimeoutMs)])
       await feed.stop()
       limiter.close()
       await counters.close()
@@ -121,6 +120,14 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       await tracing?.stop(traceFlushTimeoutMs)
     },
   }
+}
+
+function openConfiguration(
+  { mergeDomainConfigs, configType }: Settings,
+  parts: Pick<ConfigurationOptions, 'stats' | 'limitStats' | 'log'>,
+): Configuration {
+  const spelling = configType === 'FILE' ? 'snake' : 'camel'
+  return createConfiguration({ ...parts, clock: systemClock, mergeDomainConfigs, spelling })
 }
 
 function grpcAddress(settings: Settings) {
@@ -136,12 +143,8 @@ function firstLoad(configuration: Configuration): Promise<void> {
 
 function openBackend(settings: Settings, stats: Stats, log: Log): Counters {
   const { backendType } = settings
-  if (backendType === 'memcache') return openMemcached(settings, log)
-  return openCounters({ ...settings, backendType }, log, (pool, connections) => {
-    stats.gauge(`ratelimit.${pool}.cx_active`, () => connections.cxActive)
-    stats.gauge(`ratelimit.${pool}.cx_total`, () => connections.cxTotal)
-    stats.gauge(`ratelimit.${pool}.cx_local_close`, () => connections.cxLocalClose)
-  })
+  if (backendType === 'memcache') return openMemcached(settings, stats, log)
+  return openCounters({ ...settings, backendType }, stats, log)
 }
 
 const problemOf = ({ problem }: Counters) => ({ problem })

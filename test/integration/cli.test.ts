@@ -290,7 +290,17 @@ test('every command explains itself, with examples', async t => {
   const help = tollway('--help')
   assert.equal(help.code, 0)
   const names = [...help.out.matchAll(/^ {2}([\w-]+) {2,}/gm)].map(match => match[1] ?? '')
-  assert.deepEqual(names, ['run', 'validate', 'translate', 'status', 'try', 'convert', 'config-check'])
+  assert.deepEqual(names, [
+    'run',
+    'validate',
+    'translate',
+    'status',
+    'try',
+    'call',
+    'convert',
+    'operator',
+    'config-check',
+  ])
   for (const name of names) {
     const { code, out, err } = await inThisProcess(name, '--help')
     assert.deepEqual([code, err], [0, ''])

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, get } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
@@ -12,12 +9,11 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import { freePorts } from '../support/free-ports.ts'
-import { startProgram } from '../support/program.ts'
+import { startEnvoy } from '../support/envoy.ts'
+import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
-import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** So many at once, each for 20 ms: at most 5,000 cancellations a second, half of what is hostile. */
@@ -26,25 +22,13 @@ const callsAtOnce = 100
 const domain = 'checkout'
 
 /** The sidecar of the examples, which gives up after 20 ms, with one worker and so one connection. */
-async function startEnvoy(t: TestContext, servicePort: number) {
-  const [ingress = 0, admin = 0, app = 0] = await freePorts(3)
-  const place = mkdtempSync(join(tmpdir(), 'envoy-'))
-  const config = readFileSync(join(root, 'examples/envoy/envoy.yaml'), 'utf8')
-    .replaceAll('port_value: 10001', `port_value: ${app}`)
-    .replace('port_value: 10000', `port_value: ${ingress}`)
-    .replace('port_value: 9901', `port_value: ${admin}`)
-    .replace('port_value: 8081', `port_value: ${servicePort}`)
-  assert.match(config, /timeout: 0\.020s/)
-  writeFileSync(join(place, 'envoy.yaml'), config)
-  const args = ['-c', join(place, 'envoy.yaml'), '--use-dynamic-base-id', '--concurrency', '1', '-l', 'error']
-  const envoy = startProgram('envoy', args)
-  t.after(async () => {
-    await envoy.end('SIGKILL')
-    rmSync(place, { recursive: true, force: true })
-  })
-  await waitFor('Envoy to take calls', async () => {
-    if (envoy.process.exitCode !== null) throw new Error(envoy.output())
-    return (await fetch(`http://127.0.0.1:${admin}/ready`)).ok
+async function openEnvoy(t: TestContext, servicePort: number) {
+  const { ingressPort, adminPort } = await startEnvoy(t, servicePort, {
+    concurrency: 1,
+    change(config) {
+      assert.match(config, /timeout: 0\.020s/)
+      return config
+    },
   })
   const agent = new Agent({ keepAlive: true, maxSockets: callsAtOnce })
   t.after(() => agent.destroy())
@@ -52,7 +36,7 @@ async function startEnvoy(t: TestContext, servicePort: number) {
   /** The status code of one request. */
   function call(): Promise<number | undefined> {
     return new Promise((resolve, reject) => {
-      get({ port: ingress, agent, headers: { 'x-user': 'alice' } }, response => {
+      get({ port: ingressPort, agent, headers: { 'x-user': 'alice' } }, response => {
         response.resume().once('end', () => resolve(response.statusCode))
       }).once('error', reject)
     })
@@ -61,7 +45,7 @@ async function startEnvoy(t: TestContext, servicePort: number) {
   return {
     call,
     async stats(): Promise<ReadonlyMap<string, number>> {
-      const text = await (await fetch(`http://127.0.0.1:${admin}/stats?filter=^cluster`)).text()
+      const text = await (await fetch(`http://127.0.0.1:${adminPort}/stats?filter=^cluster`)).text()
       return new Map(
         text.split('\n').map(line => {
           const [name = '', value = ''] = line.split(': ')
@@ -84,7 +68,7 @@ interface Service {
  * had at the beginning.
  */
 async function keepsConnection(t: TestContext, service: Service, cancellations: number): Promise<void> {
-  const { call, stats } = await startEnvoy(t, service.port)
+  const { call, stats } = await openEnvoy(t, service.port)
   const stat = async (name: string) => (await stats()).get(`cluster.${name}`) ?? 0
   const answers = async () => (await stat('app.ratelimit.ok')) + (await stat('app.ratelimit.over_limit'))
   async function answersCome(): Promise<void> {
@@ -147,14 +131,9 @@ test('200 calls that Envoy cancels cost no connection: a service whose Redis sta
   if (!requireProgram(t, 'envoy') || !requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())
-  const place = mkdtempSync(join(tmpdir(), 'cancellations-'))
-  t.after(() => rmSync(place, { recursive: true, force: true }))
-  mkdirSync(join(place, 'config'))
-  const limit = '{key: user, rate_limit: {unit: day, requests_per_unit: 100000}}'
-  writeFileSync(join(place, 'config/shop.yaml'), `domain: ${domain}\ndescriptors: [${limit}]\n`)
+  const { env } = rateLimitFiles(t, userLimit('100000/day').replace('shop', domain))
   const service = await startRateLimit(t, {
-    RUNTIME_ROOT: place,
-    RUNTIME_WATCH_ROOT: 'false',
+    ...env,
     KVSTORE_SOCKET_TYPE: 'tcp',
     KVSTORE_URL: `127.0.0.1:${redis.port}`,
     // Longer than Envoy's patience, so that it is Envoy that gives up.

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,22 +7,16 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { healthCheckPath } from '../../services/grpc/health.ts'
+import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const yaml = (limit: number) =>
-  `domain: shop\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: ${limit}}}]\n`
-
-/** A folder of configuration files, and the settings that name it. */
+/** A configuration file with this limit a day, counted in memory. */
 function fileSettings(t: TestContext, limit: number) {
-  const root = mkdtempSync(join(tmpdir(), 'service-'))
-  t.after(() => rmSync(root, { recursive: true, force: true }))
-  mkdirSync(join(root, 'config'))
-  const write = (newLimit: number) => writeFileSync(join(root, 'config/shop.yaml'), yaml(newLimit))
-  write(limit)
-  return { write, env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: root, RUNTIME_WATCH_ROOT: 'false' } }
+  const files = rateLimitFiles(t, userLimit(`${limit}/day`))
+  return { write: files.write, env: { BACKEND_TYPE: 'memory', ...files.env } }
 }
 
 const wrongSettings: readonly [Record<string, string>, readonly string[]][] = [
@@ -61,16 +55,62 @@ test('a wrong setting ends the process, and each is told with its name and what 
   )
 })
 
-test('an address that cannot be had ends the process, and is told', async t => {
+test('an address that cannot be had is told by its setting before any configuration is there', async t => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.after(() => taken.close())
   await waitFor('the port', () => taken.listening)
   const { port } = taken.address() as { port: number }
-  for (const name of ['GRPC_PORT', 'PORT', 'DEBUG_PORT']) {
-    const { program } = await startRateLimit(t, { ...fileSettings(t, 1).env, [name]: `${port}` })
+  const metrics = { USE_PULLSTATS: 'true', PULLSTATS_ADDR: `127.0.0.1:${port}` }
+  for (const env of [{ GRPC_PORT: `${port}` }, { PORT: `${port}` }, { DEBUG_PORT: `${port}` }, metrics]) {
+    const { program } = await startRateLimit(t, { ...waitsForEver, ...env })
     assert.equal(await program.exited(), 1)
-    assert.match(program.output(), new RegExp(`msg="cannot start" reason=".*EADDRINUSE.*:${port}"`))
+    const name = Object.keys(env).at(-1)
+    assert.match(program.output(), new RegExp(`msg="cannot start" reason="${name}: .*EADDRINUSE.*:${port}"`))
   }
+})
+
+/** A service that would wait for its first configuration for ever. */
+const waitsForEver = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: '/nonexistent' }
+
+test('what a setting names and is wrong is told before any configuration is there', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'service-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = (name: string) => join(folder, name)
+  writeFileSync(path('file'), 'mappings: 5')
+  const longPath = path('x'.repeat(120))
+  const tls = {
+    GRPC_SERVER_USE_TLS: 'true',
+    GRPC_SERVER_TLS_CERT: path('none'),
+    GRPC_SERVER_TLS_KEY: path('file'),
+  }
+  const backendTls = { BACKEND_TYPE: 'redis', KVSTORE_URL: '127.0.0.1:1', KVSTORE_TLS: 'true' }
+  const wrong: readonly [Readonly<Record<string, string>>, string][] = [
+    [tls, `GRPC_SERVER_TLS_CERT: ${path('none')}: cannot be read: ENOENT`],
+    [
+      { GRPC_UDS: '/nonexistent/socket' },
+      'GRPC_UDS: /nonexistent/socket: its folder cannot be written to: ENOENT',
+    ],
+    [
+      { GRPC_UDS: longPath },
+      `GRPC_UDS: ${longPath}: has ${longPath.length} bytes, and at most 10[37] are allowed`,
+    ],
+    [{ GRPC_UDS: path('file') }, `GRPC_UDS: ${path('file')}: there is something that is no socket`],
+    [
+      { USE_PULLSTATS: 'true', PULLSTATS_ADDR: '127.0.0.1:0', PULLSTATS_MAPPER_YAML: path('file') },
+      'PULLSTATS_MAPPER_YAML: ',
+    ],
+    [
+      { ...backendTls, KVSTORE_TLS_CACERT: path('none') },
+      `KVSTORE_TLS_CACERT: ${path('none')}: cannot be read`,
+    ],
+  ]
+  await Promise.all(
+    wrong.map(async ([env, reason]) => {
+      const { program } = await startRateLimit(t, { ...waitsForEver, ...env })
+      assert.equal(await program.exited(), 1)
+      assert.match(program.output(), new RegExp(`msg="cannot start" reason="${reason}`))
+    }),
+  )
 })
 
 test('with files and counters in memory it serves gRPC and HTTP, and follows an edit', async t => {
@@ -90,7 +130,7 @@ test('with files and counters in memory it serves gRPC and HTTP, and follows an 
     const codec = { ...bytes, decode: (answer: Uint8Array) => [...answer] }
     assert.deepEqual(await client.unary(healthCheckPath, codec, name), [0x08, 1], `"${name}" serves`)
   }
-  write(1_000_000)
+  write(userLimit('1000000/day'))
   await waitFor('the new limit', async () => (await service.ask('shop', 'user', 'alice')) === 200)
   const rules = await (await fetch(`http://127.0.0.1:${service.debugPort}/rlconfig`)).text()
   assert.equal(

@@ -1,7 +1,9 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { type BackendStats, unreadStats } from './backend-stats.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import { type Counters, CountersError, type Hit } from './counters.ts'
+import { createCallStats } from './memcached/call-stats.ts'
 import { isLegalKey, MalformedKeyError } from './memcached/legal-key.ts'
 import { createNodeList } from './memcached/node-list.ts'
 import type { OnUncounted } from './memcached/send-after-answer.ts'
@@ -39,6 +41,8 @@ export interface MemcachedCountersOptions {
   readonly maxTouchedKeys?: number
   /** For deadlines, and for the expiries that are told as a time; the system's when left out. */
   readonly clock?: Clock
+  /** Where it is counted what memcached answers; nowhere when left out. */
+  readonly stats?: BackendStats
   /** Uniform in [0, 1). */
   readonly random: () => number
   /** Told when a server is lost, is back, or cannot be reached at first, and when the record is not found. */
@@ -134,6 +138,7 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
     deadlineMs: options.deadlineMs ?? 15,
     maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
     maxTouchedKeys: options.maxTouchedKeys ?? 100_000,
+    calls: createCallStats(options.stats ?? unreadStats),
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 1_000, factor: 2, jitter: 0.5, random }),
     clock,
   }

@@ -9,9 +9,9 @@ import { freePorts } from '../../../test/support/free-ports.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { type CountersSettings, openCounters, type PoolName } from './open-counters.ts'
+import { unreadStats } from './backend-stats.ts'
+import { type CountersSettings, openCounters } from './open-counters.ts'
 import { hit } from './redis-under-test.ts'
-import type { PoolStats } from './resp/pool-stats.ts'
 
 const settings: CountersSettings = {
   backendType: 'redis',
@@ -44,7 +44,11 @@ const settings: CountersSettings = {
 
 test('counters in memory need nothing else', async () => {
   const stopIncrementWhenOverLimit = true
-  const counters = openCounters({ ...settings, backendType: 'memory', stopIncrementWhenOverLimit }, silentLog)
+  const counters = openCounters(
+    { ...settings, backendType: 'memory', stopIncrementWhenOverLimit },
+    unreadStats,
+    silentLog,
+  )
   const batch = [hit('a', 2, 60, 1), hit('b', 1, 60, 1)]
   assert.deepEqual(await counters.add(batch), [2, 0])
   await counters.close()
@@ -60,7 +64,7 @@ test('what cannot be used is told with its setting', () => {
   ]
   for (const [part, problem] of table) {
     assert.throws(
-      () => openCounters({ ...settings, ...part }, silentLog),
+      () => openCounters({ ...settings, ...part }, unreadStats, silentLog),
       error => {
         assert.match((error as Error).message, problem)
         assert.doesNotMatch((error as Error).message, /secret/)
@@ -84,7 +88,7 @@ describe('counters by settings', {
       startRedis([...secure, '--tls-ca-cert-file', certFile]),
     ])
     t.after(() => Promise.all([main.stop(), small.stop()]))
-    const pools = new Map<PoolName, PoolStats>()
+    const pools = new Map<string, () => number>()
     const counters = openCounters(
       {
         ...settings,
@@ -97,16 +101,16 @@ describe('counters by settings', {
         redisTlsKeyFile: keyFile,
         redisTlsSkipHostnameVerification: true,
       },
+      { ...unreadStats, gauge: (name, read) => pools.set(name, read) },
       silentLog,
-      (name, pool) => pools.set(name, pool),
     )
     t.after(() => counters.close())
     await waitFor('both to answer', () => counters.problem === '')
     assert.deepEqual(await counters.add([hit('a'), { ...hit('b', 2), perSecond: true }]), [1, 2])
     assert.deepEqual([await main.command('GET', 'a'), await small.command('GET', 'b')], ['1', '2'])
     assert.deepEqual(
-      [...pools].map(([name, { cxActive }]) => `${name} ${cxActive}`),
-      ['redis_pool 1', 'redis_per_second_pool 1'],
+      [...pools].map(([name, read]) => `${name} ${read()}`),
+      ['ratelimit.redis_pool.cx_active 1', 'ratelimit.redis_per_second_pool.cx_active 1'],
     )
   })
 })

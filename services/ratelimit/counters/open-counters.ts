@@ -1,5 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import type { BackendStats } from './backend-stats.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import type { Counters } from './counters.ts'
 import { followTlsFiles } from './follow-tls-files.ts'
@@ -7,7 +8,6 @@ import { createMemoryCounters } from './memory.ts'
 import { createPerSecondCounters } from './per-second.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCountersOptions } from './redis-setup.ts'
-import type { PoolStats } from './resp/pool-stats.ts'
 
 /** What the counters need of the settings; the names are those of the settings' table. */
 export interface CountersSettings {
@@ -39,28 +39,19 @@ export interface CountersSettings {
   readonly redisPerSecondPipelineLimit: number
 }
 
-/** The reference's names for the connections of the two instances. */
-export type PoolName = 'redis_pool' | 'redis_per_second_pool'
-
 /**
  * The counters that the settings ask for.
  *
- * @param onPool told where to read of the connections, once for each Redis
+ * @param stats where the connections are counted, those of each Redis by themselves
  * @throws Error that names the setting when an address or a file cannot be used; it quotes no secret.
  */
-export function openCounters(
-  settings: CountersSettings,
-  log: Log,
-  onPool: (name: PoolName, pool: PoolStats) => void = () => {},
-): Counters {
+export function openCounters(settings: CountersSettings, stats: BackendStats, log: Log): Counters {
   const { backendType, stopIncrementWhenOverLimit: stopWhenOver } = settings
   if (backendType === 'memory') return createMemoryCounters({ clock: systemClock, stopWhenOver })
-  const shared = sharedOptions(settings, log)
+  const shared = { ...sharedOptions(settings, log), stats }
   const counters = openRedis('KVSTORE', { ...shared, ...instance(settings, log) })
-  onPool('redis_pool', counters.pool)
   if (!settings.redisPerSecond) return counters
   const perSecond = openRedis('KVSTORE_PERSECOND', { ...shared, ...perSecondInstance(settings, log) })
-  onPool('redis_per_second_pool', perSecond.pool)
   return createPerSecondCounters({ counters, perSecond, stopWhenOver })
 }
 
@@ -90,6 +81,7 @@ function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
 
 function instance(settings: CountersSettings, log: Log): InstanceOptions {
   return {
+    pool: 'redis_pool',
     type: settings.redisType,
     url: settings.redisUrl,
     socketType: settings.redisSocketType,
@@ -104,6 +96,7 @@ function instance(settings: CountersSettings, log: Log): InstanceOptions {
 
 function perSecondInstance(settings: CountersSettings, log: Log): InstanceOptions {
   return {
+    pool: 'redis_per_second_pool',
     type: settings.redisPerSecondType,
     url: settings.redisPerSecondUrl,
     socketType: settings.redisPerSecondSocketType,

@@ -1,12 +1,13 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { type BackendStats, unreadStats } from './backend-stats.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import type { Counters, Hit } from './counters.ts'
 import { createEvictionWarning } from './eviction-warning.ts'
 import type { RedisAddress } from './redis-address.ts'
 import type { RedisLimits } from './redis-node.ts'
 import type { RespConnection } from './resp/connection.ts'
-import { createPoolStats, type PoolStats, type PoolStatsWriter } from './resp/pool-stats.ts'
+import { createPoolStats, type PoolName, type PoolStats } from './resp/pool-stats.ts'
 import type { SessionOptions } from './resp/session.ts'
 
 export interface RedisCountersOptions {
@@ -46,6 +47,9 @@ export interface RedisCountersOptions {
   readonly clusterRefreshMs?: number
   /** For the deadlines; the system's when left out. */
   readonly clock?: Clock
+  /** Where connections are counted, and under which name; nowhere when left out. */
+  readonly stats?: BackendStats
+  readonly pool?: PoolName
   /** Uniform in [0, 1). */
   readonly random: () => number
   /** Called at most once, when the server's settings may lose counters. */
@@ -65,7 +69,7 @@ export interface RedisSetup {
   /** The same without a login. */
   readonly transport: Omit<SessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
-  readonly pool: PoolStatsWriter
+  readonly pool: PoolStats
   readonly limits: RedisLimits
   readonly stopWhenOver: boolean
   readonly clusterRefreshMs: number
@@ -87,7 +91,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
     session,
     transport,
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 1_000, factor: 2, jitter: 0.5, random }),
-    pool: createPoolStats(),
+    pool: createPoolStats(options.stats ?? unreadStats, options.pool ?? 'redis_pool'),
     limits: {
       deadlineMs: options.deadlineMs ?? 15,
       windowMs: options.pipelineWindowMs ?? 0,

@@ -6,17 +6,20 @@ import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
 import { createFileFeed } from './files.ts'
 import { openLastGoodFile } from './last-good-file.ts'
-import { createXdsFeed } from './xds.ts'
-import { openXdsTls } from './xds-tls.ts'
 
 const defaultMaxMessageBytes = 64 * 1024 * 1024
 
 /**
- * The feed that the settings ask for.
+ * The feed that the settings ask for. The gRPC client is loaded for the one that needs it: it takes 6 MiB.
  *
- * @throws Error that names the setting when a file of TLS cannot be used.
+ * Rejects with an Error that names the setting when a file of TLS cannot be used.
  */
-export function openFeed(settings: Settings, configuration: Configuration, stats: Stats, log: Log): Feed {
+export async function openFeed(
+  settings: Settings,
+  configuration: Configuration,
+  stats: Stats,
+  log: Log,
+): Promise<Feed> {
   if (settings.configType === 'FILE') {
     return createFileFeed({
       root: settings.runtimeRoot,
@@ -30,12 +33,13 @@ export function openFeed(settings: Settings, configuration: Configuration, stats
     })
   }
   const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
+  const { createXdsFeed } = await import('./xds.ts')
   return createXdsFeed({
     server: targetOf(settings.xdsServer),
     nodeId: settings.xdsNodeId,
     nodeMetadata: settings.xdsNodeMetadata,
     headers: settings.xdsHeaders,
-    tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
+    tls: settings.xdsUseTls ? await openTls(settings, log) : undefined,
     lastGoodFile:
       settings.lastGoodFile === ''
         ? undefined
@@ -63,7 +67,8 @@ function targetOf({ host, port }: Settings['xdsServer']): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
 }
 
-function openTls(settings: Settings, log: Log) {
+async function openTls(settings: Settings, log: Log) {
+  const { openXdsTls } = await import('./xds-tls.ts')
   return openXdsTls({
     certFile: settings.xdsCertFile,
     keyFile: settings.xdsKeyFile,

@@ -74,8 +74,9 @@ export function createCounting(options: CountingOptions): Counting {
    */
   function noted(batch: readonly Hit[], values: readonly number[]): readonly number[] {
     if (cache === undefined) return values
+    const now = nowSeconds()
     for (const [index, { key, limit, expirySeconds }] of batch.entries()) {
-      if ((values[index] ?? 0) > limit) cache.add(key, nowSeconds() + expirySeconds)
+      if ((values[index] ?? 0) > limit) cache.add(key, now + expirySeconds, now)
     }
     return values
   }

@@ -14,6 +14,7 @@ const request: DecisionRequest = {
       hitsAddend: 0,
     },
     { entries: [], limit: { requestsPerUnit: 3, unit: 'minute' } },
+    { entries: [], limit: { requestsPerUnit: 0, unit: 'day' } },
   ],
   hitsAddend: 2,
 }
@@ -24,6 +25,7 @@ test('it tells of the request', () => {
     descriptors: [
       { entries: ['user=alice', 'path='], hitsAddend: 0 },
       { entries: [], limit: 'requests_per_unit:3 unit:MINUTE' },
+      { entries: [], limit: 'unit:DAY' },
     ],
     hitsAddend: 2,
   })

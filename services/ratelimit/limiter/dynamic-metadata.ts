@@ -20,11 +20,15 @@ export function dynamicMetadata(request: DecisionRequest, ofPassed: readonly Jso
 function describe({ entries, limit, hitsAddend }: DescriptorRequest): JsonObject {
   return {
     entries: entries.map(({ key, value }) => `${key}=${value}`),
-    ...(limit && {
-      limit: `requests_per_unit:${limit.requestsPerUnit} unit:${limit.unit?.toUpperCase() ?? 'UNKNOWN'}`,
-    }),
+    ...(limit && { limit: protobufText(limit) }),
     ...(hitsAddend !== undefined && { hitsAddend }),
   }
+}
+
+/** As protobuf prints a message: what is zero is left out. */
+function protobufText({ requestsPerUnit, unit }: NonNullable<DescriptorRequest['limit']>): string {
+  const count = requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]
+  return [...count, ...(unit === undefined ? [] : [`unit:${unit.toUpperCase()}`])].join(' ')
 }
 
 /** Own properties alone, so that a map may have any name, `__proto__` too. */

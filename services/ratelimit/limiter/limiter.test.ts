@@ -161,13 +161,13 @@ test('what cannot be answered is an error in the words of the reference, and is 
   })
 })
 
-test('an unknown domain has no limit, and is counted', async () => {
+test('an unknown domain has no limit, and is counted for each descriptor', async () => {
   const { limiter, stats } = open(basic)
-  assert.deepEqual(await limiter.decide(request('a=b', 'other')), {
-    over: false,
-    statuses: [{ over: false, remaining: 0 }],
-  })
-  assert.equal(stats.counter('ratelimit.service.rate_limit.other.domain_not_found').value, 1)
+  const { descriptors, ...rest } = request('a=b', 'other')
+  const twice = { ...rest, descriptors: [...descriptors, ...descriptors] }
+  const status = { over: false, remaining: 0 }
+  assert.deepEqual(await limiter.decide(twice), { over: false, statuses: [status, status] })
+  assert.equal(stats.counter('ratelimit.service.rate_limit.other.domain_not_found').value, 2)
 })
 
 test('quotas must all be used up; what is replaced, unlimited or not matched is none', async () => {

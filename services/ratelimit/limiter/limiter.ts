@@ -86,7 +86,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     check(request, rules)
     const { domain, descriptors } = request
     if (!rules.domains.has(domain)) {
-      limitStats.domainNotFound(domain).value += 1
+      // The reference looks each descriptor up by itself.
+      limitStats.domainNotFound(domain).value += descriptors.length
       return descriptors.map(() => undefined)
     }
     const matches: Found[] = []
@@ -113,7 +114,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unitSeconds)}`
       const expirySeconds = unitSeconds + jitterSeconds()
       batch.push({ key, hits, expirySeconds, limit: requestsPerUnit, perSecond: unit === 'second' })
-      stats.totalHits.value += hits
+      stats.totalHits += hits
     }
     return batch
   }
@@ -173,12 +174,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): DescriptorDecision {
     const { requestsPerUnit, unit, name, stats } = limit
     const outcome = decide(requestsPerUnit, nearLimitThreshold(requestsPerUnit, nearLimitRatio), hits, after)
-    stats.overLimit.value += outcome.overLimitHits
-    if (after === knownOver) stats.overLimitWithLocalCache.value += outcome.overLimitHits
-    stats.nearLimit.value += outcome.nearLimitHits
-    stats.withinLimit.value += outcome.withinLimitHits
+    stats.overLimit += outcome.overLimitHits
+    if (after === knownOver) stats.overLimitWithLocalCache += outcome.overLimitHits
+    stats.nearLimit += outcome.nearLimitHits
+    stats.withinLimit += outcome.withinLimitHits
     const shadowed = outcome.over && limit.shadowMode
-    if (shadowed) stats.shadowMode.value += shadowedHits(requestsPerUnit, hits, after)
+    if (shadowed) stats.shadowMode += shadowedHits(requestsPerUnit, hits, after)
     const resetSeconds = secondsUntilReset(nowSeconds, limit.unitSeconds)
     return {
       over: outcome.over && !shadowed,

@@ -76,6 +76,7 @@ test('the local cache tells its counts, and answers without the backend', async 
   const counts = stats.entries().filter(({ name }) => name.startsWith('ratelimit.localcache.'))
   const shown = counts.map(({ name, value }) => `${name.split('.').at(-1)} ${value}`)
   assert.deepEqual(shown, [
+    `averageAccessTime ${clock.nowMs() / 1000}`,
     'entryCount 1',
     'evacuateCount 0',
     'expiredCount 0',

@@ -8,7 +8,7 @@ const halfMebibyte = 512 * 1024
 test('a key is over until its window ends', () => {
   const cache = createOverLimitCache(1)
   assert.equal(cache.has('k_60', 60), false)
-  cache.add('k_60', 120)
+  cache.add('k_60', 120, 60)
   assert.equal(cache.has('k_60', 119), true)
   assert.equal(cache.has('k_60', 120), false)
   assert.equal(cache.has('k_60', 60), false, 'what has expired is gone')
@@ -18,9 +18,9 @@ test('a key is over until its window ends', () => {
 
 test('it never holds more than its bytes, and keys that are in use stay', () => {
   const cache = createOverLimitCache(2 * halfMebibyte)
-  cache.add('in use', 100)
+  cache.add('in use', 100, 1)
   for (let index = 0; index < 100_000; index++) {
-    cache.add(`key ${index}`, 100)
+    cache.add(`key ${index}`, 100, 1)
     assert.ok(cache.has('in use', 1))
   }
   // Every entry takes more than 64 bytes.
@@ -30,9 +30,21 @@ test('it never holds more than its bytes, and keys that are in use stay', () => 
   assert.equal(cache.has('key 0', 1), false)
 })
 
+test('the mean time of access is that of the entries that are left', () => {
+  const cache = createOverLimitCache(1)
+  assert.equal(cache.counts.averageAccessTime, 0)
+  cache.add('a', 120, 60)
+  cache.add('b', 180, 80)
+  assert.equal(cache.counts.averageAccessTime, 70)
+  cache.has('a', 120)
+  assert.deepEqual([cache.counts.entryCount, cache.counts.averageAccessTime], [1, 70])
+  cache.has('b', 180)
+  assert.equal(cache.counts.averageAccessTime, 0)
+})
+
 test('a key that is too long is not noted', () => {
   const cache = createOverLimitCache(halfMebibyte)
-  cache.add('x'.repeat(maxKeyLength + 1), 100)
+  cache.add('x'.repeat(maxKeyLength + 1), 100, 1)
   assert.equal(cache.counts.entryCount, 0)
 })
 
@@ -44,7 +56,7 @@ test('it never tells of a key that was not noted, whatever comes in which order'
       const model = new Map<string, number>()
       for (const { key, at, add } of steps) {
         if (add) {
-          cache.add(`${key}`, at)
+          cache.add(`${key}`, at, 0)
           model.set(`${key}`, at)
         } else {
           const expected = at < (model.get(`${key}`) ?? 0)

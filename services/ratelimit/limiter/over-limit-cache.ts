@@ -6,7 +6,7 @@ export interface OverLimitCache {
   /** Whether the key is known to be over its limit. */
   has(key: string, nowSeconds: number): boolean
   /** Notes that the key is over its limit until then. Keys beyond `maxKeyLength` are not noted. */
-  add(key: string, untilSeconds: number): void
+  add(key: string, untilSeconds: number, nowSeconds: number): void
   readonly counts: OverLimitCacheCounts
 }
 
@@ -21,6 +21,11 @@ export interface OverLimitCacheCounts {
   /** Keys that were found after their window. */
   readonly expiredCount: number
   readonly overwriteCount: number
+  /**
+   * The mean of the seconds since 1970 in which the entries were noted or moved to the newer generation; 0
+   * without entries.
+   */
+  readonly averageAccessTime: number
 }
 
 /** In UTF-16 code units; the reference's cache refuses longer keys too. */
@@ -42,6 +47,9 @@ export function createOverLimitCache(maxBytes: number): OverLimitCache {
   let newer = new Map<string, number>()
   let older = new Map<string, number>()
   let newerBytes = 0
+  /** Of each generation, the seconds in which its entries were put, together. */
+  let newerSeconds = 0
+  let olderSeconds = 0
   const counts = {
     lookupCount: 0,
     hitCount: 0,
@@ -51,54 +59,62 @@ export function createOverLimitCache(maxBytes: number): OverLimitCache {
     overwriteCount: 0,
   }
 
-  function put(key: string, untilSeconds: number): void {
+  function put(key: string, untilSeconds: number, nowSeconds: number): void {
     const bytes = key.length + entryBytes
     if (newerBytes + bytes > maxGenerationBytes) {
       counts.evacuateCount += older.size
       older = newer
       newer = new Map()
       newerBytes = 0
+      olderSeconds = newerSeconds
+      newerSeconds = 0
     }
     newer.set(key, untilSeconds)
     newerBytes += bytes
+    newerSeconds += nowSeconds
   }
 
-  function until(key: string): number | undefined {
+  function until(key: string, nowSeconds: number): number | undefined {
     const found = newer.get(key)
     if (found !== undefined) return found
     const old = older.get(key)
     if (old === undefined) return undefined
+    // When one entry was put is not kept; it goes with the mean.
+    olderSeconds -= olderSeconds / older.size
     older.delete(key)
-    put(key, old)
+    put(key, old, nowSeconds)
     return old
   }
 
   return {
     has(key, nowSeconds) {
       counts.lookupCount += 1
-      const untilSeconds = until(key)
+      const untilSeconds = until(key, nowSeconds)
       if (untilSeconds !== undefined && nowSeconds < untilSeconds) {
         counts.hitCount += 1
         return true
       }
       if (untilSeconds !== undefined) {
         counts.expiredCount += 1
+        newerSeconds -= newerSeconds / newer.size
         newer.delete(key)
         newerBytes -= key.length + entryBytes
       }
       counts.missCount += 1
       return false
     },
-    add(key, untilSeconds) {
+    add(key, untilSeconds, nowSeconds) {
       if (key.length > maxKeyLength) return
-      if (until(key) === undefined) put(key, untilSeconds)
+      if (until(key, nowSeconds) === undefined) put(key, untilSeconds, nowSeconds)
       else {
         counts.overwriteCount += 1
         newer.set(key, untilSeconds)
       }
     },
     get counts() {
-      return { ...counts, entryCount: newer.size + older.size }
+      const entryCount = newer.size + older.size
+      const averageAccessTime = Math.round((newerSeconds + olderSeconds) / Math.max(1, entryCount))
+      return { ...counts, entryCount, averageAccessTime }
     },
   }
 }

@@ -1,5 +1,4 @@
 import {
-  type DescriptorConfig,
   type DomainConfig,
   finalKeyOf,
   type JsonObject,
@@ -8,19 +7,25 @@ import {
   type Unit,
   unitSeconds,
 } from './config.ts'
+import { type FlatDescriptor, type FlatItem, flatten } from './flatten.ts'
 import { sanitizeStatName } from './names.ts'
+import { createRuleIndex, type RuleIndex } from './rule-index.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 
 /** Configurations in the form that requests are matched against. `S` is what counts the hits of one limit. */
 export interface RuleSet<S> {
   /** By the domain's name. A domain that is not here is unknown, which is not the same as no match in it. */
   readonly domains: ReadonlyMap<string, Level<S>>
+  /** The rules of one value each, at whatever level. */
+  readonly exact: RuleIndex<S>
   /** Every limit, in the configurations' order. */
   readonly limits: readonly Limit<S>[]
 }
 
 /** Rules that stand beside each other: those of a domain, or those below another rule. */
 export interface Level<S> {
+  /** Of all levels of the set, from 1. */
+  readonly number: number
   readonly keys: ReadonlyMap<string, KeyRules<S>>
   /** Rules with a `*` in their key, in the configuration's order. */
   readonly openKeys: readonly Rule<S>[]
@@ -28,13 +33,16 @@ export interface Level<S> {
 
 /** Rules of one key beside each other. */
 export interface KeyRules<S> {
-  readonly values: ReadonlyMap<string, Rule<S>>
+  /** Of the rules of one value each, in the configuration's order. */
+  readonly values: ReadonlySet<string>
   /** Rules with a `*` in their value, but not in their key, in the configuration's order. */
   readonly wildcards: readonly Rule<S>[]
   readonly anyValue: Rule<S> | undefined
 }
 
 export interface Rule<S> {
+  /** The number of the level that it stands in. */
+  readonly level: number
   readonly key: string
   /** Empty for any value. */
   readonly value: string
@@ -66,6 +74,8 @@ export interface Rule<S> {
   readonly limit: Limit<S> | undefined
   /** undefined when nothing stands below. */
   readonly below: Level<S> | undefined
+  /** The number of that level; 0 when nothing stands below. */
+  readonly belowNumber: number
 }
 
 export interface Limit<S> {
@@ -103,23 +113,67 @@ export interface CompileOptions<S> {
  * second configuration of a domain without `mergeDomainConfigs`.
  */
 export function compile<S>(configs: readonly DomainConfig[], options: CompileOptions<S>): RuleSet<S> {
+  const compiler = createCompiler(options)
+  for (const item of flatten(configs)) compiler.add(item)
+  return compiler.finish()
+}
+
+/** Compiles in parts, so that who has other work in between can do it. */
+export interface Compiler<S> {
+  /** The next item of `flatten`. */
+  add(item: FlatItem): void
+  /** All that was added. Nothing may be added afterwards. */
+  finish(): RuleSet<S>
+}
+
+/** As `compile`; `add` throws where that does. */
+export function createCompiler<S>({ mergeDomainConfigs, attach }: CompileOptions<S>): Compiler<S> {
   const domains = new Map<string, LevelBuilder<S>>()
-  const build: Build<S> = { limits: [], rules: 0, attach: options.attach }
-  for (const { domain, descriptors } of configs) {
-    const existing = domains.get(domain)
-    if (existing !== undefined && !options.mergeDomainConfigs) {
-      throw new Error(`compile: two configurations of the domain '${domain}' were not refused`)
-    }
-    const level = existing ?? emptyLevel()
-    domains.set(domain, level)
-    for (const descriptor of descriptors) addRule(build, level, descriptor, domain, undefined)
+  const build: Build<S> = {
+    limits: [],
+    exact: createRuleIndex(),
+    keys: new Map(),
+    rules: 0,
+    levels: 0,
+    attach,
   }
-  return { domains, limits: build.limits }
+  /** By depth, the parent whose descriptors come, and the level that takes them. */
+  let open: { readonly level: LevelBuilder<S>; readonly parent: Rule<S> | undefined }[] = []
+  let domain = ''
+
+  function begin(next: string): void {
+    const existing = domains.get(next)
+    if (existing !== undefined && !mergeDomainConfigs) {
+      throw new Error(`compile: two configurations of the domain '${next}' were not refused`)
+    }
+    const level = existing ?? emptyLevel(build)
+    domains.set(next, level)
+    open = [{ level, parent: undefined }]
+    domain = next
+  }
+
+  return {
+    add(item) {
+      if ('domain' in item) return begin(item.domain)
+      const { depth, isParent, descriptor } = item
+      const place = open[depth]
+      if (place === undefined) throw new Error(`compile: a descriptor of depth ${depth} has no parent`)
+      const below: LevelBuilder<S> | undefined = isParent ? emptyLevel(build) : undefined
+      const rule = createRule(build, place.level, descriptor, domain, place.parent, below)
+      addTo(build, place.level, rule)
+      if (below !== undefined) open[depth + 1] = { level: below, parent: rule }
+    },
+    finish: () => ({ domains, exact: build.exact, limits: build.limits }),
+  }
 }
 
 interface Build<S> {
   readonly limits: Limit<S>[]
+  readonly exact: RuleIndex<S>
+  /** Each key once: every match looks at it, and the same few are always in the processor's caches. */
+  readonly keys: Map<string, string>
   rules: number
+  levels: number
   attach(statName: string): S
 }
 
@@ -129,37 +183,27 @@ interface LevelBuilder<S> extends Level<S> {
 }
 
 interface KeyRulesBuilder<S> extends KeyRules<S> {
-  readonly values: Map<string, Rule<S>>
+  readonly values: Set<string>
   readonly wildcards: Rule<S>[]
   anyValue: Rule<S> | undefined
 }
 
-function emptyLevel<S>(): LevelBuilder<S> {
-  return { keys: new Map(), openKeys: [] }
-}
-
-function addRule<S>(
-  build: Build<S>,
-  level: LevelBuilder<S>,
-  descriptor: DescriptorConfig,
-  domain: string,
-  parent: Rule<S> | undefined,
-): void {
-  const below: LevelBuilder<S> | undefined = descriptor.descriptors.length > 0 ? emptyLevel() : undefined
-  const rule = createRule(build, descriptor, domain, parent, below)
-  place(level, rule)
-  if (below === undefined) return
-  for (const child of descriptor.descriptors) addRule(build, below, child, domain, rule)
+function emptyLevel<S>(build: Build<S>): LevelBuilder<S> {
+  build.levels += 1
+  return { number: build.levels, keys: new Map(), openKeys: [] }
 }
 
 function createRule<S>(
   build: Build<S>,
-  descriptor: DescriptorConfig,
+  { number: level }: Level<S>,
+  descriptor: FlatDescriptor,
   domain: string,
   parent: Rule<S> | undefined,
   below: Level<S> | undefined,
 ): Rule<S> {
-  const { key, value, rateLimit, valueToMetric } = descriptor
+  const { value, rateLimit, valueToMetric } = descriptor
+  const key = build.keys.get(descriptor.key) ?? descriptor.key
+  build.keys.set(key, key)
   const fullKey = `${parent?.fullKey ?? domain}.${finalKeyOf(descriptor)}`
   const wildcard = wildcardOf(descriptor)
   const shares = descriptor.shareThreshold && wildcard !== undefined
@@ -167,26 +211,29 @@ function createRule<S>(
   const limit = rateLimit && createLimit(build, descriptor, rateLimit, fullKey)
   if (limit !== undefined) build.limits.push(limit)
   return {
-    key,
+    // What `match` looks at stands first, to be together in memory.
+    level,
     value,
+    key,
+    limit,
+    stem: wildcard === undefined ? stemOf(domain, descriptor, parent) : undefined,
+    naming: descriptor.detailedMetric ? 'detailed' : valueToMetricInPath ? 'by value' : 'configured',
+    belowNumber: below?.number ?? 0,
+    below,
     fullKey,
     order: build.rules++,
     wildcard,
     parent,
     shares,
     sharesInPath: shares || parent?.sharesInPath === true,
-    stem: wildcard === undefined ? stemOf(domain, descriptor, parent) : undefined,
     valueToMetric,
     valueToMetricInPath,
-    naming: descriptor.detailedMetric ? 'detailed' : valueToMetricInPath ? 'by value' : 'configured',
-    limit,
-    below,
   }
 }
 
 function stemOf(
   domain: string,
-  { key, value }: DescriptorConfig,
+  { key, value }: FlatDescriptor,
   parent: Rule<unknown> | undefined,
 ): string | undefined {
   const above = parent === undefined ? `${domain}_` : parent.value === '' ? undefined : parent.stem
@@ -198,14 +245,14 @@ function stemOf(
  * A `*` in the key makes the reference test key and value joined; elsewhere the key must be the request's
  * own.
  */
-function wildcardOf({ key, value }: DescriptorConfig): Wildcard | undefined {
+function wildcardOf({ key, value }: FlatDescriptor): Wildcard | undefined {
   if (key.includes('*')) return compileWildcard(finalKeyOf({ key, value }))
   return value.includes('*') ? compileWildcard(value) : undefined
 }
 
 function createLimit<S>(
   build: Build<S>,
-  { shadowMode, quotaMode, metadata }: DescriptorConfig,
+  { shadowMode, quotaMode, metadata }: FlatDescriptor,
   { name, unit, requestsPerUnit, unlimited, replaces }: RateLimitConfig,
   fullKey: string,
 ): Limit<S> {
@@ -227,14 +274,17 @@ function createLimit<S>(
   }
 }
 
-function place<S>(level: LevelBuilder<S>, rule: Rule<S>): void {
+function addTo<S>(build: Build<S>, level: LevelBuilder<S>, rule: Rule<S>): void {
   let rules = level.keys.get(rule.key)
   if (rules === undefined) {
-    rules = { values: new Map(), wildcards: [], anyValue: undefined }
+    rules = { values: new Set(), wildcards: [], anyValue: undefined }
     level.keys.set(rule.key, rules)
   }
   if (rule.value === '') rules.anyValue = rule
-  else rules.values.set(rule.value, rule)
+  else {
+    rules.values.add(rule.value)
+    build.exact.add(rule)
+  }
   if (rule.wildcard === undefined) return
   if (rule.key.includes('*')) level.openKeys.push(rule)
   else rules.wildcards.push(rule)

@@ -33,7 +33,7 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
     return { entries: entries.map(notLookedAt), result }
   }
   const trail: Rule<unknown>[] = []
-  const last = walk(top, entries, trail)
+  const last = walk(rules, top, entries, trail)
   const explained = entries.map((entry, index): ExplainedEntry => {
     const rule = trail[index]
     if (rule !== undefined) return { ...plain(entry), how: howMatched(rule, entry), rule: rule.fullKey }
@@ -69,7 +69,7 @@ function whyStopped(top: Level<unknown>, above: Rule<unknown> | undefined, entry
     const rules = level.keys.get(entry.key)
     if (rules === undefined)
       return `no rule for key ${entry.key} at this level; ${thereAre(level.keys.keys())}`
-    const values = thereAre(rules.values.keys())
+    const values = thereAre(rules.values)
     return `no rule for key ${entry.key} with value '${entry.value}' at this level; ${values}`
   }
   if (above?.limit !== undefined)

@@ -32,11 +32,13 @@ const bombs: Readonly<Record<string, () => string>> = {
   'a billion laughs of maps': () =>
     `a: &a0 {}\n${repeated(60, i => `b${i}: &a${i + 1} {x: *a${i}, y: *a${i}}`)}`,
   'laughs in metadata': () =>
-    inMetadata(`m: &a0 {}, ${repeated(40, i => `m${i}: &a${i + 1} [*a${i}, *a${i}],`)}`),
+    inMetadata(`m: &a0 {}, ${repeated(40, i => ` m${i}: &a${i + 1} [*a${i}, *a${i}],`)}`),
   'a list in itself': () => 'domain: &a [*a]',
   'a map in itself': () => 'descriptors: &a [{descriptors: *a}]',
   'a merge bomb': () =>
-    `b: &b {${repeated(500, i => `k${i}: 1,`)}}\n${repeated(500, i => `m${i}: {<<: *b}`)}`,
+    `b: &b {${repeated(500, i => ` k${i}: 1,`)}}\n${repeated(500, i => `m${i}: {<<: *b}`)}`,
+  'many lines that stand too far left': () => `descriptors: [\n${filled('{},\n')}`,
+  'some lines that stand too far left': () => `descriptors: [\n${'{},\n'.repeat(1000)}`,
   'many merges of nothing': () =>
     `b: &b {}\n${repeated(10_000, i => `m${i}: {<<: [*b, *b, *b, *b, *b, *b]}`)}`,
   'deep lists': () => '['.repeat(100_000),

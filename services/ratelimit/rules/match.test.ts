@@ -435,10 +435,11 @@ test('many rules cost no more than few: 100,000 are compiled at once, and each i
     descriptors: [],
   }))
   const config = { name: 'many', domain: 'd', descriptors }
-  const started = performance.now()
+  // Of the processor, for others may want it too.
+  const before = process.cpuUsage()
   const rules = compile([config], { mergeDomainConfigs: false, attach: () => undefined })
-  const tookMs = performance.now() - started
-  assert.ok(tookMs < 1000, `compiling took ${tookMs} ms`)
+  const { user, system } = process.cpuUsage(before)
+  assert.ok(user + system < 1e6, `compiling took ${user + system} µs`)
   for (let index = 0; index < descriptors.length; index++) {
     const found = match(rules, 'd', [{ key: key(index), value: `value${index}` }])
     assert.equal(found?.limit.requestsPerUnit, index)

@@ -32,7 +32,7 @@ export function match<S>(
 ): Match<S> | undefined {
   const level = rules.domains.get(domain)
   if (level === undefined) return undefined
-  const rule = walk(level, entries)
+  const rule = walk(rules, level, entries)
   return rule?.limit && matchOf(rule, rule.limit, domain, entries, attach)
 }
 
@@ -40,24 +40,30 @@ export function match<S>(
  * Follows the entries downwards, one level each, and answers the rule of the last one; undefined when an
  * entry has no rule. What matched is added to `trail`, also when the way ends early.
  */
-export function walk<S>(top: Level<S>, entries: readonly Entry[], trail?: Rule<S>[]): Rule<S> | undefined {
-  let level: Level<S> | undefined = top
+export function walk<S>(
+  { exact }: RuleSet<S>,
+  top: Level<S>,
+  entries: readonly Entry[],
+  trail?: Rule<S>[],
+): Rule<S> | undefined {
+  let number = top.number
   let rule: Rule<S> | undefined
   for (const entry of entries) {
-    rule = level && ruleFor(level, entry)
+    if (number === 0) return undefined
+    // The most specific rule of a level: this very value, then the first wildcard that fits, then the key alone.
+    rule =
+      exact.find(number, entry.key, entry.value) ?? looseRule(rule === undefined ? top : rule.below, entry)
     if (rule === undefined) return undefined
     trail?.push(rule)
-    level = rule.below
+    number = rule.belowNumber
   }
   return rule
 }
 
-/**
- * The most specific rule of a level: this very value, then the first wildcard that fits, then the key alone.
- */
-function ruleFor<S>(level: Level<S>, entry: Entry): Rule<S> | undefined {
+function looseRule<S>(level: Level<S> | undefined, entry: Entry): Rule<S> | undefined {
+  if (level === undefined) return undefined
   const rules = level.keys.get(entry.key)
-  return rules?.values.get(entry.value) ?? firstWildcard(rules, level.openKeys, entry) ?? rules?.anyValue
+  return firstWildcard(rules, level.openKeys, entry) ?? rules?.anyValue
 }
 
 /** Wildcards count in the configuration's order, whether their `*` stands in the key or in the value. */

@@ -75,6 +75,7 @@ const rateLimit = (fields: string) => descriptor(`rate_limit: {unit: day, ${fiel
 const list = 'descriptors[0]'
 const limit = `${list}.rate_limit`
 const load = 'error loading config file: yaml:'
+const secondEnd = 'end of the stream or a document separator is expected'
 
 /** A file, and each of its problems, in order. */
 const bad: readonly (readonly [yaml: string, ...problems: string[]])[] = [
@@ -169,6 +170,7 @@ const texts = `
 0x1F      -> 0x1F
 007       -> 007
 1_000     -> 1_000
+1e400     -> 1e400
 true      -> true
 yes       -> yes
 "1.5"     -> 1.5
@@ -196,6 +198,9 @@ const counts = `
 1_000       -> 1000
 0x10        -> 16
 0o10        -> 8
+010         -> 8
+0_7         -> 7
+0X1f        -> 31
 0b11        -> 3
 -0          -> 0
 null        -> undefined
@@ -208,6 +213,22 @@ test('requests_per_unit is a whole number in any notation of YAML', () => {
     const config = configOf(rateLimit(`requests_per_unit: ${written}`))
     assert.equal(`${config.descriptors[0]?.rateLimit?.requestsPerUnit}`, meant, line)
   }
+})
+
+test('brackets and quotes may go on anywhere on the next line', () => {
+  const yaml = `
+domain: "a
+b"
+descriptors: [
+  {key: k, rate_limit: {
+unit: day, # of the week
+      requests_per_unit: 5
+}}
+]`
+  const rateLimit = { unit: 'day', requestsPerUnit: 5, unlimited: false, name: '', replaces: [] }
+  const { domain, descriptors } = configOf(yaml)
+  assert.deepEqual([domain, descriptors[0]?.key, descriptors[0]?.rateLimit], ['a b', 'k', rateLimit])
+  assert.deepEqual(problemsOf(`${yaml}\n]`), [`bad.yaml: ${load} line 10: ${secondEnd}`])
 })
 
 test('an empty file, null and empty fields say nothing, which is not for the parser to judge', () => {

@@ -39,13 +39,46 @@ export function readYaml(
   const reason = reasonNotToParse(text)
   if (reason !== undefined) return { error: reason }
   try {
-    const [document = null, ...others] = loadAll(text, { schema, ...limits }) as YamlValue[]
+    const [document = null, ...others] = loadDocuments(text)
     const error = checkValues(document, text.length + maxAliasedValues)
     if (error !== undefined) return { error }
     return { document, ignored: others.filter(other => other !== null).length }
   } catch (error) {
     return { error: reasonOf(error) }
   }
+}
+
+/** What stands too far left is put right, one line a time; so many characters may be read again for it. */
+export const maxRereadCharacters = 2_000_000
+
+/**
+ * A list or a map in brackets, or a text in quotes, may go on anywhere on its next line, as the reference and
+ * nearly everybody else reads it; the parser wants it farther right than what it belongs to. Spaces there mean
+ * nothing, so they are added where it says so.
+ */
+function loadDocuments(text: string): YamlValue[] {
+  let source = text
+  for (let left = maxRereadCharacters; ; left -= source.length) {
+    try {
+      return loadAll(source, { schema, ...limits }) as YamlValue[]
+    } catch (error) {
+      const line =
+        error instanceof YAMLException && error.reason === tooFarLeft ? error.mark?.line : undefined
+      if (line === undefined || source.length > left) throw error
+      source = indentLine(source, line)
+    }
+  }
+}
+
+const tooFarLeft = 'deficient indentation'
+/** More than any line that is laid out by hand; a line that stands farther right takes another round. */
+const indentation = ' '.repeat(80)
+
+/** @param line from 0 */
+function indentLine(text: string, line: number): string {
+  const ends = /\r\n?|\n/g
+  for (let left = line; left > 0; left--) ends.exec(text)
+  return text.slice(0, ends.lastIndex) + indentation + text.slice(ends.lastIndex)
 }
 
 function reasonOf(error: unknown): string {
@@ -89,16 +122,22 @@ export function isMap(value: YamlValue): value is YamlMap {
 }
 
 const signedDigits = ['-', '+', ...'0123456789']
-const integer = /^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$/
-const float = /^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$/
+const integer = /^[-+]?(?:0[bB][01]+|0[oO]?[0-7]+|0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)$/
+const float = /^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$/
 const special = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/
 
 /** Go's whole numbers have 64 bits; what is beyond is a float to it. */
 const maxInteger = 2 ** 63
 
-function readInteger(text: string): number {
-  const digits = text.replaceAll('_', '').replace(/^[-+]/, '')
-  return text.startsWith('-') ? -Number(digits) : Number(digits)
+/** `_` may stand anywhere between digits, except in a number that begins with its point. */
+function plainDigits(text: string): string {
+  return text.startsWith('.') ? text : text.replaceAll('_', '')
+}
+
+/** A 0 in front means octal digits, as in YAML 1.1. */
+function readInteger(digits: string): number {
+  const unsigned = digits.replace(/^[-+]/, '').replace(/^0(?=[0-7])/, '0o')
+  return digits.startsWith('-') ? -Number(unsigned) : Number(unsigned)
 }
 
 const intTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:int', {
@@ -106,7 +145,8 @@ const intTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:int', {
   implicitFirstChars: signedDigits,
   identify: () => false,
   resolve: text => {
-    const value = integer.test(text) ? readInteger(text) : Number.NaN
+    const digits = plainDigits(text)
+    const value = integer.test(digits) ? readInteger(digits) : Number.NaN
     return Math.abs(value) <= maxInteger ? { type: 'int', text, value } : NOT_RESOLVED
   },
 })
@@ -117,19 +157,29 @@ const floatTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:float', {
   identify: () => false,
   resolve: text => {
     if (special.test(text)) return { type: 'float', text, value: Number.NaN }
-    return float.test(text) || integer.test(text)
-      ? { type: 'float', text, value: Number(text) }
-      : NOT_RESOLVED
+    const digits = plainDigits(text)
+    const value = integer.test(digits) ? readInteger(digits) : Number(digits)
+    // To Go a number that is too large is no number, but a text.
+    const isFloat = (integer.test(digits) || float.test(digits)) && Number.isFinite(value)
+    return isFloat ? { type: 'float', text, value } : NOT_RESOLVED
   },
 })
+
+const booleans = [/^(?:true|True|TRUE)$/, /^(?:false|False|FALSE)$/] as const
+/** Those of YAML 1.1, for what is marked as a boolean. */
+const allBooleans = [
+  /^(?:true|True|TRUE|y|Y|yes|Yes|YES|on|On|ON)$/,
+  /^(?:false|False|FALSE|n|N|no|No|NO|off|Off|OFF)$/,
+] as const
 
 const boolTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:bool', {
   implicit: true,
   implicitFirstChars: [...'tTfF'],
   identify: () => false,
-  resolve: text => {
-    if (/^(?:true|True|TRUE)$/.test(text)) return { type: 'bool', text, value: true }
-    return /^(?:false|False|FALSE)$/.test(text) ? { type: 'bool', text, value: false } : NOT_RESOLVED
+  resolve: (text, isExplicit) => {
+    const [yes, no] = isExplicit ? allBooleans : booleans
+    if (yes.test(text)) return { type: 'bool', text, value: true }
+    return no.test(text) ? { type: 'bool', text, value: false } : NOT_RESOLVED
   },
 })
 

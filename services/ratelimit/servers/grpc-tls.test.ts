@@ -8,6 +8,7 @@ import { type Log, silentLog } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createAuthority } from '../../grpc/server-contract/certificates.ts'
+import { createStats } from '../stats/stats.ts'
 import { type GrpcTlsSettings, openGrpcTls } from './grpc-tls.ts'
 
 const fleet = createAuthority('fleet')
@@ -36,8 +37,13 @@ function place(t: TestContext) {
   return { settings, log, write, refusals }
 }
 
-async function listen(t: TestContext, settings: GrpcTlsSettings, log = silentLog): Promise<number> {
-  const tls = openGrpcTls(settings, log)
+async function listen(
+  t: TestContext,
+  settings: GrpcTlsSettings,
+  log = silentLog,
+  stats = createStats(),
+): Promise<number> {
+  const tls = openGrpcTls(settings, stats, log)
   assert.ok(tls)
   const server = createGrpcServer({ methods: [], onDefect: assert.fail })
   t.after(() => server.drain(0))
@@ -79,9 +85,16 @@ test('callers need a certificate, and the right name when one is asked for', asy
 
 test('a renewed certificate is shown to the next caller', async t => {
   const { settings, write } = place(t)
-  const port = await listen(t, settings)
+  const stats = createStats()
+  const loads = () => ['load_attempts', 'load_failures'].map(name => stats.counter(`certs.${name}`).value)
+  const port = await listen(t, settings, silentLog, stats)
+  assert.deepEqual(loads(), [1, 0])
   write('two.test')
   await waitFor('the new certificate', async () => (await call(port, 'any.test')) === 'DNS:two.test')
+  const [attempts = 0] = loads()
+  writeFileSync(settings.grpcServerCertFile, 'none')
+  await waitFor('the refusal', () => loads().join() === `${attempts + 1},1`)
+  assert.equal(await call(port, 'any.test'), 'DNS:two.test')
 })
 
 test('settings that need others say so', t => {
@@ -99,7 +112,8 @@ test('settings that need others say so', t => {
     ],
   ]
   for (const [change, expected] of wrong) {
-    assert.throws(() => openGrpcTls({ ...settings, ...change }, silentLog), expected)
+    assert.throws(() => openGrpcTls({ ...settings, ...change }, createStats(), silentLog), expected)
   }
-  assert.equal(openGrpcTls({ ...settings, grpcServerTls: false, grpcClientCaFile: '' }, silentLog), undefined)
+  const without = { ...settings, grpcServerTls: false, grpcClientCaFile: '' }
+  assert.equal(openGrpcTls(without, createStats(), silentLog), undefined)
 })

@@ -1,11 +1,12 @@
 import type { Server } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { RateLimitRequest } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import fc from 'fast-check'
-import { CountersError } from '../counters/counters.ts'
+import { CountersError, maxCount } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import type { Counting } from '../limiter/counting.ts'
-import type { Decision } from '../limiter/decision.ts'
+import type { Decision, DecisionRequest } from '../limiter/decision.ts'
 import { createLimiter } from '../limiter/limiter.ts'
 import { compile } from '../rules/compile.ts'
 import { units } from '../rules/config.ts'
@@ -13,6 +14,7 @@ import { parseYaml } from '../rules/parse-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
 import { closeHttp, listenHttp } from './http.ts'
+import { overrideUnits } from './wire-enums.ts'
 
 /** 42 seconds before the end of a minute. */
 export const nowSeconds = 1_000_038
@@ -53,6 +55,24 @@ export function openLimiter(failure?: string) {
 
 function failingCounters(text: string): Counting {
   return { add: () => Promise.reject(new CountersError(text)) }
+}
+
+/** The generated message as our own: what the readers written by hand are held to. */
+export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
+  return {
+    domain: message.domain,
+    descriptors: message.descriptors.map(({ entries, hitsAddend, limit }) => ({
+      entries: entries.map(({ key, value }) => ({ key, value })),
+      hitsAddend: hitsAddend === undefined ? undefined : countOf(hitsAddend),
+      limit: limit && { requestsPerUnit: limit.requestsPerUnit, unit: overrideUnits[limit.unit] },
+    })),
+    hitsAddend: message.hitsAddend,
+  }
+}
+
+/** What a counter cannot tell anyway is cut off. */
+function countOf(hits: bigint): number {
+  return hits > BigInt(maxCount) ? maxCount : Number(hits)
 }
 
 const uint32 = fc.oneof(fc.constant(0), fc.nat(300), fc.integer({ min: 0, max: 0xffffffff }))

@@ -10,8 +10,6 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-const port = integer(0, 65_535)
-
 /** For what is done again and again: in less it would be done all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
@@ -52,7 +50,7 @@ export const statisticsSettings = settingsTable({
   pushStatsPort: {
     name: 'PUSHSTATS_PORT',
     aliases: ['STATSD_PORT'],
-    kind: port,
+    kind: integer(1, 65_535),
     fallback: '8125',
     help: 'Its port.',
   },
@@ -97,7 +95,7 @@ export const statisticsSettings = settingsTable({
     aliases: ['PROMETHEUS_PATH'],
     kind: urlPath,
     fallback: '/metrics',
-    help: 'Their path.',
+    help: 'Their path. Beside it, /livez answers 200 as long as the process lives, whatever its health.',
   },
   pullStatsMapperFile: {
     name: 'PULLSTATS_MAPPER_YAML',

@@ -1,9 +1,10 @@
 import { type Mogrifier, mogrify } from './mogrifiers.ts'
+import { splitOwnTags } from './own-tags.ts'
 import { type Dialect, lineName, tagsOf, tagText } from './statsd-lines.ts'
 
 /**
- * Tags as the agent reads them: `name:value|type|#tag:value,tag:value`, the extra ones before those of the
- * mogrifiers.
+ * Tags as the agent reads them: `name:value|type|#tag:value,tag:value`, the extra ones first, then the
+ * statistic's own, then those of the mogrifiers.
  */
 export function dogstatsdDialect(
   extraTags: ReadonlyMap<string, string>,
@@ -11,8 +12,12 @@ export function dogstatsdDialect(
 ): Dialect {
   const extra = tagsOf(extraTags).map(([name, value]) => `${name}:${value}`)
   return statName => {
-    const { name, tags } = mogrify(mogrifiers, statName)
-    const all = [...extra, ...tags.map(([tag, value]) => `${tagText(tag)}:${tagText(value)}`)]
+    const own = splitOwnTags(statName)
+    const { name, tags } = mogrify(mogrifiers, own.name)
+    const all = [
+      ...extra,
+      ...[...own.tags, ...tags].map(([tag, value]) => `${tagText(tag)}:${tagText(value)}`),
+    ]
     return { head: lineName(name), tail: all.length === 0 ? '' : `|#${all.join(',')}` }
   }
 }

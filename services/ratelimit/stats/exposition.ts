@@ -1,6 +1,7 @@
 import { expositionType, headerLines, labelsText, metricName, sampleLine } from './exposition-format.ts'
 import { countsAtMost } from './histogram.ts'
 import { applyMappings, defaultBuckets, type Mapped, type Mapping, type MetricKind } from './mapping.ts'
+import { splitOwnTags } from './own-tags.ts'
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from './stats.ts'
 
 /** What answers a scrape. */
@@ -75,7 +76,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
   /** By every name that a sample can have: a histogram has several. */
   const taken = new Map<string, Family>()
   const extraLabels = [...extraTags].map(([name, value]) => [labelName(name), value] as const)
-  const sources: readonly (readonly [MetricKind, readonly Source[]])[] = [
+  const sources: readonly (readonly [MetricKind, Pick<readonly Source[], 'length' | 'at'>])[] = [
     ['counter', stats.counters],
     ['gauge', stats.gauges],
     ['timer', stats.histograms],
@@ -95,9 +96,10 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     return family
   }
   const add = (kind: MetricKind, source: Source) => {
-    const mapped = applyMappings(mappings, kind, source.name)
+    const own = splitOwnTags(source.name)
+    const mapped = applyMappings(mappings, kind, own.name)
     if (mapped?.mapping.drop) return
-    const name = metricName(mapped?.name ?? source.name)
+    const name = metricName(mapped?.name ?? own.name)
     const family = findFamily(kind, name, helpOf(mapped))
     if (family === undefined) {
       // Only names that are taken come here, so that there are no more of these than of them.
@@ -108,7 +110,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
       )
       return
     }
-    const labels = labelsText(new Map([...extraLabels, ...(mapped?.labels ?? [])]))
+    const labels = labelsText(new Map([...extraLabels, ...own.tags, ...(mapped?.labels ?? [])]))
     const series = family.series.get(labels)
     if (series !== undefined) {
       series.sources.push(source)
@@ -129,7 +131,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     async update() {
       for (const [kind, list] of sources) {
         for (let index = known.get(kind) ?? 0; index < list.length; index++) {
-          const source = list[index]
+          const source = list.at(index)
           if (source !== undefined) add(kind, source)
           known.set(kind, index + 1)
           if (index % seriesPerTurn === 0) await nextTurn()

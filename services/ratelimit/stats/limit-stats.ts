@@ -1,16 +1,36 @@
 import { sanitizeStatName } from '../rules/names.ts'
 import type { Counter, Stats } from './stats.ts'
 
-/** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
+/** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`, to be added to. */
 export interface LimitStats {
-  readonly totalHits: Counter
-  readonly overLimit: Counter
+  totalHits: number
+  overLimit: number
   /** Those hits above the limit that the local cache knew of, without asking the backend. */
-  readonly overLimitWithLocalCache: Counter
-  readonly nearLimit: Counter
-  readonly withinLimit: Counter
-  readonly shadowMode: Counter
+  overLimitWithLocalCache: number
+  nearLimit: number
+  withinLimit: number
+  shadowMode: number
 }
+
+const prefix = 'ratelimit.service.rate_limit.'
+
+const suffixes: Readonly<Record<keyof LimitStats, string>> = {
+  totalHits: 'total_hits',
+  overLimit: 'over_limit',
+  overLimitWithLocalCache: 'over_limit_with_local_cache',
+  nearLimit: 'near_limit',
+  withinLimit: 'within_limit',
+  shadowMode: 'shadow_mode',
+}
+
+const zeros = (): Record<keyof LimitStats, number> => ({
+  totalHits: 0,
+  overLimit: 0,
+  overLimitWithLocalCache: 0,
+  nearLimit: 0,
+  withinLimit: 0,
+  shadowMode: 0,
+})
 
 /**
  * Each of these has a limit of its own, so that callers cannot take the names away from what is configured.
@@ -49,20 +69,15 @@ export function createLimitStats(
   onOverflow: (what: string) => void,
   limits: Readonly<Record<keyof typeof defaultNameLimits, NameLimits>> = defaultNameLimits,
 ): LimitStatsTable {
+  const counters = stats.family<keyof LimitStats>(prefix, suffixes, zeros)
   return {
-    attach: boundedTable(
-      limits.configured,
-      name => countersOf(stats, name),
-      () => onOverflow('configured limits'),
-    ),
-    attachRequested: boundedTable(
-      limits.requested,
-      name => countersOf(stats, name),
-      () => onOverflow('limits that are named after requests'),
+    attach: boundedTable(limits.configured, counters.of, () => onOverflow('configured limits')),
+    attachRequested: boundedTable(limits.requested, counters.of, () =>
+      onOverflow('limits that are named after requests'),
     ),
     domainNotFound: boundedTable(
       limits.unknownDomains,
-      domain => stats.counter(`${prefixOf(sanitizeStatName(domain))}.domain_not_found`),
+      domain => stats.counter(`${prefix}${sanitizeStatName(domain)}.domain_not_found`),
       () => onOverflow('unknown domains'),
     ),
   }
@@ -94,17 +109,3 @@ function boundedTable<T>(
     return overflow
   }
 }
-
-function countersOf(stats: Stats, name: string): LimitStats {
-  const prefix = prefixOf(name)
-  return {
-    totalHits: stats.counter(`${prefix}.total_hits`),
-    overLimit: stats.counter(`${prefix}.over_limit`),
-    overLimitWithLocalCache: stats.counter(`${prefix}.over_limit_with_local_cache`),
-    nearLimit: stats.counter(`${prefix}.near_limit`),
-    withinLimit: stats.counter(`${prefix}.within_limit`),
-    shadowMode: stats.counter(`${prefix}.shadow_mode`),
-  }
-}
-
-const prefixOf = (name: string) => `ratelimit.service.rate_limit.${name}`

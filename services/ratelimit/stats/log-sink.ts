@@ -1,5 +1,6 @@
 import { type Change, createChanges } from './changes.ts'
 import { quantileMs } from './histogram.ts'
+import { splitOwnTags } from './own-tags.ts'
 import type { Sink } from './sink.ts'
 import type { Stats } from './stats.ts'
 
@@ -17,7 +18,11 @@ export function createLogSink(
   extraTags: ReadonlyMap<string, string> = new Map(),
 ): Sink {
   const pass = createChanges(stats)
-  const tags = extraTags.size === 0 ? {} : { tags: Object.fromEntries(extraTags) }
+  const described = (statName: string) => {
+    const { name, tags } = splitOwnTags(statName)
+    const all = [...extraTags, ...tags]
+    return all.length === 0 ? { name } : { name, tags: Object.fromEntries(all) }
+  }
   const gauges = new Map<string, number>()
   let stopped = false
   const changed = (change: Change) => {
@@ -30,7 +35,7 @@ export function createLogSink(
     if (stopped) return
     let text = ''
     for (const change of pass()) {
-      if (changed(change)) text += `${JSON.stringify({ name: change.name, ...tags, ...shown(change) })}\n`
+      if (changed(change)) text += `${JSON.stringify({ ...described(change.name), ...shown(change) })}\n`
       if (text.length < writeCharacters) continue
       write(text)
       text = ''

@@ -14,11 +14,18 @@ export interface PrometheusServerOptions {
   onDefect(error: unknown): void
 }
 
+/**
+ * Answers whoever asks whether the process lives, whatever its health is: a process that waits for its
+ * configuration, or whose backend is away, is not helped by a new start. Metrics of the same path win.
+ */
+const livenessPath = '/livez'
+
 /** Scrapes that are read when the process stops have so long to end. */
 const closeGraceMs = 500
 
 /**
- * Serves the metrics; it is the scraper that asks, so that a flush has nothing to do. Rejects with a system
+ * Serves the metrics; it is the scraper that asks, so that a flush has nothing to do. `/livez` is answered there
+ * too. Rejects with a system
  * error (`EADDRINUSE`, …) when the address cannot be bound.
  */
 export async function startPrometheusServer(
@@ -30,7 +37,9 @@ export async function startPrometheusServer(
       response.end(body)
     }
     request.resume()
-    if (request.url?.split('?')[0] !== options.path) return answer(404, `metrics are at ${options.path}\n`)
+    const path = request.url?.split('?')[0]
+    if (path === livenessPath && path !== options.path) return answer(200, 'alive\n')
+    if (path !== options.path) return answer(404, `metrics are at ${options.path}\n`)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
       return answer(405, 'metrics are read with GET\n')

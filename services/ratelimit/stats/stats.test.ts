@@ -32,10 +32,11 @@ test('sinks find everything at the place where it was made', () => {
   stats.gauge('g', () => 1)
   stats.gauge('g', () => 2)
   assert.equal(stats.histogram('h'), stats.histogram('h'))
-  assert.deepEqual(counters, [
-    { name: 'b', value: 2 },
-    { name: 'a', value: 0 },
-  ])
+  assert.equal(counters.length, 2)
+  assert.deepEqual(
+    [counters.at(0), counters.at(1), counters.at(2)],
+    [{ name: 'b', value: 2 }, { name: 'a', value: 0 }, undefined],
+  )
   assert.deepEqual(
     stats.gauges.map(({ read }) => read()),
     [2],
@@ -50,4 +51,25 @@ test('durations are no entries: those are counters and gauges', () => {
   const stats = createStats()
   stats.histogram('h').record(1)
   assert.deepEqual(stats.entries(), [])
+})
+
+test('the counters of a family are fields of an object, and counters like others to whoever reads', () => {
+  const stats = createStats()
+  const zeros = () => ({ hits: 0, misses: 0 })
+  const family = stats.family('f.', { hits: 'all_hits', misses: 'all_misses' }, zeros)
+  stats.counter('first')
+  const counts = family.of('a.b')
+  stats.counter('last')
+  counts.hits += 2
+  assert.equal(family.of('a.b'), counts)
+  stats.counter('f.a.b.all_hits').value += 1
+  assert.equal(counts.hits, 3)
+  assert.deepEqual(
+    [...stats.counters].map(({ name, value }) => `${name} ${value}`),
+    ['first 0', 'f.a.b.all_hits 3', 'f.a.b.all_misses 0', 'last 0'],
+  )
+  assert.deepEqual(
+    stats.entries().map(({ name }) => name),
+    ['f.a.b.all_hits', 'f.a.b.all_misses', 'first', 'last'],
+  )
 })

@@ -1,4 +1,5 @@
 import { createHistogram, type Histogram, type HistogramReading } from './histogram.ts'
+import { createShardedMap } from './sharded-map.ts'
 
 /**
  * The statistics of one process: plain numbers under the reference's names. The decision path adds to a
@@ -7,6 +8,18 @@ import { createHistogram, type Histogram, type HistogramReading } from './histog
 export interface Stats {
   /** The counter of this name, made at the first call. */
   counter(name: string): Counter
+  /**
+   * Counters of many things that each have the same ones, under `prefix`, the thing's name, a dot, and the field's
+   * suffix. Those of one thing are the numbers of one object, and their names are made when somebody reads them:
+   * 10,000 limits take 10 MiB less than with an object and a name for each counter.
+   *
+   * @param zeros makes the fields, all 0
+   */
+  family<Field extends string>(
+    prefix: string,
+    suffixes: Readonly<Record<Field, string>>,
+    zeros: () => Record<Field, number>,
+  ): CounterFamily<Field>
   /** A value that is asked for when it is read. A second one of this name takes the place of the first. */
   gauge(name: string, read: () => number): void
   /** Durations in milliseconds under this name, made at the first call. */
@@ -17,13 +30,24 @@ export interface Stats {
    * All of a kind in the order of their making, for sinks. These lists only grow, so that a sink may remember
    * by its place in them what it said of a series.
    */
-  readonly counters: readonly NamedCounter[]
+  readonly counters: CounterList
   readonly gauges: readonly Gauge[]
   readonly histograms: readonly NamedHistogram[]
 }
 
 export interface Counter {
   value: number
+}
+
+export interface CounterFamily<Field extends string> {
+  /** The counters of the thing of this name, made at the first call; the same object at each. */
+  of(name: string): Record<Field, number>
+}
+
+/** Counters of a family are made when they are asked for, and read and write its numbers from then on. */
+export interface CounterList extends Iterable<NamedCounter> {
+  readonly length: number
+  at(place: number): NamedCounter | undefined
 }
 
 export interface NamedCounter extends Counter {
@@ -46,7 +70,7 @@ export interface Stat {
 }
 
 export function createStats(): Stats {
-  const counters = createRegister<NamedCounter>(name => ({ name, value: 0 }))
+  const counters = createCounters()
   const gauges = createRegister<{ readonly name: string; read: () => number }>(name => ({
     name,
     read: () => 0,
@@ -54,20 +78,116 @@ export function createStats(): Stats {
   const histograms = createRegister<NamedHistogram>(name => ({ name, ...createHistogram() }))
   return {
     counter: counters.get,
+    family: counters.family,
     gauge(name, read) {
       gauges.get(name).read = read
     },
     histogram: histograms.get,
     entries() {
-      const all: Stat[] = [
-        ...counters.all.map(({ name, value }): Stat => ({ name, kind: 'counter', value })),
-        ...gauges.all.map(({ name, read }): Stat => ({ name, kind: 'gauge', value: read() })),
-      ]
+      const all: Stat[] = gauges.all.map(({ name, read }): Stat => ({ name, kind: 'gauge', value: read() }))
+      for (const { name, value } of counters.all) all.push({ name, kind: 'counter', value })
       return all.sort((a, b) => (a.name < b.name ? -1 : 1))
     },
     counters: counters.all,
     gauges: gauges.all,
     histograms: histograms.all,
+  }
+}
+
+/** The counters of one thing of a family. */
+interface Member {
+  readonly family: Family
+  readonly name: string
+  readonly counts: Record<string, number>
+  /** Of its first counter among all. */
+  readonly place: number
+}
+
+interface Family {
+  readonly prefix: string
+  readonly fields: readonly string[]
+  readonly suffixes: readonly string[]
+  readonly members: Pick<ReadonlyMap<string, Member>, 'get'>
+}
+
+function createCounters() {
+  const families: Family[] = []
+  const byName = createShardedMap<NamedCounter>()
+  /** A member stands here once for each of its fields. */
+  const places: (NamedCounter | Member)[] = []
+
+  function at(place: number): NamedCounter | undefined {
+    const found = places[place]
+    if (found === undefined || 'value' in found) return found
+    return memberCounter(found, place - found.place)
+  }
+
+  function ofFamilies(name: string): NamedCounter | undefined {
+    for (const { prefix, suffixes, members } of families) {
+      const dot = name.lastIndexOf('.')
+      const member = name.startsWith(prefix) ? members.get(name.slice(prefix.length, dot)) : undefined
+      const index = suffixes.indexOf(name.slice(dot + 1))
+      if (member !== undefined && index !== -1) return memberCounter(member, index)
+    }
+    return undefined
+  }
+
+  function make(name: string): NamedCounter {
+    const made = { name, value: 0 }
+    byName.set(name, made)
+    places.push(made)
+    return made
+  }
+
+  return {
+    all: {
+      get length() {
+        return places.length
+      },
+      at,
+      *[Symbol.iterator]() {
+        for (let place = 0, next = at(0); next !== undefined; next = at(place)) {
+          yield next
+          place += 1
+        }
+      },
+    } satisfies CounterList,
+    get: (name: string) => byName.get(name) ?? ofFamilies(name) ?? make(name),
+    family<Field extends string>(
+      prefix: string,
+      suffixes: Readonly<Record<Field, string>>,
+      zeros: () => Record<Field, number>,
+    ): CounterFamily<Field> {
+      const members = createShardedMap<Member & { readonly counts: Record<Field, number> }>()
+      const fields = Object.keys(suffixes)
+      const family: Family = { prefix, fields, suffixes: Object.values(suffixes), members }
+      families.push(family)
+      return {
+        of(name) {
+          const found = members.get(name)
+          if (found !== undefined) return found.counts
+          const member = { family, name, counts: zeros(), place: places.length }
+          members.set(name, member)
+          for (const _ of fields) places.push(member)
+          return member.counts
+        },
+      }
+    },
+  }
+}
+
+function memberCounter({ family, name, counts }: Member, index: number): NamedCounter {
+  const field = family.fields[index] ?? ''
+  return {
+    get name() {
+      return `${family.prefix}${name}.${family.suffixes[index]}`
+    },
+    get value() {
+      return counts[field] ?? 0
+    },
+    set value(value) {
+      counts[field] = value
+    },
   }
 }
 
@@ -77,7 +197,7 @@ interface Register<T> {
 }
 
 function createRegister<T>(make: (name: string) => T): Register<T> {
-  const byName = new Map<string, T>()
+  const byName = createShardedMap<T>()
   const all: T[] = []
   return {
     all,

@@ -1,5 +1,6 @@
 import { type Change, createChanges } from './changes.ts'
 import { bucketMiddleMs } from './histogram.ts'
+import { splitOwnTags } from './own-tags.ts'
 import type { Stats } from './stats.ts'
 
 /** How a series is written in a line: what stands before `:value|type`, and what stands after it. */
@@ -16,17 +17,26 @@ export type Dialect = (name: string) => LineParts
  * are left out, as there.
  */
 export function statsdDialect(extraTags: ReadonlyMap<string, string>): Dialect {
-  const tags = tagsOf(extraTags).map(([name, value]) => `.__${name}=${value}`)
-  const suffix = tags.join('')
-  return name => ({ head: `${lineName(name)}${suffix}`, tail: '' })
+  const extra = tagsOf(extraTags)
+  const suffix = suffixOf(extra)
+  return statName => {
+    const { name, tags } = splitOwnTags(statName)
+    const own = tags.length === 0 ? suffix : suffixOf([...extra, ...tags].sort(byName))
+    return { head: `${lineName(name)}${own}`, tail: '' }
+  }
 }
 
+type Tag = readonly [name: string, value: string]
+
+const suffixOf = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${name}=${value}`).join('')
+const byName = ([a]: Tag, [b]: Tag) => (a < b ? -1 : 1)
+
 /** Tags that every series has, sorted by name and with the reference's changes to their values. */
-export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly (readonly [string, string])[] {
+export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
   return [...extraTags]
     .filter(([name, value]) => name !== '' && value !== '')
     .map(([name, value]) => [tagText(name), tagText(value).replaceAll('.', '_')] as const)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .sort(byName)
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not stand in a line.

@@ -38,8 +38,10 @@ export function createSeriesDeltas(stats: Stats): () => Generator<SeriesDelta, u
   const gauges: number[] = []
   const histograms: ToldHistogram[] = []
   return function* pass() {
-    for (const [place, counter] of stats.counters.entries()) {
+    let place = 0
+    for (const counter of stats.counters) {
       const delta = counterDelta(counters, place, counter)
+      place += 1
       if (delta !== undefined) yield delta
     }
     for (const [place, gauge] of stats.gauges.entries()) {
@@ -55,11 +57,11 @@ export function createSeriesDeltas(stats: Stats): () => Generator<SeriesDelta, u
 }
 
 function counterDelta(told: number[], place: number, counter: NamedCounter): CounterDelta | undefined {
-  const { name, value } = counter
+  const { value } = counter
   const before = told[place]
   if (value === before) return undefined
   told[place] = value
-  if (before === undefined) return { kind: 'counter', place, name, added: value }
+  if (before === undefined) return { kind: 'counter', place, name: counter.name, added: value }
   return { kind: 'counter', place, added: value - before }
 }
 

@@ -2,9 +2,9 @@ import type { ChildProcess } from 'node:child_process'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import { assertAddressesFree } from '../servers/assert-addresses-free.ts'
 import type { Settings } from '../settings.ts'
 import { createStats } from '../stats/stats.ts'
-import { assertPortsFree } from './assert-ports-free.ts'
 import { keepWorker, type Worker } from './keep-worker.ts'
 import { createMergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
@@ -37,14 +37,8 @@ export async function startSupervisor(
   log: Log,
   fork: (index: number) => ChildProcess,
 ): Promise<Supervisor> {
-  const { workers: count, grpcHost, grpcPort, host, port } = settings
-  // Where it is shared with other processes already, who started them has looked.
-  if (!settings.reusePort) {
-    await assertPortsFree([
-      { name: 'GRPC_PORT', host: grpcHost, port: grpcPort },
-      { name: 'PORT', host, port },
-    ])
-  }
+  const { workers: count, grpcPort, port } = settings
+  await assertAddressesFree(settings)
   const stats = createStats()
   const merged = createMergedStats(stats)
   const shown = { rules: '' }

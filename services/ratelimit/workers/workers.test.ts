@@ -1,20 +1,11 @@
 import assert from 'node:assert/strict'
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc/health.ts'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { freePorts } from '../../../test/support/free-ports.ts'
+import { rateLimitFiles, userLimit } from '../../../test/support/rate-limit-files.ts'
 import { callRateLimit, startRateLimit } from '../../../test/support/rate-limit-process.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { requireProgram } from '../../../test/support/require-server.ts'
@@ -23,12 +14,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 type Settings = Readonly<Record<string, string>>
 
 function configuration(t: TestContext, limit: number): Settings {
-  const root = mkdtempSync(join(tmpdir(), 'workers-'))
-  t.after(() => rmSync(root, { recursive: true, force: true }))
-  mkdirSync(join(root, 'config'))
-  const rule = `{key: user, rate_limit: {unit: day, requests_per_unit: ${limit}}}`
-  writeFileSync(join(root, 'config/shop.yaml'), `domain: shop\ndescriptors: [${rule}]\n`)
-  return { RUNTIME_ROOT: root, WORKERS: '2', DRAIN_DELAY: '0s' }
+  return { ...rateLimitFiles(t, userLimit(`${limit}/day`)).env, WORKERS: '2', DRAIN_DELAY: '0s' }
 }
 
 /** Two workers on a Redis of their own, healthy. */

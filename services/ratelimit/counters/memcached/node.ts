@@ -5,6 +5,7 @@ import { CountersError, type Hit } from '../counters.ts'
 import { createPipeline } from '../pipeline.ts'
 import { sendSums } from '../sum-equal-keys.ts'
 import { createTouchedKeys } from '../touched-keys.ts'
+import type { CallStats } from './call-stats.ts'
 import { createConnection } from './connection.ts'
 import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
 import { createCountSender, createLookSender, type SendCounts } from './send-counts.ts'
@@ -37,6 +38,7 @@ export interface NodeOptions {
   readonly maxTouchedKeys: number
   /** Count after the answer; told what could not be counted then. */
   readonly afterAnswer?: OnUncounted
+  readonly calls: CallStats
   readonly newBackoff: () => Backoff
   readonly clock: Clock
 }
@@ -51,10 +53,10 @@ export function createNode(
   options: NodeOptions,
   onChange: (node: MemcachedNode) => void,
 ): MemcachedNode {
-  const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, afterAnswer } = options
+  const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, calls, afterAnswer } = options
   const connection = createConnection({ ...options, endpoint: address.endpoint, backoff: newBackoff() })
-  const look = createLookSender(connection)
-  const exact = createLargeCountSender(look, createCountSender(connection, clock))
+  const look = createLookSender(connection, calls)
+  const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
   const send: SendCounts =
     afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)
   // A key must not be forgotten within one write: it would stand there twice, with an order of its own.

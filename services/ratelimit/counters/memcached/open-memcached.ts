@@ -1,4 +1,5 @@
 import type { Log } from '@tollway/chassis/log.ts'
+import type { BackendStats } from '../backend-stats.ts'
 import type { TlsOptions } from '../connect-socket.ts'
 import type { Counters } from '../counters.ts'
 import { followTlsFiles } from '../follow-tls-files.ts'
@@ -23,7 +24,7 @@ export interface MemcachedSettings {
  *
  * @throws Error that names the setting when an address or a file cannot be used.
  */
-export function openMemcached(settings: MemcachedSettings, log: Log): Counters {
+export function openMemcached(settings: MemcachedSettings, stats: BackendStats, log: Log): Counters {
   const tls = settings.memcachedTls ? openTls(settings, log) : undefined
   try {
     return createMemcachedCounters({
@@ -32,6 +33,7 @@ export function openMemcached(settings: MemcachedSettings, log: Log): Counters {
       srvRefreshMs: settings.memcachedSrvRefreshMs,
       countAfterAnswer: settings.memcachedAsyncIncrement,
       deadlineMs: settings.backendDeadlineMs,
+      stats,
       random: Math.random,
       onWarning: text => log.warn(text),
       onUncounted: (hits, problem) => log.warn('hits were answered and not counted', { hits, problem }),

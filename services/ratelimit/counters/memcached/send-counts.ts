@@ -2,6 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { CountersError } from '../counters.ts'
 import { type Send, sendAgain } from '../send.ts'
 import type { Count, Increment } from '../sum-equal-keys.ts'
+import type { CallStats } from './call-stats.ts'
 import type { Connection } from './connection.ts'
 import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
 import { addRequest, expiryOf, getRequest, incrRequest } from './request.ts'
@@ -21,10 +22,11 @@ const forgotten = new CountersError('memcached did not keep the counter')
  * not matter then. That is one round trip where the reference's increment, add and increment again take up to
  * three. A key that memcached has forgotten since goes that way once more.
  */
-export function createCountSender(connection: Connection, clock: Clock): SendCounts {
+export function createCountSender(connection: Connection, clock: Clock, calls: CallStats): SendCounts {
   return function count(items, onAnswers) {
     const { requests, requestCount, isNew } = writeItems(items, clock.nowMs())
     connection.send(requests, requestCount, (replies, problem) => {
+      tell(calls, items, isNew, replies)
       const answers = readAnswers(items, isNew, replies)
       if (answers === undefined) {
         refuse(connection, onAnswers)
@@ -42,11 +44,12 @@ export function createCountSender(connection: Connection, clock: Clock): SendCou
 }
 
 /** Only looks, whatever there is to add: the answers are the counters as they are. */
-export function createLookSender(connection: Connection): SendCounts {
+export function createLookSender(connection: Connection, calls: CallStats): SendCounts {
   return (items, onAnswers) => {
     let requests = ''
     for (const { key } of items) requests += getRequest(key)
     connection.send(requests, items.length, (replies, problem) => {
+      calls.looked(items.map((_, place) => replies[place]))
       const answers = replies.map(lookedAt)
       if (hasNoMisfit(answers)) onAnswers(answers, problem)
       else refuse(connection, onAnswers)
@@ -69,6 +72,22 @@ function writeItems(items: readonly Increment[], nowMs: number) {
     requests += by === 0 ? getRequest(key) : incrRequest(key, by)
   }
   return { requests, requestCount, isNew }
+}
+
+function tell(
+  calls: CallStats,
+  items: readonly Increment[],
+  isNew: readonly boolean[],
+  replies: readonly Reply[],
+): void {
+  const looked: (Reply | undefined)[] = []
+  let next = 0
+  for (const [place, { by }] of items.entries()) {
+    if (isNew[place]) calls.added(replies[next++])
+    if (by === 0) looked.push(replies[next++])
+    else calls.incremented(replies[next++])
+  }
+  if (looked.length > 0) calls.looked(looked)
 }
 
 /** The answers, as far as there are replies; undefined when one is of another kind than was asked for. */

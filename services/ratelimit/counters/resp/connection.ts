@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { Endpoint } from '../connect-socket.ts'
-import type { PoolStatsWriter } from './pool-stats.ts'
+import type { PoolStats } from './pool-stats.ts'
 import type { RequestWriter } from './request-writer.ts'
 import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
 
@@ -34,7 +34,7 @@ export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'> 
   /** The waits between tries; begins anew after a PONG. */
   readonly backoff: Backoff
   /** Counts the connections that got their PONG. */
-  readonly stats?: PoolStatsWriter
+  readonly stats?: PoolStats
 }
 
 const closedText = 'the connection to Redis is closed'

@@ -1,37 +1,41 @@
-/** Counts of the connections that carry counters, by the reference's names. */
+import type { BackendStats } from '../backend-stats.ts'
+
+/** The reference's names for the connections of the two instances. */
+export type PoolName = 'redis_pool' | 'redis_per_second_pool'
+
+/** Counts of the connections that carry counters. */
 export interface PoolStats {
   /** How many there are now. */
   readonly cxActive: number
   /** How many there ever were. */
   readonly cxTotal: number
-  /** How many have ended; for whatever reason, as with the reference. */
+  /** How many have ended, for whatever reason, as with the reference. */
   readonly cxLocalClose: number
-}
-
-/** What a connection tells. */
-export interface PoolStatsWriter extends PoolStats {
   opened(): void
   ended(): void
 }
 
-export function createPoolStats(): PoolStatsWriter {
-  let cxTotal = 0
-  let cxLocalClose = 0
-  return {
+/** Kept as `ratelimit.<pool>.cx_active`, `.cx_total` and `.cx_local_close`. */
+export function createPoolStats(stats: BackendStats, pool: PoolName): PoolStats {
+  const total = stats.counter(`ratelimit.${pool}.cx_total`)
+  const closed = stats.counter(`ratelimit.${pool}.cx_local_close`)
+  const counts: PoolStats = {
     get cxActive() {
-      return cxTotal - cxLocalClose
+      return total.value - closed.value
     },
     get cxTotal() {
-      return cxTotal
+      return total.value
     },
     get cxLocalClose() {
-      return cxLocalClose
+      return closed.value
     },
     opened() {
-      cxTotal += 1
+      total.value += 1
     },
     ended() {
-      cxLocalClose += 1
+      closed.value += 1
     },
   }
+  stats.gauge(`ratelimit.${pool}.cx_active`, () => counts.cxActive)
+  return counts
 }

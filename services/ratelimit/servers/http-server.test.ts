@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { closeHttp, createHttpServer, listenHttp, maxBodyBytes } from './http.ts'
-import { listen, openLimiter } from './servers-under-test.ts'
+import { createHttpServer, maxBodyBytes } from './http-server.ts'
+import { openLimiter } from './servers-under-test.ts'
 
 interface Options {
   readonly limiter?: Limiter
@@ -16,14 +17,18 @@ interface Options {
 
 async function start(t: TestContext, options: Options = {}) {
   const defects: unknown[] = []
+  const refused: string[] = []
   const server = createHttpServer({
     limiter: openLimiter().limiter,
     healthy: () => true,
     draining: () => false,
     onDefect: (_, error) => defects.push(error),
+    onRefused: problem => refused.push(problem),
     ...options,
   })
-  const address = await listen(t, server)
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  t.after(() => server.drain(0))
+  const address = `http://127.0.0.1:${port}`
   const ask = async (body: string | Uint8Array<ArrayBuffer> | undefined, path = '/json', method = 'POST') => {
     const response = await fetch(address + path, { method, ...(body !== undefined && { body }) })
     return {
@@ -32,7 +37,7 @@ async function start(t: TestContext, options: Options = {}) {
       body: await response.text(),
     }
   }
-  return { server, address, ask, defects }
+  return { port, address, ask, defects, refused }
 }
 
 const user = (value: string) =>
@@ -149,6 +154,16 @@ test('what is no request, or cannot be answered, is a bad request', async t => {
   assert.deepEqual([...defects, ...failing.defects], [])
 })
 
+test('why a call is a bad request is told to the operators, and not to the caller', async t => {
+  const { ask, refused } = await start(t)
+  await ask('{"domain":"d","descriptors":[{"entries":[{"key":1}]}]}')
+  await ask('{"descriptors":[{}]}')
+  assert.deepEqual(refused, [
+    'descriptors[0].entries[0].key: a number was found, a string is allowed',
+    'rate limit domain must not be empty',
+  ])
+})
+
 test('a defect is an internal error without its text', async t => {
   const limiter: Limiter = { decide: () => Promise.reject(new Error('secret')) }
   const { ask, defects } = await start(t, { limiter })
@@ -182,8 +197,8 @@ test('/healthcheck is 200 with OK, or 500 with nothing', async t => {
 })
 
 test('a caller that goes away in the middle of its body disturbs nobody', async t => {
-  const { address, ask, defects } = await start(t)
-  const socket = connect(Number(new URL(address).port), '127.0.0.1')
+  const { port, ask, defects } = await start(t)
+  const socket = connect(port, '127.0.0.1')
   socket.write('POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"domain"')
   await once(socket, 'connect')
   socket.resetAndDestroy()
@@ -207,29 +222,20 @@ test('connections are kept while the process serves, healthy or not, and end wit
   assert.equal(await connection(), 'close')
 })
 
-test('closing waits for what runs, and no longer than it may', async () => {
-  const limiter: Limiter = { decide: () => new Promise(() => {}) }
+test('a drain waits for what runs, and no longer than it may', async () => {
+  let running = 0
+  const limiter: Limiter = {
+    decide() {
+      running += 1
+      return new Promise(() => {})
+    },
+  }
   const options = { limiter, healthy: () => true, draining: () => false, onDefect() {} }
   const server = createHttpServer(options)
-  await listenHttp(server, '127.0.0.1', 0, false)
-  const { port } = server.address() as { port: number }
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
   const call = request({ port, path: '/json', method: 'POST' }).end(user('a'))
   const cut = once(call, 'error')
-  await once(server, 'request')
-  await closeHttp(server, 20)
+  await waitFor('the call to run', () => running === 1)
+  await server.drain(20)
   assert.equal((await cut)[0].code, 'ECONNRESET')
-})
-
-test('an address in use is an error', async t => {
-  const { server } = await start(t)
-  const { port } = server.address() as { port: number }
-  const options = {
-    limiter: openLimiter().limiter,
-    healthy: () => true,
-    draining: () => false,
-    onDefect() {},
-  }
-  await assert.rejects(listenHttp(createHttpServer(options), '127.0.0.1', port, false), {
-    code: 'EADDRINUSE',
-  })
 })

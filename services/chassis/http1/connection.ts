@@ -1,0 +1,278 @@
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { answerHead, type Http1Answer, mayHaveBody } from './answer.ts'
+import type { RequestHead } from './head-memory.ts'
+import type { Http1Limits } from './limits.ts'
+import { Output } from './output.ts'
+import { Refusal } from './refusal.ts'
+import type { Http1Request, ParsedRequest } from './request.ts'
+import { type ParserPhase, RequestParser } from './request-parser.ts'
+
+/** What all connections of a server have in common. */
+export interface ConnectionContext {
+  readonly limits: Http1Limits
+  handle(request: Http1Request): Http1Answer | Promise<Http1Answer>
+  /** The answer to a request whose body is too long. */
+  readonly bodyTooLong: Http1Answer | undefined
+  onDefect(path: string, error: unknown): void
+  /** Whether connections should end with the answer that they get next. */
+  closing(): boolean
+  dateLine(): string
+  /** The time as the last sweep left it, in milliseconds from an arbitrary start. */
+  sweptMs(): number
+}
+
+/** A request that runs, or that waits for one before it to be answered. */
+interface Work {
+  readonly request: AnsweredRequest
+  answer: Http1Answer | undefined
+}
+
+/** What an answer must know of its request. */
+interface AnsweredRequest {
+  readonly head: Pick<RequestHead, 'method' | 'closes' | 'asksToKeep'>
+  readonly path: string
+}
+
+const continueText = 'HTTP/1.1 100 Continue\r\n\r\n'
+const plainText = {
+  'Content-Type': 'text/plain; charset=utf-8',
+  'X-Content-Type-Options': 'nosniff',
+}
+const internalError: Http1Answer = { head: answerHead(500, plainText), body: 'Internal Server Error\n' }
+const refusedRequest: AnsweredRequest = {
+  head: { method: 'GET', closes: true, asksToKeep: false },
+  path: '',
+}
+
+/** Serves one connection; `onClosed` is told of its end. The socket must allow to be half open. */
+export class Connection {
+  readonly #socket: Duplex
+  readonly #context: ConnectionContext
+  readonly #parser: RequestParser
+  readonly #output: Output
+  /** In the order of the requests, which is that of the answers. */
+  readonly #work: Work[] = []
+  /** Nothing more is served on this connection; what is at work still is answered. */
+  #last = false
+  /** All is answered, and our side of the connection is closed. */
+  #finished = false
+  /** No more is read until there is room for it. */
+  #held = false
+  #flush: NodeJS.Immediate | undefined
+  #phase: ParserPhase = 'idle'
+  /** Since when the phase lasts, or nothing has been asked; in the time of the sweeps. */
+  #sinceMs: number
+  #unsentBytes = 0
+  #unsentSinceMs = 0
+
+  constructor(socket: Duplex, context: ConnectionContext, onClosed: (connection: Connection) => void) {
+    this.#socket = socket
+    this.#context = context
+    this.#parser = new RequestParser(context.limits)
+    this.#output = new Output(socket, () => this.#goOn())
+    this.#sinceMs = context.sweptMs()
+    socket.on('data', (chunk: Buffer) => this.#onData(chunk))
+    socket.on('end', () => this.#onEnd())
+    // Of whatever kind the error is, the end of the connection follows, and that is all there is to do.
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      this.#last = true
+      this.#finished = true
+      clearImmediate(this.#flush)
+      onClosed(this)
+    })
+  }
+
+  /** Ends it if it has waited for too long. The times are those of `sweptMs`. */
+  sweep(nowMs: number, idleTimeoutMs: number): void {
+    const { limits } = this.#context
+    if (this.#isStuck(nowMs)) {
+      this.#socket.destroy()
+      return
+    }
+    const quietMs = nowMs - this.#sinceMs
+    if (this.#finished) {
+      if (quietMs >= limits.lingerTimeoutMs) this.#socket.destroy()
+      return
+    }
+    if (this.#last || this.#held) return
+    if (this.#phase === 'head') {
+      if (quietMs >= limits.headTimeoutMs) this.#refuse(new Refusal(408, 'the headers took too long'))
+    } else if (this.#phase === 'body') {
+      if (quietMs >= limits.bodyTimeoutMs) this.#refuse(new Refusal(408, 'the body took too long'))
+    } else if (quietMs >= idleTimeoutMs && this.#work.length === 0) this.#socket.destroy()
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  #onData(chunk: Buffer): void {
+    if (this.#last) return
+    this.#parser.push(chunk)
+    this.#serve()
+  }
+
+  /** The client sends no more, but it may well wait for its answers. */
+  #onEnd(): void {
+    this.#last = true
+    if (this.#work.length === 0) this.#finish()
+  }
+
+  /** Serves what has been received, as far as there is room for the answers. */
+  #serve(): void {
+    let served = false
+    while (!this.#last && this.#hasRoom()) {
+      const next = this.#parser.next()
+      if (next === undefined) break
+      served = true
+      if (next instanceof Refusal) this.#refuse(next)
+      else this.#begin(next)
+    }
+    this.#sendContinue()
+    this.#output.flush()
+    const phase = this.#parser.phase
+    if (served || phase !== this.#phase) this.#sinceMs = this.#context.sweptMs()
+    this.#phase = phase
+    this.#holdOrRelease()
+  }
+
+  #hasRoom(): boolean {
+    return this.#work.length < this.#context.limits.maxPipelined && this.#output.hasRoom
+  }
+
+  #holdOrRelease(): void {
+    const hold = !this.#last && !this.#hasRoom()
+    if (hold === this.#held) return
+    this.#held = hold
+    if (hold) this.#socket.pause()
+    else this.#socket.resume()
+  }
+
+  /** After something had been in the way. */
+  #goOn(): void {
+    if (this.#held && this.#hasRoom()) this.#serve()
+  }
+
+  #begin(request: ParsedRequest): void {
+    if (request.head.closes) this.#last = true
+    const answer = this.#ask(request)
+    if (!(answer instanceof Promise)) this.#answer(request, answer)
+    else {
+      const work: Work = { request, answer: undefined }
+      this.#work.push(work)
+      answer.then(
+        settled => this.#settle(work, settled),
+        error => this.#settle(work, this.#defect(request.path, error)),
+      )
+    }
+  }
+
+  #ask(request: ParsedRequest): Http1Answer | Promise<Http1Answer> {
+    try {
+      return this.#context.handle(request)
+    } catch (error) {
+      return this.#defect(request.path, error)
+    }
+  }
+
+  #refuse({ status, message }: Refusal): void {
+    this.#last = true
+    const { bodyTooLong } = this.#context
+    const body = `${STATUS_CODES[status] ?? status}: ${message}\n`
+    const refusal = (status === 413 && bodyTooLong) || { head: answerHead(status, plainText), body }
+    this.#answer(refusedRequest, refusal)
+    this.#output.flush()
+  }
+
+  #defect(path: string, error: unknown): Http1Answer {
+    this.#context.onDefect(path, error)
+    return internalError
+  }
+
+  /** At once, unless others come first. */
+  #answer(request: AnsweredRequest, answer: Http1Answer): void {
+    if (this.#work.length > 0) this.#work.push({ request, answer })
+    else this.#write(request, answer)
+  }
+
+  #settle(work: Work, answer: Http1Answer): void {
+    if (this.#finished) return
+    work.answer = answer
+    if (work !== this.#work[0]) return
+    for (let first = this.#work[0]; first?.answer !== undefined; first = this.#work[0]) {
+      this.#work.shift()
+      this.#write(first.request, first.answer)
+    }
+    if (this.#work.length > 0) this.#flush ??= setImmediate(this.#flushInTurn)
+    else this.#onAllAnswered()
+    this.#goOn()
+  }
+
+  /** Nothing is left that could join what was gathered. */
+  #onAllAnswered(): void {
+    this.#sinceMs = this.#context.sweptMs()
+    this.#sendContinue()
+    this.#output.flush()
+  }
+
+  readonly #flushInTurn = (): void => {
+    this.#flush = undefined
+    this.#output.flush()
+  }
+
+  #write(request: AnsweredRequest, answer: Http1Answer): void {
+    const closes = request.head.closes || (this.#context.closing() && this.#nothingFollows())
+    this.#encode(request, answer, closes)
+    if (closes) this.#last = true
+    if (this.#last && this.#work.length === 0) this.#finish()
+  }
+
+  #nothingFollows(): boolean {
+    return this.#work.length === 0 && this.#parser.phase === 'idle'
+  }
+
+  #encode({ head: asked }: AnsweredRequest, answer: Http1Answer, closes: boolean): void {
+    const { head, body = '' } = answer
+    const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+    const connection = closes ? 'Connection: close\r\n' : asked.asksToKeep ? 'Connection: keep-alive\r\n' : ''
+    const length = mayHaveBody(head.status) ? `Content-Length: ${bytes}\r\n` : ''
+    const lines = `${head.lines}${connection}${this.#context.dateLine()}${length}\r\n`
+    if (asked.method === 'HEAD' || bytes === 0 || length === '') this.#output.addText(lines, true)
+    else if (typeof body === 'string') this.#output.addText(lines + body, bytes === body.length)
+    else {
+      this.#output.addText(lines, true)
+      this.#output.addBytes(body)
+    }
+  }
+
+  #sendContinue(): void {
+    if (!this.#last && this.#work.length === 0 && this.#parser.takeContinue()) {
+      this.#output.addText(continueText, true)
+    }
+  }
+
+  /**
+   * Closes our side. What the client still sends is read and dropped for a while: were its octets refused by
+   * the kernel, the client might lose the answer too (RFC 9112, 9.6).
+   */
+  #finish(): void {
+    if (this.#finished) return
+    this.#finished = true
+    this.#sinceMs = this.#context.sweptMs()
+    this.#output.flush()
+    this.#socket.end()
+    this.#socket.resume()
+  }
+
+  #isStuck(nowMs: number): boolean {
+    const unsentBytes = this.#socket.writableLength
+    if (unsentBytes === 0 || unsentBytes !== this.#unsentBytes) {
+      this.#unsentBytes = unsentBytes
+      this.#unsentSinceMs = nowMs
+      return false
+    }
+    return nowMs - this.#unsentSinceMs >= this.#context.limits.writeTimeoutMs
+  }
+}

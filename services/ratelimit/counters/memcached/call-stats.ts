@@ -1,0 +1,43 @@
+import type { BackendStats } from '../backend-stats.ts'
+import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
+
+/** Counts what memcached answered. A reply that did not come is an error. */
+export interface CallStats {
+  /** Of one write, the replies to all that only looked. */
+  looked(replies: readonly (Reply | undefined)[]): void
+  added(reply: Reply | undefined): void
+  incremented(reply: Reply | undefined): void
+}
+
+/**
+ * Under the reference's names, `ratelimit.memcache.multiget` and so on, with what came of it as the tag `code`.
+ * A key that is not there and a counter at 0 are one and the same.
+ */
+export function createCallStats(stats: BackendStats): CallStats {
+  const tally = (name: string) => stats.counter(`ratelimit.memcache.${name}`)
+  const tallies = <Code extends string>(call: string, ...codes: readonly Code[]) =>
+    Object.fromEntries(codes.map(code => [code, tally(`${call}.__code=${code}`)])) as Record<
+      Code,
+      ReturnType<typeof tally>
+    >
+  const multiget = tallies('multiget', 'success', 'error')
+  const add = tallies('add', 'success', 'error', 'not_stored')
+  const increment = tallies('increment', 'success', 'error', 'miss')
+  const [keysRequested, keysFound] = [tally('keys_requested'), tally('keys_found')]
+  return {
+    looked(replies) {
+      const answered = replies.every(reply => reply !== undefined && !isErrorReply(reply))
+      multiget[answered ? 'success' : 'error'].value += 1
+      keysRequested.value += replies.length
+      for (const reply of replies) if (isValueReply(reply) && reply.value !== 0) keysFound.value += 1
+    },
+    added(reply) {
+      const code = reply === 'STORED' ? 'success' : reply === 'NOT_STORED' ? 'not_stored' : 'error'
+      add[code].value += 1
+    },
+    incremented(reply) {
+      const isCount = typeof reply === 'number' || typeof reply === 'bigint'
+      increment[isCount ? 'success' : reply === 'NOT_FOUND' ? 'miss' : 'error'].value += 1
+    },
+  }
+}

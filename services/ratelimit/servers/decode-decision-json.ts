@@ -1,0 +1,221 @@
+import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
+import { maxCount } from '../counters/counters.ts'
+import {
+  type DecisionRequest,
+  type DescriptorRequest,
+  type Entry,
+  maxParts,
+  RequestError,
+} from '../limiter/decision.ts'
+import type { Unit } from '../rules/config.ts'
+import { fieldsOf, JsonReader, printableText } from './json-reader.ts'
+import { overrideUnits } from './wire-enums.ts'
+
+const requestFields = fieldsOf('domain', 'descriptors', 'hitsAddend')
+const descriptorFields = fieldsOf('entries', 'limit', 'hitsAddend')
+const entryFields = fieldsOf('key', 'value')
+const limitFields = fieldsOf('requestsPerUnit', 'unit')
+const maxUint32 = 0xffff_ffff
+const maxUint64 = 2n ** 64n - 1n
+const maxInt32 = 0x7fff_ffff
+
+/**
+ * A request as proto3 JSON, as `toDecisionRequest(fromJsonString(...))` reads it, without the messages in
+ * between: both spellings of a field's name are taken, numbers may be strings, null stands for nothing. A name
+ * that is none of a field's, or that comes twice, is refused, also once in each spelling.
+ *
+ * @throws RequestError that names the field, for what is no request, no JSON or no UTF-8, and as soon as there
+ * are more than `maxParts` descriptors and entries
+ */
+export function decodeDecisionJson(body: Buffer): DecisionRequest {
+  const reader = new JsonReader(body)
+  const request = readRequest(reader)
+  reader.end()
+  return request
+}
+
+function readRequest(reader: JsonReader): DecisionRequest {
+  let domain: string | undefined
+  let descriptors: readonly DescriptorRequest[] | undefined
+  let hitsAddend: number | undefined
+  reader.beginObject()
+  for (;;) {
+    const name = reader.nextField(requestFields)
+    if (name === undefined) break
+    switch (name) {
+      case 'domain':
+        checkFirst(reader, domain)
+        domain = readString(reader)
+        break
+      case 'descriptors':
+        checkFirst(reader, descriptors)
+        descriptors = readDescriptors(reader)
+        break
+      case 'hitsAddend':
+        checkFirst(reader, hitsAddend)
+        hitsAddend = readUint32(reader)
+        break
+    }
+  }
+  return { domain: domain ?? '', descriptors: descriptors ?? [], hitsAddend: hitsAddend ?? 0 }
+}
+
+function readDescriptors(reader: JsonReader): DescriptorRequest[] {
+  const descriptors: DescriptorRequest[] = []
+  if (reader.skipNull()) return descriptors
+  let partsLeft = maxParts
+  reader.beginList()
+  while (reader.nextItem()) {
+    if (partsLeft < 1) throw tooManyParts()
+    const descriptor = readDescriptor(reader, partsLeft - 1)
+    descriptors.push(descriptor)
+    partsLeft -= 1 + descriptor.entries.length
+  }
+  return descriptors
+}
+
+function readDescriptor(reader: JsonReader, entriesAllowed: number): DescriptorRequest {
+  let entries: readonly Entry[] | undefined
+  let limit: DescriptorRequest['limit'] | null
+  let hitsAddend: number | undefined | null
+  reader.beginObject()
+  for (;;) {
+    const name = reader.nextField(descriptorFields)
+    if (name === undefined) break
+    switch (name) {
+      case 'entries':
+        checkFirst(reader, entries)
+        entries = readEntries(reader, entriesAllowed)
+        break
+      case 'limit':
+        checkFirst(reader, limit)
+        limit = reader.skipNull() ? null : readLimit(reader)
+        break
+      case 'hitsAddend':
+        checkFirst(reader, hitsAddend)
+        hitsAddend = reader.skipNull() ? null : readCount(reader)
+        break
+    }
+  }
+  return { entries: entries ?? [], hitsAddend: hitsAddend ?? undefined, limit: limit ?? undefined }
+}
+
+function readEntries(reader: JsonReader, allowed: number): Entry[] {
+  const entries: Entry[] = []
+  if (reader.skipNull()) return entries
+  reader.beginList()
+  while (reader.nextItem()) {
+    if (entries.length === allowed) throw tooManyParts()
+    entries.push(readEntry(reader))
+  }
+  return entries
+}
+
+function readEntry(reader: JsonReader): Entry {
+  let key: string | undefined
+  let value: string | undefined
+  reader.beginObject()
+  for (;;) {
+    const name = reader.nextField(entryFields)
+    if (name === undefined) break
+    switch (name) {
+      case 'key':
+        checkFirst(reader, key)
+        key = readString(reader)
+        break
+      case 'value':
+        checkFirst(reader, value)
+        value = readString(reader)
+        break
+    }
+  }
+  return { key: key ?? '', value: value ?? '' }
+}
+
+function readLimit(reader: JsonReader): NonNullable<DescriptorRequest['limit']> {
+  let requestsPerUnit: number | undefined
+  let unit: Unit | undefined | null
+  reader.beginObject()
+  for (;;) {
+    const name = reader.nextField(limitFields)
+    if (name === undefined) break
+    switch (name) {
+      case 'requestsPerUnit':
+        checkFirst(reader, requestsPerUnit)
+        requestsPerUnit = readUint32(reader)
+        break
+      case 'unit':
+        checkFirst(reader, unit)
+        unit = readUnit(reader) ?? null
+        break
+    }
+  }
+  return { requestsPerUnit: requestsPerUnit ?? 0, unit: unit ?? undefined }
+}
+
+function readString(reader: JsonReader): string {
+  return reader.skipNull() ? '' : reader.string()
+}
+
+const uint32Text = 'a whole number from 0 to 4294967295'
+
+/** In a string it may be written as JavaScript writes numbers, but with nothing around it. */
+function readUint32(reader: JsonReader): number {
+  if (reader.skipNull()) return 0
+  const found = reader.numberOrString(uint32Text)
+  const isNumber = typeof found === 'number' || (found !== '' && found.trim() === found)
+  const value = isNumber ? Number(found) : Number.NaN
+  if (Number.isInteger(value) && value >= 0 && value <= maxUint32) return value
+  throw reader.wrong(describe(found), uint32Text)
+}
+
+const uint64Text = 'a whole number from 0 to 18446744073709551615'
+
+/** A UInt64Value. What a counter cannot tell anyway is cut off. */
+function readCount(reader: JsonReader): number {
+  const found = reader.numberOrString(uint64Text)
+  const value = found === '' ? undefined : wholeNumber(found)
+  if (value === undefined || value < 0n || value > maxUint64) {
+    throw reader.wrong(describe(found), uint64Text)
+  }
+  return value > BigInt(maxCount) ? maxCount : Number(value)
+}
+
+function wholeNumber(found: number | string): bigint | undefined {
+  try {
+    return BigInt(found)
+  } catch {
+    return undefined
+  }
+}
+
+const unitText = 'SECOND, MINUTE, HOUR, DAY, MONTH or YEAR'
+const unitNumbers: ReadonlyMap<string, number> = new Map(
+  Object.entries(RateLimitUnit).flatMap(([name, value]) =>
+    typeof value === 'number' ? [[name, value]] : [],
+  ),
+)
+
+/** By its name or its number. A number that stands for no unit is none, as in a message. */
+function readUnit(reader: JsonReader): Unit | undefined {
+  if (reader.skipNull()) return undefined
+  const found = reader.numberOrString(unitText)
+  const value = typeof found === 'string' ? unitNumbers.get(found) : found
+  if (value === undefined || !Number.isInteger(value) || value > maxInt32 || value < -maxInt32 - 1) {
+    throw reader.wrong(describe(found), unitText)
+  }
+  return overrideUnits[value]
+}
+
+function describe(found: number | string): string {
+  return typeof found === 'number' ? `${found}` : `the string ${printableText(found)}`
+}
+
+/** The values that are read are never undefined, so a field that has one was there before. */
+function checkFirst(reader: JsonReader, earlier: unknown): void {
+  if (earlier !== undefined) throw reader.wrong('a second value', 'one')
+}
+
+function tooManyParts(): RequestError {
+  return new RequestError(`descriptors: at most ${maxParts} and their entries are allowed`, true)
+}

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fromBinary, fromJsonString } from '@bufbuild/protobuf'
+import { RateLimitResponseSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import fc from 'fast-check'
+import type { Decision } from '../limiter/decision.ts'
+import { encodeDecision } from './encode-decision.ts'
+import { encodeDecisionJson } from './encode-decision-json.ts'
+import { decisions } from './servers-under-test.ts'
+
+function check(decision: Decision): void {
+  const text = encodeDecisionJson(decision)
+  assert.equal(text, JSON.stringify(JSON.parse(text)), 'as compact as can be')
+  const read = fromJsonString(RateLimitResponseSchema, text)
+  assert.deepEqual(read, fromBinary(RateLimitResponseSchema, encodeDecision(decision)))
+}
+
+test('the answer as JSON is the answer as a message', () => {
+  const extras = fc.record(
+    {
+      headers: fc.array(fc.record({ key: fc.string(), value: fc.string({ unit: 'grapheme' }) })),
+      metadata: fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.integer(), fc.boolean())),
+    },
+    { requiredKeys: [] },
+  )
+  fc.assert(
+    fc.property(decisions, extras, (decision, more) => check({ ...decision, ...more })),
+    { seed: 1 },
+  )
+})
+
+test('fields come in the order of declaration, and what is zero is left out', () => {
+  const limit = { name: 'a "b"\n', requestsPerUnit: 5, unit: 'week', resetSeconds: 1 } as const
+  const over = { over: true, remaining: 0, limit }
+  const zero = { over: false, remaining: 0, limit: { ...limit, name: '', requestsPerUnit: 0 } }
+  const [first, second] = JSON.parse(encodeDecisionJson({ over: true, statuses: [over, zero] })).statuses
+  assert.equal(
+    JSON.stringify(first),
+    '{"code":"OVER_LIMIT","currentLimit":{"name":"a \\"b\\"\\n","requestsPerUnit":5,"unit":"WEEK"},' +
+      '"durationUntilReset":"1s"}',
+  )
+  assert.equal(
+    JSON.stringify(second),
+    '{"code":"OK","currentLimit":{"unit":"WEEK"},"durationUntilReset":"1s"}',
+  )
+  assert.equal(
+    encodeDecisionJson({ over: false, statuses: [], headers: [] }),
+    '{"overallCode":"OK","statuses":[]}',
+  )
+})

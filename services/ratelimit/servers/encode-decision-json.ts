@@ -1,0 +1,45 @@
+import {
+  RateLimitResponse_Code,
+  RateLimitResponse_RateLimit_Unit,
+} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import { type Unit, units } from '../rules/config.ts'
+import { codeOf, responseUnits } from './wire-enums.ts'
+
+const codeText = (over: boolean) => `"${RateLimitResponse_Code[codeOf(over)]}"`
+const okText = codeText(false)
+const overText = codeText(true)
+
+const unitTexts = Object.fromEntries(
+  units.map(unit => [unit, `"${RateLimitResponse_RateLimit_Unit[responseUnits[unit]]}"`]),
+) as Readonly<Record<Unit, string>>
+
+/**
+ * An envoy.service.ratelimit.v3.RateLimitResponse as proto3 JSON: values that are zero are left out. Fields
+ * come in the order of declaration as Go writes them; the generated encoder goes by the fields' numbers, which
+ * puts a limit's name last.
+ */
+export function encodeDecisionJson({ over, statuses, headers, metadata }: Decision): string {
+  let text = `{"overallCode":${over ? overText : okText},"statuses":[`
+  let separator = ''
+  for (const status of statuses) {
+    text += separator + statusText(status)
+    separator = ','
+  }
+  text += ']'
+  if (headers !== undefined && headers.length > 0)
+    text += `,"responseHeadersToAdd":${JSON.stringify(headers)}`
+  if (metadata !== undefined) text += `,"dynamicMetadata":${JSON.stringify(metadata)}`
+  return `${text}}`
+}
+
+function statusText({ over, remaining, limit }: DescriptorDecision): string {
+  const left = remaining === 0 ? '' : `,"limitRemaining":${remaining}`
+  const code = `{"code":${over ? overText : okText}`
+  if (limit === undefined) return `${code}${left}}`
+  const { name, requestsPerUnit, unit, resetSeconds } = limit
+  const nameText = name === '' ? '' : `"name":${JSON.stringify(name)},`
+  const requests = requestsPerUnit === 0 ? '' : `"requestsPerUnit":${requestsPerUnit},`
+  const current = `,"currentLimit":{${nameText}${requests}"unit":${unitTexts[unit]}}`
+  return `${code}${current}${left},"durationUntilReset":"${resetSeconds}s"}`
+}

@@ -1,0 +1,94 @@
+import { answerHead, type Http1Answer } from '@tollway/chassis/http1/answer.ts'
+import type { Http1Request } from '@tollway/chassis/http1/request.ts'
+import { createHttp1Server, type Http1Server } from '@tollway/chassis/http1/server.ts'
+import type { Tracing } from '@tollway/chassis/tracing.ts'
+import { CountersError } from '../counters/counters.ts'
+import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
+import type { Limiter } from '../limiter/limiter.ts'
+import { startDecision, startJsonAnswer } from '../tracing/spans.ts'
+import { decodeDecisionJson } from './decode-decision-json.ts'
+import { encodeDecisionJson } from './encode-decision-json.ts'
+
+/** A longer body is refused. */
+export const maxBodyBytes = 1024 * 1024
+
+export interface HttpServerOptions {
+  readonly limiter: Limiter
+  readonly tracing?: Tracing | undefined
+  readonly healthy: () => boolean
+  /** Whether the process is about to end: callers then get each answer with the end of their connection. */
+  readonly draining: () => boolean
+  /** Told of every defect; the process goes on. */
+  onDefect(path: string, error: unknown): void
+  /** Told of why a call of `/json` got a bad request, which the answer does not say. */
+  onRefused?(problem: string): void
+}
+
+/** `/json` and `/healthcheck`, with the reference's status codes and bodies; any method, as there. */
+export function createHttpServer(options: HttpServerOptions): Http1Server {
+  return createHttp1Server({
+    handle: createHandler(options),
+    onDefect: options.onDefect,
+    closing: options.draining,
+    bodyTooLong: badRequest,
+    limits: { maxBodyBytes },
+  })
+}
+
+/** What needs no promise makes none: a decision that the limiter has at once is answered at once. */
+function createHandler({ limiter, tracing, healthy, onRefused }: HttpServerOptions) {
+  function json(incoming: Http1Request): Http1Answer | Promise<Http1Answer> {
+    try {
+      const request = decodeDecisionJson(incoming.body)
+      if (tracing !== undefined) return traced(tracing, request, incoming)
+      const decision = limiter.decide(request)
+      return decision instanceof Promise ? decision.then(toAnswer, refuse) : toAnswer(decision)
+    } catch (error) {
+      return refuse(error)
+    }
+  }
+
+  function traced(
+    tracing: Tracing,
+    request: DecisionRequest,
+    incoming: Http1Request,
+  ): Http1Answer | Promise<Http1Answer> {
+    const span = startDecision(tracing, request, name => incoming.header(name))
+    const answer = (decision: Decision) =>
+      span === undefined ? toAnswer(decision) : startJsonAnswer(span).run(() => toAnswer(decision))
+    const decision = span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
+    return decision instanceof Promise ? decision.then(answer, refuse) : answer(decision)
+  }
+
+  /** Anything else is a defect. */
+  function refuse(error: unknown): Http1Answer {
+    if (!(error instanceof RequestError || error instanceof CountersError)) throw error
+    onRefused?.(error.message)
+    return badRequest
+  }
+
+  return (request: Http1Request) => {
+    const { path } = request
+    if (path === '/json') return json(request)
+    if (path === '/healthcheck') return healthy() ? isHealthy : isUnhealthy
+    return notFound
+  }
+}
+
+const jsonType = { 'Content-Type': 'application/json' }
+const okHead = answerHead(200, jsonType)
+const overLimitHead = answerHead(429, jsonType)
+
+function toAnswer(decision: Decision): Http1Answer {
+  return { head: decision.over ? overLimitHead : okHead, body: encodeDecisionJson(decision) }
+}
+
+const isHealthy = text(200, 'OK')
+const isUnhealthy: Http1Answer = { head: answerHead(500) }
+const badRequest = text(400, 'Bad Request\n')
+const notFound = text(404, '404 page not found\n')
+
+function text(status: number, body: string): Http1Answer {
+  const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'X-Content-Type-Options': 'nosniff' }
+  return { head: answerHead(status, headers), body }
+}

@@ -1,0 +1,291 @@
+import { RequestError } from '../limiter/decision.ts'
+
+const openingBrace = 0x7b
+const closingBrace = 0x7d
+const openingBracket = 0x5b
+const closingBracket = 0x5d
+const quote = 0x22
+const comma = 0x2c
+const colon = 0x3a
+const backslash = 0x5c
+const space = 0x20
+const numberText = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
+const byteOrderMark = Buffer.from('\ufeff')
+const nullOctets = Buffer.from('null')
+
+/** What a value is, by how it begins. */
+const kinds: Readonly<Record<string, string>> = {
+  '"': 'a string',
+  '{': 'an object',
+  '[': 'a list',
+  t: 'true',
+  f: 'false',
+  n: 'null',
+}
+
+/** The fields of an object that are known. */
+export interface Fields<Name extends string> {
+  readonly spellings: readonly { readonly name: Name; readonly spelling: string; readonly octets: Buffer }[]
+  readonly allowed: string
+}
+
+/** In lowerCamelCase; each may also be spelt in snake_case, as in its .proto file. */
+export function fieldsOf<Name extends string>(...names: readonly Name[]): Fields<Name> {
+  const spellings = names.flatMap(name => {
+    const snake = name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+    return [...new Set([name, snake])].map(spelling => ({
+      name,
+      spelling,
+      octets: Buffer.from(`"${spelling}"`),
+    }))
+  })
+  return { spellings, allowed: names.join(', ').replace(/, (?=[^,]+$)/, ' or ') }
+}
+
+/**
+ * Reads a JSON text (RFC 8259) from its start to its end, value by value, as its caller expects them: what is
+ * expected is read, and what is not ends the reading. So nothing is ever passed over, and nothing can lie
+ * deeper than the caller's own structure. `JSON.parse` alone takes half as long again as to read a request
+ * whole, and it hides a name that comes twice.
+ *
+ * What it accepts of a text is what `JSON.parse` accepts. Every method throws a `RequestError` otherwise,
+ * which says where, what was found, and what is allowed.
+ */
+export class JsonReader {
+  readonly #bytes: Buffer
+  /** The whole text, of which each octet is a character; undefined when one is not ASCII. */
+  readonly #asciiText: string | undefined
+  #at = 0
+  /** Nothing was read yet of the object or list that began last. */
+  #isFresh = false
+  /** Where in the structure the reader is: a name or an index a level, of which so many count. */
+  readonly #path: (string | number)[] = ['', 0, '', 0, '']
+  #depth = 0
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    const text = decodeUtf8(bytes)
+    this.#asciiText = text.length === bytes.length ? text : undefined
+    if (this.#asciiText === undefined && this.#isAt(0, byteOrderMark)) this.#at = byteOrderMark.length
+  }
+
+  /** Its fields follow by `nextField`. */
+  beginObject(): void {
+    if (this.#next() !== openingBrace) throw this.wrongValue('an object')
+    this.#begin()
+  }
+
+  /** Its items follow by `nextItem`. */
+  beginList(): void {
+    if (this.#next() !== openingBracket) throw this.wrongValue('a list')
+    this.#begin()
+    this.#path[this.#depth - 1] = -1
+  }
+
+  /** The next field of the object, before its value; undefined at the object's end. */
+  nextField<Name extends string>(fields: Fields<Name>): Name | undefined {
+    if (!this.#hasNext(closingBrace)) return undefined
+    if (this.#next() !== quote) throw this.#notJson('a name in double quotes')
+    const name = this.#knownName(fields) ?? this.#otherName(fields)
+    this.#path[this.#depth - 1] = name
+    if (this.#next() !== colon) throw this.#notJson('a colon')
+    this.#at += 1
+    return name
+  }
+
+  /** Whether another item of the list follows; false at the list's end. */
+  nextItem(): boolean {
+    if (!this.#hasNext(closingBracket)) return false
+    const index = this.#path[this.#depth - 1]
+    this.#path[this.#depth - 1] = typeof index === 'number' ? index + 1 : 0
+    return true
+  }
+
+  /** Passes over a null, if it is one. */
+  skipNull(): boolean {
+    this.#next()
+    if (!this.#isAt(this.#at, nullOctets)) return false
+    this.#at += nullOctets.length
+    return true
+  }
+
+  /** A string without half of a surrogate pair, as only such has a form in UTF-8. */
+  string(): string {
+    if (this.#next() !== quote) throw this.wrongValue('a string')
+    const text = this.#string()
+    if (!text.isWellFormed()) throw this.wrong('half of a surrogate pair', 'whole characters')
+    return text
+  }
+
+  /** A number, rounded to what JavaScript can tell, or a string. */
+  numberOrString(allowed: string): number | string {
+    if (this.#next() === quote) return this.#string()
+    const start = this.#at
+    let end = start
+    while (isOfNumber(this.#bytes[end])) end += 1
+    if (end === start) throw this.wrongValue(allowed)
+    const text = this.#slice(start, end)
+    if (!numberText.test(text)) throw this.#notJson('a number as JSON writes it')
+    this.#at = end
+    return Number(text)
+  }
+
+  /** Nothing may follow. */
+  end(): void {
+    if (this.#next() !== -1) throw this.#notJson('the end')
+  }
+
+  /** For the value that is next. */
+  wrongValue(allowed: string): RequestError {
+    const octet = this.#next()
+    if (octet === -1) return this.wrong('the end of the text', allowed)
+    const number = isOfNumber(octet) ? 'a number' : 'something that is no value'
+    return this.wrong(kinds[String.fromCharCode(octet)] ?? number, allowed)
+  }
+
+  /** For the name or the value that was read last. */
+  wrong(found: string, allowed: string): RequestError {
+    const path = this.#pathText() || 'the request'
+    return new RequestError(`${path}: ${found} was found, ${allowed} is allowed`, true)
+  }
+
+  #begin(): void {
+    this.#at += 1
+    this.#isFresh = true
+    this.#depth += 1
+  }
+
+  /** Compared where it lies: no string is made of a name. */
+  #knownName<Name extends string>({ spellings }: Fields<Name>): Name | undefined {
+    const start = this.#at
+    for (const { name, octets } of spellings) {
+      if (!this.#isAt(start, octets)) continue
+      this.#at = start + octets.length
+      return name
+    }
+    return undefined
+  }
+
+  #isAt(start: number, octets: Buffer): boolean {
+    const bytes = this.#bytes
+    for (let index = 0; index < octets.length; index += 1) {
+      if (bytes[start + index] !== octets[index]) return false
+    }
+    return true
+  }
+
+  /** With escapes it may be one of them all the same. */
+  #otherName<Name extends string>({ spellings, allowed }: Fields<Name>): Name {
+    const text = this.#string()
+    const known = spellings.find(({ spelling }) => spelling === text)
+    if (known !== undefined) return known.name
+    this.#path[this.#depth - 1] = text
+    throw this.wrong('an unknown field', allowed)
+  }
+
+  /** Passes over the comma before a member, or the bracket at the end. */
+  #hasNext(closing: number): boolean {
+    const code = this.#next()
+    const isFresh = this.#isFresh
+    this.#isFresh = false
+    if (code === closing) {
+      this.#at += 1
+      this.#depth -= 1
+      return false
+    }
+    if (isFresh) return true
+    if (code !== comma) throw this.#notJson(`a comma or ${String.fromCharCode(closing)}`)
+    this.#at += 1
+    return true
+  }
+
+  /** The first character that is no white space, which is not passed over; NaN at the end. */
+  #next(): number {
+    const bytes = this.#bytes
+    let code = bytes[this.#at] ?? -1
+    while (code === space || code === 0x0a || code === 0x0d || code === 0x09) {
+      this.#at += 1
+      code = bytes[this.#at] ?? -1
+    }
+    return code
+  }
+
+  #string(): string {
+    const bytes = this.#bytes
+    const start = this.#at + 1
+    let at = start
+    for (;;) {
+      const code = bytes[at] ?? -1
+      if (code === quote) {
+        this.#at = at + 1
+        return this.#slice(start, at)
+      }
+      if (code === backslash) return this.#escapedString(start, at)
+      if (!(code >= space)) throw this.#notJson('a string that ends and has no control character')
+      at += 1
+    }
+  }
+
+  /** Strings with escapes are rare, and their rules are those of the language. */
+  #escapedString(start: number, firstEscape: number): string {
+    const bytes = this.#bytes
+    let end = firstEscape
+    while (end < bytes.length && bytes[end] !== quote) end += bytes[end] === backslash ? 2 : 1
+    try {
+      const text: string = JSON.parse(this.#slice(start - 1, end + 1))
+      this.#at = end + 1
+      return text
+    } catch {
+      throw this.#notJson('a string with the escapes of JSON')
+    }
+  }
+
+  #slice(start: number, end: number): string {
+    return this.#asciiText?.substring(start, end) ?? this.#bytes.toString('utf8', start, end)
+  }
+
+  #notJson(expected: string): RequestError {
+    const path = this.#pathText()
+    const where = `${path === '' ? '' : `after ${path}, `}at byte ${this.#at}`
+    return new RequestError(`the request is no JSON: ${where}, ${expected} is missing`, true)
+  }
+
+  /** As in `descriptors[0].entries[2].key`. */
+  #pathText(): string {
+    let path = ''
+    for (const part of this.#path.slice(0, this.#depth)) {
+      if (typeof part === 'number') path += part < 0 ? '' : `[${part}]`
+      else if (part !== '')
+        path += `${path === '' ? '' : '.'}${/^\w{1,40}$/.test(part) ? part : printableText(part)}`
+    }
+    return path
+  }
+}
+
+function decodeUtf8(bytes: Uint8Array): string {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    throw new RequestError('the request is not UTF-8', true)
+  }
+}
+
+/** Digits, signs, the point and the exponent's letter. */
+function isOfNumber(octet: number | undefined): boolean {
+  if (octet === undefined) return false
+  return (
+    (octet >= 0x30 && octet <= 0x39) ||
+    octet === 0x2d ||
+    octet === 0x2b ||
+    octet === 0x2e ||
+    (octet | 0x20) === 0x65
+  )
+}
+
+const longestText = 40
+
+/** What callers wrote may be read in a terminal, and may be long. */
+export function printableText(text: string): string {
+  return JSON.stringify(text.slice(0, longestText)).replaceAll(/[^ -~]/g, '?')
+}

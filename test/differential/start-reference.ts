@@ -1,0 +1,109 @@
+import { spawn } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { freePorts } from '../support/free-ports.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { findProgram } from '../support/require-server.ts'
+import { type Cleanup, root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** On a machine that may be busy with other tests. */
+const startDeadlineMs = 60_000
+
+const built = join(root, 'out/bin/ratelimit-reference')
+const howToBuild = 'cd test/differential/reference && go build -o ../../../out/bin/ratelimit-reference .'
+
+function findReference(): string | undefined {
+  try {
+    accessSync(built, constants.X_OK)
+    return built
+  } catch {
+    return findProgram('ratelimit-reference')
+  }
+}
+
+/**
+ * Why tests that need the reference are to be skipped; false when it is there. It is built by Go, which not
+ * every machine has, so that no other setting makes its lack a failure.
+ */
+export function missingReference(): string | false {
+  if (findReference() !== undefined) return false
+  const reason = `the reference is not built (${howToBuild})`
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  return reason
+}
+
+function referencePath(): string {
+  const path = findReference()
+  if (path === undefined) throw new Error(`the reference is not built: ${howToBuild}`)
+  return path
+}
+
+/** The reference service in its own process, on ports of its own. */
+export interface ReferenceProcess {
+  readonly program: Program
+  readonly grpcPort: number
+  readonly httpPort: number
+  readonly debugPort: number
+}
+
+/** Resolves when it is healthy: it then has its configuration and its Redis. */
+export async function startReference(
+  t: Cleanup,
+  env: Readonly<Record<string, string>>,
+): Promise<ReferenceProcess> {
+  const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
+  const ports = { GRPC_PORT: `${grpcPort}`, PORT: `${httpPort}`, DEBUG_PORT: `${debugPort}` }
+  const hosts = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' }
+  const program = startProgram(referencePath(), [], { env: { ...ports, ...hosts, ...env } })
+  t.after(async () => {
+    await program.end('SIGKILL')
+  })
+  await waitFor(
+    'the reference to be healthy',
+    async () => {
+      if (program.process.exitCode !== null) return true
+      const response = await fetch(`http://127.0.0.1:${httpPort}/healthcheck`)
+      await response.arrayBuffer()
+      return response.status === 200
+    },
+    startDeadlineMs,
+  )
+  if (program.process.exitCode !== null) throw new Error(`the reference ended: ${program.output()}`)
+  return { program, grpcPort, httpPort, debugPort }
+}
+
+export interface ConfigFile {
+  readonly name: string
+  readonly text: string | Uint8Array
+}
+
+/**
+ * What the reference says of a configuration: `refused` is its message, `crashed` a panic that is none, and
+ * `rules` what its debug page would list, in any order.
+ */
+export interface Verdict {
+  readonly rules?: string
+  readonly refused?: string
+  readonly crashed?: string
+  readonly tookMs: number
+}
+
+/** The reference's own loader, which judges one configuration after the other. */
+export function startJudge(t: Cleanup): (files: readonly ConfigFile[], merge?: boolean) => Promise<Verdict> {
+  const child = spawn(referencePath(), ['judge'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(async () => {
+    child.kill('SIGKILL')
+  })
+  const waiting: ((line: string) => void)[] = []
+  createInterface({ input: child.stdout }).on('line', line => waiting.shift()?.(line))
+  child.on('exit', () => {
+    for (const answer of waiting.splice(0)) answer('{"crashed":"the whole process ended","tookMs":0}')
+  })
+  return (files, merge = false) => {
+    const asked = files.map(({ name, text }) => ({ name, text: Buffer.from(text).toString('base64') }))
+    child.stdin.write(`${JSON.stringify({ files: asked, merge })}\n`)
+    return new Promise(resolve => waiting.push(line => resolve(JSON.parse(line) as Verdict)))
+  }
+}

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { runCommand } from '../../operator/cli/run-command.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
+import { startRateLimit } from '../support/rate-limit-process.ts'
+
+async function tollwayCall(...args: string[]) {
+  let [out, err] = ['', '']
+  const code = await runCommand(['call', ...args], {
+    print: text => {
+      out += text
+    },
+    printError: text => {
+      err += text
+    },
+  })
+  return { code, out, err }
+}
+
+async function startService(t: TestContext) {
+  const { env } = rateLimitFiles(t, userLimit('3/year'))
+  const service = await startRateLimit(t, { ...env, BACKEND_TYPE: 'memory' })
+  return `http://127.0.0.1:${service.httpPort}`
+}
+
+test('call of a service that runs', async t => {
+  const http = await startService(t)
+  await t.test('asks a service that runs, and says what it decides', async () => {
+    assert.deepEqual(await tollwayCall('--health', '--http', http, '--wait', '60'), {
+      code: 0,
+      out: 'OK\n',
+      err: '',
+    })
+    const ask = (...args: string[]) => tollwayCall('--http', http, '-d', 'shop', ...args)
+    const first = await ask('-e', 'user=alice', '-e', 'path=/,user=a\\,b')
+    assert.equal(first.code, 0, first.err)
+    const [heading = '', alice = '', path = '', , overall = ''] = first.out.split('\n')
+    assert.match(heading, /^DESCRIPTOR +CODE +LIMIT +REMAINING +RESETS IN$/)
+    assert.match(alice, /^user=alice +OK +3\/year +2 +\d+s$/)
+    assert.match(path, /^path=\/,user=a\\,b +OK +none$/)
+    assert.equal(overall, 'OK')
+
+    const look = JSON.parse((await ask('-e', 'user=alice', '--hits', '0', '-o', 'json')).out)
+    assert.equal(look.statuses[0].limitRemaining, 2, 'a look counts nothing')
+    const over = await ask('-e', 'user=alice', '--hits', '3')
+    assert.equal(over.code, 1)
+    assert.match(over.out, /user=alice +OVER_LIMIT +3\/year +0 +\d+s\n\nOVER_LIMIT\n$/)
+    assert.match((await ask('-e', 'user=bob', '-o', 'yaml')).out, /^overallCode: OK$/m)
+  })
+
+  await t.test('answers OK for a domain that nobody limits', async () => {
+    const { code, out } = await tollwayCall('--http', http, '-d', 'other', '-e', 'a=b')
+    assert.deepEqual([code, out.split('\n').at(-2)], [0, 'OK'])
+  })
+
+  await t.test('says why there is no decision', async () => {
+    const [freePort = 0] = await freePorts(1)
+    const gone = `http://127.0.0.1:${freePort}`
+    const table: [string[], RegExp][] = [
+      [['-e', 'a=b'], /name the domain/],
+      [['-d', 'shop'], /name the entries/],
+      [['-d', 'shop', '-e', 'a'], /"a" is not KEY=VALUE/],
+      [['-d', 'shop', '-e', 'a=b', '--hits', '-1'], /--hits/],
+      [
+        ['-d', 'shop', '-e', 'a=b', '--hits', '4294967296'],
+        /--hits 4294967296: must be a whole number from 0 to 4/,
+      ],
+      [['-d', 'shop', '-e', 'a=b', '--http', 'here'], /--http here: is not a URL/],
+      [['-d', '', '-e', 'a=b', '--http', http], /answered 400 Bad Request; its log says why/],
+      [['--health', '--http', gone], /does not answer: ECONNREFUSED/],
+      [['--health', '--http', gone, '--wait', '0.3'], /does not answer: ECONNREFUSED/],
+    ]
+    for (const [args, pattern] of table) {
+      const { code, out, err } = await tollwayCall(...args)
+      assert.deepEqual([code, out], [2, ''], args.join(' '))
+      assert.match(err, pattern)
+    }
+  })
+})
+
+test('call waits for a service that is not there yet', async t => {
+  let asked = 0
+  const server = createServer((_, response) => {
+    asked += 1
+    response.writeHead(asked < 3 ? 500 : 200).end('OK')
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const http = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  assert.equal((await tollwayCall('--health', '--http', http)).code, 2)
+  assert.equal((await tollwayCall('--health', '--http', http, '--wait', '10')).code, 0)
+})
