@@ -34,7 +34,8 @@ check: install ## Types, style, generated files
 	@$(NODE) docs/generate.ts --check
 
 golden: install ## Rewrite the golden files from what the code makes; look at the diff
-	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts'
+	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts' 'operator/infrastructure/kubernetes/objects/*.test.ts' \
+	  test/charts/chart.test.ts
 
 generate: install ## Make the code of proto/, the manifests of crds/ and the tables of docs/ anew
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate
@@ -47,6 +48,9 @@ bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARG
 
 images: install ## Make container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)
+
+e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS=--help)
+	@exec $(NODE) test/e2e/run.ts $(ARGS)
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)

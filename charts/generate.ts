@@ -1,14 +1,16 @@
 /**
  * `node charts/generate.ts [--check]` writes what of the chart follows from the code: the definitions, what the
- * operator may do, and the schema of the values. With --check it writes nothing, names the files that are not up
- * to date, and ends with 1 when there are any.
+ * operator may do, the dashboard, and the schema of the values. With --check it writes nothing, names the files
+ * that are not up to date, and ends with 1 when there are any.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { definitionFiles } from '@tollway/crds/definition-files.ts'
+import type { JsonObject } from '@tollway/crds/schema.ts'
 import { dump } from 'js-yaml'
 import { makeRules } from '../operator/kube/permissions.ts'
+import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
 
 const chart = join(import.meta.dirname, 'tollway')
@@ -18,8 +20,16 @@ const permissions = dump({ own: makeRules('own'), watched: makeRules('watched') 
 const files: readonly { readonly name: string; readonly text: string }[] = [
   ...definitionFiles().map(({ name, text }) => ({ name: join('files/crds', name), text })),
   { name: 'files/permissions.yaml', text: `${note}${permissions}` },
-  { name: 'values.schema.json', text: `${JSON.stringify(valuesSchema(), undefined, 2)}\n` },
+  { name: 'files/dashboard.json', text: toText(dashboard()) },
+  { name: 'values.schema.json', text: toText(valuesSchema()) },
 ]
+
+/** As the formatter of this repository has it: lists without lists or maps stand in a line. */
+function toText(json: JsonObject): string {
+  const inLine = (_: string, items: string) => `[${items.replaceAll(/,\s+/g, ', ')}]`
+  const expanded = JSON.stringify(json, undefined, 2)
+  return `${expanded.replaceAll(/\[\s+([^[\]{}]*?)\s+\]/g, inLine)}\n`
+}
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
 for (const { name, text } of files) {

@@ -24,12 +24,18 @@ export function valuesSchema(): JsonObject {
         seconds: whole(1, 3600, 'So long at most.'),
       }),
       monitoring: closed({
-        podMonitor: switched('A PodMonitor of the Prometheus operator.'),
-        alerts: switched('A PrometheusRule with alerts, each with its runbook.'),
+        podMonitor: switched('A PodMonitor of the Prometheus operator for each kind of pod.', {
+          interval: duration('How often metrics are read; alerts look back 2 minutes and more.'),
+        }),
+        alerts: switched('A PrometheusRule with alerts, each with its runbook.', {
+          runbooks: text('Where docs/runbooks.md can be read: a URL, to which # and the alert are added.'),
+        }),
         dashboard: switched('A ConfigMap with a dashboard for Grafana.'),
       }),
-      // helm hands a subchart its parent's.
-      global: { type: 'object' },
+      global: {
+        type: 'object',
+        description: 'What helm hands to every chart within another. Nobody reads it.',
+      },
     }),
   }
 }
@@ -82,8 +88,17 @@ const whole = (minimum: number, maximum: number, description: string): JsonObjec
   maximum,
   description,
 })
-const switched = (description: string): JsonObject =>
-  closed({ enabled: flag(description), labels: { type: 'object', additionalProperties: { type: 'string' } } })
+const duration = (description: string): JsonObject => ({
+  type: 'string',
+  pattern: '^[0-9]+(ms|s|m)$',
+  description,
+})
+const switched = (description: string, more: JsonObject = {}): JsonObject =>
+  closed({
+    enabled: flag(description),
+    labels: { type: 'object', additionalProperties: { type: 'string' }, description: 'Labels of it.' },
+    ...more,
+  })
 
 function closed(properties: JsonObject, description?: string): JsonObject {
   return { type: 'object', ...(description && { description }), additionalProperties: false, properties }

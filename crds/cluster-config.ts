@@ -19,7 +19,9 @@ type DeepReadonly<Value> = Value extends readonly (infer Item)[]
     ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
     : Value
 
+/** Of RFC 1123, as namespaces have them, and of RFC 1035, as Services do: these begin with a letter. */
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+const serviceLabel = '[a-z]([-a-z0-9]*[a-z0-9])?'
 const maxReplicas = 100
 
 /** What the operator hands on to the API server, which judges it. */
@@ -163,7 +165,7 @@ const config = Type.Object({
     default: 'tollway',
     minLength: 1,
     maxLength: 40,
-    pattern: `^${label}$`,
+    pattern: `^${serviceLabel}$`,
     description: 'The name of the installation, with which the names of all that it makes begin.',
   }),
   logLevel: Type.Enum(['error', 'warn', 'info', 'debug'], {
@@ -207,15 +209,15 @@ const config = Type.Object({
         domain: Type.String({ minLength: 1, maxLength: 253, description: 'The domain.' }),
         namespaces: Type.Array(namespace(), {
           maxItems: 100,
-          description: 'The namespaces that may have it beside the one of its oldest resource.',
+          description: 'The only namespaces whose resources may have it.',
         }),
       },
-      { description: 'Who else may have a domain.' },
+      { description: 'For whom a domain is kept.' },
     ),
     {
       default: [],
       maxItems: 1000,
-      description: 'A domain belongs to the namespace of its oldest resource. Here others are let in.',
+      description: 'Domains that only some namespaces may have. Any other belongs to its oldest resource.',
     },
   ),
   rateLimit,

@@ -59,7 +59,8 @@ function fieldTable(rows: readonly FieldRow[]): string {
   ].join('\n')
 }
 
-function typeOf({ type, items, 'x-kubernetes-preserve-unknown-fields': isFree }: Schema): string {
+/** For people: `list of maps`. */
+export function typeOf({ type, items, 'x-kubernetes-preserve-unknown-fields': isFree }: Schema): string {
   if (type === 'array') return items?.type === 'object' ? 'list of maps' : 'list'
   if (type === 'object') return isFree ? 'map of anything' : 'map'
   return type ?? 'anything'
@@ -69,7 +70,8 @@ function defaultOf(schema: Schema): string {
   return schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
 }
 
-function boundsOf(schema: Schema): string {
+/** What of its values is allowed, in Markdown; empty for anything of the type. */
+export function boundsOf(schema: Schema): string {
   const { minLength = 0, maxLength, minimum, maximum, maxItems, maxProperties, pattern } = schema
   const bounds: string[] = []
   if (schema.enum !== undefined) bounds.push(schema.enum.map(word => `\`${word}\``).join(', '))

@@ -4,6 +4,7 @@ import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
 import { describeResource } from './describe-resource.ts'
+import { describeValues } from './describe-values.ts'
 
 /** A page that is made from the code, so that the two cannot part. */
 export interface Page {
@@ -22,6 +23,7 @@ export function pages(): readonly Page[] {
   return [
     { name: 'rate-limit-settings.md', text: settingsPage() },
     { name: 'rate-limit-config.md', text: resourcePage() },
+    { name: 'helm-values.md', text: valuesPage() },
   ]
 }
 
@@ -65,4 +67,16 @@ ${describeResource(rateLimitConfigKind)}
 Below \`spec.descriptors[].descriptors[]\` stand the same fields as in \`spec.descriptors[]\`, down to
 ${maxDescriptorLevels} levels. The reasons of the conditions stand in [operator.md](operator.md#status).
 `
+}
+
+function valuesPage(): string {
+  return `${notice('charts/tollway/values.yaml and charts/values-schema.ts')}
+
+# Values of the Helm chart
+
+What is not written has the default; a value that is not here is refused, and so is one of another type or
+out of its bounds. [install.md](install.md) says how they work together. \`charts/tollway/values.yaml\` has
+those that one changes most, with the reasons.
+
+${describeValues()}`
 }

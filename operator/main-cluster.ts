@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
@@ -37,7 +38,7 @@ import { createKubernetesSource } from './sources/kubernetes.ts'
 import type { Source } from './sources/source.ts'
 import type { StatusReport } from './standalone/status-report.ts'
 import { rateLimitTypeUrl } from './xds/encode-rate-limit-domain.ts'
-import { createPeerReporter } from './xds/peers/peer-reporter.ts'
+import { createPeerReporter, type PeerReporter } from './xds/peers/peer-reporter.ts'
 import { createPeers, type Peers } from './xds/peers/peers.ts'
 import { createRateLimitFeed } from './xds/rate-limit-feed.ts'
 import { createFeed, type Feed } from './xds/server.ts'
@@ -87,7 +88,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     mayWrite: leadership.mayWrite,
     onWritten: ok => metrics.statusWritten(ok),
   })
-  const metrics = openMetrics(leadership.mayWrite, feed, statuses, resources)
+  const metrics = openMetrics(leadership.mayWrite, feed, statuses, resources, certificates)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const configs = createRateLimitConfigs({
     source: resources.source,
@@ -109,11 +110,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     log,
   )
 
-  const reporter = createPeerReporter({
-    ...{ feed, log, clock: systemClock, random: Math.random },
-    tls: certificates.clientTls(operatorName),
-    reporter: leadership.identity,
-  })
+  const reporter = openReporter(feed, certificates.clientTls(operatorName), leadership.identity, log)
   started.defer(() => reporter.stop())
 
   let notReady = 'the resources have not been read yet'
@@ -328,17 +325,24 @@ function openStatuses(
   return { statuses, remembered }
 }
 
+/** Tells the operator that writes what the pods of this one acknowledged. */
+function openReporter(feed: Feed, tls: ClientTls, reporter: string, log: Log): PeerReporter {
+  return createPeerReporter({ feed, tls, reporter, log, clock: systemClock, random: Math.random })
+}
+
 function openMetrics(
   isLeader: () => boolean,
   feed: Feed,
   statuses: StatusWriter,
   resources: FollowedResources,
+  certificates: Certificates,
 ): OperatorMetrics {
   return createOperatorMetrics({
     isLeader,
     connectedPods: () => new Set(feed.clients().map(({ uid }) => uid)).size,
     statusesWaiting: statuses.waiting,
     resources: () => countReady(resources.list()),
+    certificateProblem: certificates.problem,
   })
 }
 

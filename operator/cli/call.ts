@@ -35,8 +35,8 @@ export const call: Command = {
   help: `Usage: tollway call --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [--http URL]
        tollway call --health [--http URL]
 
-Asks a rate limit service that runs, as an Envoy does, but by HTTP, and prints what it decides. The hits count.
-To learn why it decides so, without a hit: tollway try.
+Asks a rate limit service that runs, as an Envoy does, but by HTTP, and prints what it decides. The hits
+count. To learn why it decides so, without a hit: tollway try.
 
   -d, --domain DOMAIN  the domain
   -e, --entries LIST   one descriptor: its keys and values; again for another one. A comma in a value is
@@ -124,5 +124,6 @@ function describe({ overallCode, statuses = [] }: Decision, entries: readonly st
     const counted = [limit, `${limitRemaining}`, status.durationUntilReset ?? '']
     return [entries[index] ?? '', code, ...(currentLimit === undefined ? ['none'] : counted)]
   })
-  return `${renderTable(['DESCRIPTOR', 'CODE', 'LIMIT', 'REMAINING', 'RESETS IN'], rows)}\n${printable(overallCode)}\n`
+  const heading = ['DESCRIPTOR', 'CODE', 'LIMIT', 'REMAINING', 'RESETS IN']
+  return `${renderTable(heading, rows)}\n${printable(overallCode)}\n`
 }

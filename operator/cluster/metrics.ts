@@ -20,7 +20,7 @@ export interface MetricsSources {
   /** How many resources there are, ready and not. */
   readonly resources: () => { readonly ready: number; readonly notReady: number }
   /** Why the certificates are not as they should be; empty when they are. */
-  readonly certificateProblem?: () => string
+  readonly certificateProblem: () => string
 }
 
 export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics {
@@ -43,7 +43,7 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
   gauge(
     'tollway_certificate_problem',
     'Whether the certificates of the feed are not as they should be.',
-    () => ((sources.certificateProblem?.() ?? '') === '' ? 0 : 1),
+    () => (sources.certificateProblem() === '' ? 0 : 1),
   )
   gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
   new Gauge({

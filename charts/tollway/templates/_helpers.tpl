@@ -1,6 +1,9 @@
-{{/* The name of the installation, with which all names begin. */}}
+{{/* The name of the installation, with which all names begin; those of Services begin with a letter (RFC 1035). */}}
 {{- define "tollway.name" -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" .Release.Name) -}}
+{{- fail (printf "the name of the release, %q, names Services: it must begin with a letter, and may have small letters, digits and - only; take %q for example" .Release.Name (printf "tollway-%s" (.Release.Name | replace "." "-"))) -}}
+{{- end -}}
+{{- regexReplaceAll "-+$" (trunc 40 .Release.Name) "" -}}
 {{- end -}}
 
 {{- define "tollway.operator" -}}

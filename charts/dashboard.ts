@@ -1,0 +1,296 @@
+import type { JsonObject } from '@tollway/crds/schema.ts'
+
+interface Query {
+  /** PromQL. */
+  readonly expr: string
+  /** Names a series: text, and labels as `{{pod}}`. */
+  readonly legend: string
+}
+
+interface Panel {
+  readonly title: string
+  readonly description: string
+  readonly queries: readonly Query[]
+  /** A unit of Grafana; plain numbers without it. */
+  readonly unit?: 'ops' | 's' | 'bytes' | 'percentunit'
+}
+
+interface Row {
+  readonly title: string
+  readonly panels: readonly Panel[]
+}
+
+/** A metric of the chosen namespace, with more conditions where there are any. */
+const of = (metric: string, ...labels: readonly string[]) =>
+  `${metric}{${['namespace="$namespace"', ...labels].join(', ')}}`
+const rate = (...metric: Parameters<typeof of>) => `rate(${of(...metric)}[$__rate_interval])`
+const sum = (expr: string, ...by: readonly string[]) =>
+  by.length === 0 ? `sum(${expr})` : `sum by (${by.join(', ')}) (${expr})`
+const quantiles = (histogram: string): readonly Query[] =>
+  [0.5, 0.99].map(quantile => ({
+    expr: `histogram_quantile(${quantile}, ${sum(rate(`${histogram}_bucket`), 'le')})`,
+    legend: `p${quantile * 100}`,
+  }))
+
+const limit = 'ratelimit_service_rate_limit'
+const chosenDomains = 'domain=~"$domain"'
+const hits = (outcome: string) => rate(`${limit}_${outcome}`, chosenDomains)
+const responseTime = 'ratelimit_service_response_time_seconds'
+const withinFiveMs = rate(`${responseTime}_bucket`, 'le="0.005"')
+
+const operatorRow: Row = {
+  title: 'Operator',
+  panels: [
+    {
+      title: 'Leader',
+      description: 'The operator that writes: exactly one has 1.',
+      queries: [{ expr: of('tollway_operator_leader'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Resources',
+      description: 'Those that are not ready are wrong, or not enforced by every pod.',
+      queries: [
+        { expr: `max(${of('tollway_resources', 'ready="true"')})`, legend: 'ready' },
+        { expr: `max(${of('tollway_resources', 'ready="false"')})`, legend: 'not ready' },
+      ],
+    },
+    {
+      title: 'Statuses and certificates',
+      description: 'Statuses that wait to be written, and whether the certificates are in trouble.',
+      queries: [
+        { expr: sum(of('tollway_status_queue')), legend: 'statuses waiting' },
+        { expr: `max(${of('tollway_certificate_problem')})`, legend: 'certificate problem' },
+      ],
+    },
+    {
+      title: 'Reconciles',
+      description: 'Looks at all resources, and those that failed.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(rate('tollway_reconcile_seconds_count')), legend: 'all' },
+        { expr: sum(rate('tollway_reconcile_failures_total')), legend: 'failed' },
+      ],
+    },
+    {
+      title: 'Time of a reconcile',
+      description: 'Of one look at all resources.',
+      unit: 's',
+      queries: quantiles('tollway_reconcile_seconds'),
+    },
+    {
+      title: 'Memory',
+      description: 'What the operators have in memory.',
+      unit: 'bytes',
+      queries: [{ expr: of('tollway_operator_process_resident_memory_bytes'), legend: '{{pod}}' }],
+    },
+  ],
+}
+
+const feedRow: Row = {
+  title: 'Feed',
+  panels: [
+    {
+      title: 'Connected pods',
+      description: 'Pods with a stream of the feed, by operator.',
+      queries: [{ expr: of('tollway_feed_connected_pods'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Propagation',
+      description: 'From the first sight of a change until every pod enforces it.',
+      unit: 's',
+      queries: quantiles('tollway_propagation_seconds'),
+    },
+    {
+      title: 'Configurations',
+      description: 'What the pods loaded, and what they refused.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(rate('ratelimit_service_config_load_success')), legend: 'loaded' },
+        { expr: sum(rate('ratelimit_service_config_load_error')), legend: 'refused' },
+      ],
+    },
+  ],
+}
+
+const decisionsRow: Row = {
+  title: 'Rate limit decisions',
+  panels: [
+    {
+      title: 'Hits',
+      description: 'Hits of limits, by domain.',
+      unit: 'ops',
+      queries: [{ expr: sum(hits('total_hits'), 'domain'), legend: '{{domain}}' }],
+    },
+    {
+      title: 'Over the limit',
+      description: 'The share of the hits of a domain that were above their limits.',
+      unit: 'percentunit',
+      queries: [
+        {
+          expr: `${sum(hits('over_limit'), 'domain')} / ${sum(hits('total_hits'), 'domain')}`,
+          legend: '{{domain}}',
+        },
+      ],
+    },
+    {
+      title: 'Outcomes',
+      description: 'Of the hits of the chosen domains. Those near a limit are within it.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(hits('within_limit')), legend: 'within the limit' },
+        { expr: sum(hits('near_limit')), legend: 'near the limit' },
+        { expr: sum(hits('over_limit')), legend: 'over the limit' },
+        { expr: sum(hits('shadow_mode')), legend: 'let pass by shadow mode' },
+      ],
+    },
+    {
+      title: 'What is refused most',
+      description: 'Hits above their limits, by the first two descriptors.',
+      unit: 'ops',
+      queries: [
+        {
+          expr: `topk(10, ${sum(hits('over_limit'), 'domain', 'key1', 'key2')})`,
+          legend: '{{domain}} {{key1}} {{key2}}',
+        },
+      ],
+    },
+  ],
+}
+
+const latencyRow: Row = {
+  title: 'Latency',
+  panels: [
+    {
+      title: 'Calls',
+      description: 'Calls by gRPC, by pod: they should be alike.',
+      unit: 'ops',
+      queries: [{ expr: sum(rate('ratelimit_service_total_requests'), 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Time of a decision',
+      description: 'Inside the pods. Envoy waits 20 ms by default.',
+      unit: 's',
+      queries: quantiles(responseTime),
+    },
+    {
+      title: 'Within 5 ms',
+      description: 'The share of decisions that took no longer.',
+      unit: 'percentunit',
+      queries: [
+        {
+          expr: `${sum(withinFiveMs, 'pod')} / ${sum(rate(`${responseTime}_count`), 'pod')}`,
+          legend: '{{pod}}',
+        },
+      ],
+    },
+  ],
+}
+
+const backendRow: Row = {
+  title: 'Backend',
+  panels: [
+    {
+      title: 'Errors',
+      description: 'redis_error: a hit could not be counted. service_error: a call could not be understood.',
+      unit: 'ops',
+      queries: [
+        {
+          expr: sum(rate('ratelimit_service_should_rate_limit_error'), 'pod', 'err_type'),
+          legend: '{{pod}} {{err_type}}',
+        },
+      ],
+    },
+    {
+      title: 'Connections',
+      description: 'To the Redis, by pod.',
+      queries: [{ expr: of('ratelimit_redis_pool_cx_active'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'New connections',
+      description: 'Many of them mean that connections break.',
+      unit: 'ops',
+      queries: [{ expr: sum(rate('ratelimit_redis_pool_cx_total'), 'pod'), legend: '{{pod}}' }],
+    },
+  ],
+}
+
+const datasource: JsonObject = { type: 'prometheus', uid: `\${datasource}` }
+
+/** The dashboard in the form in which Grafana imports it. */
+export function dashboard(): JsonObject {
+  return {
+    title: 'Tollway',
+    uid: 'tollway',
+    description: 'The operator, its feed, and the rate limit pods.',
+    tags: ['tollway'],
+    schemaVersion: 39,
+    version: 1,
+    editable: true,
+    refresh: '30s',
+    time: { from: 'now-1h', to: 'now' },
+    templating: { list: variables },
+    panels: layOut([operatorRow, feedRow, decisionsRow, latencyRow, backendRow]),
+  }
+}
+
+const variables: readonly JsonObject[] = [
+  { name: 'datasource', label: 'Prometheus', type: 'datasource', query: 'prometheus' },
+  variable('namespace', 'Namespace', 'label_values(tollway_operator_leader, namespace)'),
+  {
+    ...variable('domain', 'Domain', `label_values(${of(`${limit}_total_hits`)}, domain)`),
+    multi: true,
+    includeAll: true,
+    allValue: '.*',
+  },
+]
+
+/** It is asked for anew whenever the range of time changes. */
+function variable(name: string, label: string, query: string): JsonObject {
+  return { name, label, type: 'query', datasource, query: { query, refId: name }, refresh: 2 }
+}
+
+const [columns, panelWidth, panelHeight, rowHeight] = [24, 8, 8, 1]
+
+/** Rows under each other, and in each the panels from left to right, as many as there is place for. */
+function layOut(rows: readonly Row[]): readonly JsonObject[] {
+  const perLine = columns / panelWidth
+  const laid: JsonObject[] = []
+  let top = 0
+  for (const { title, panels } of rows) {
+    laid.push({
+      id: laid.length + 1,
+      type: 'row',
+      title,
+      collapsed: false,
+      panels: [],
+      gridPos: { x: 0, y: top, w: columns, h: rowHeight },
+    })
+    top += rowHeight
+    for (const [index, panel] of panels.entries()) {
+      const [x, y] = [(index % perLine) * panelWidth, top + Math.floor(index / perLine) * panelHeight]
+      laid.push({
+        id: laid.length + 1,
+        ...timeSeries(panel),
+        gridPos: { x, y, w: panelWidth, h: panelHeight },
+      })
+    }
+    top += Math.ceil(panels.length / perLine) * panelHeight
+  }
+  return laid
+}
+
+function timeSeries({ title, description, queries, unit }: Panel): JsonObject {
+  return {
+    type: 'timeseries',
+    title,
+    description,
+    datasource,
+    fieldConfig: { defaults: { min: 0, ...(unit && { unit }) }, overrides: [] },
+    options: { tooltip: { mode: 'multi', sort: 'desc' } },
+    targets: queries.map(({ expr, legend }, index) => ({
+      refId: String.fromCharCode('A'.charCodeAt(0) + index),
+      expr,
+      legendFormat: legend,
+    })),
+  }
+}

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
+import type { Schema } from '@tollway/crds/schema.ts'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { valuesSchema } from '../charts/values-schema.ts'
+import { boundsOf, typeOf } from './describe-resource.ts'
+
+const valuesFile = join(import.meta.dirname, '../charts/tollway/values.yaml')
+
+/** One value that a user can set. */
+interface ValueRow {
+  /** Names from the top; `[]` of the name of a list. */
+  readonly path: readonly string[]
+  readonly schema: Schema
+}
+
+/** The values of the chart as tables in Markdown, one for each part. */
+export function describeValues(): string {
+  const defaults: unknown = load(readFileSync(valuesFile, 'utf8'), { schema: CORE_SCHEMA })
+  const schema: Schema = valuesSchema()
+  const parts = Map.groupBy(leavesOf(schema, []), ({ path }) => (path.length > 1 ? (path[0] ?? '') : ''))
+  return [...parts].map(([part, rows]) => describePart(part, schema, rows, defaults)).join('\n')
+}
+
+/** What has no fields of its own, in the order of the schema. */
+function leavesOf({ properties = {} }: Schema, parent: readonly string[]): readonly ValueRow[] {
+  return Object.entries(properties).flatMap(([name, field]) => {
+    const isList = field.type === 'array'
+    const path = [...parent, isList ? `${name}[]` : name]
+    const below = leavesOf(isList ? (field.items ?? {}) : field, path)
+    if (isList) return [{ path, schema: field }, ...below]
+    return below.length > 0 ? below : [{ path, schema: field }]
+  })
+}
+
+function describePart(part: string, schema: Schema, rows: readonly ValueRow[], defaults: unknown): string {
+  const own = schema.properties?.[part.replace('[]', '')]
+  const lines = rows.map(({ path, schema: field }) => {
+    const cells = [
+      `\`${path.join('.')}\``,
+      typeOf(field),
+      defaultOf(path, defaults),
+      boundsOf(field),
+      field.description ?? '',
+    ]
+    return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  })
+  const heading = part === '' ? '## At the top' : `## ${part.replace('[]', '')}`
+  const text = own?.description === undefined ? [] : [own.description, '']
+  const head = ['| Value | Type | Default | Allowed | Meaning |', '|---|---|---|---|---|']
+  return [heading, '', ...text, ...head, ...lines, ''].join('\n')
+}
+
+/** That of values.yaml, else the operator's own. */
+function defaultOf(path: readonly string[], defaults: unknown): string {
+  const names = path.map(name => name.replace('[]', ''))
+  const written = names.reduce<unknown>(
+    (at, name) => (at as Record<string, unknown> | undefined)?.[name],
+    defaults,
+  )
+  const own = names.reduce<Schema | undefined>((at, name) => at?.properties?.[name], clusterConfigSchema)
+  const value = written ?? own?.default
+  return value === undefined ? '' : `\`${JSON.stringify(value)}\``
+}

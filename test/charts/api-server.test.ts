@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { type ApiResource, isRecord, type KubeObject } from '../../operator/kube/kube-object.ts'
+import { permissions } from '../../operator/kube/permissions.ts'
+import { objectPath, placeOf, withQuery } from '../../operator/kube/resource-path.ts'
+import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { missingHelm, namespace, type RenderedObject, render } from './helm.ts'
+import { monitoringDefinitions } from './monitoring-definitions.ts'
+
+const folder = join(import.meta.dirname, 'testdata')
+const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))
+const fieldManager = 'helm'
+const dryRun = { dryRun: 'All', fieldValidation: 'Strict' }
+const skip = missingHelm() || missingKubeAssets()
+
+describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => {
+  let api: KubeApiServer
+  before(async () => {
+    api = await startKubeApiServer()
+    const modes = ['enforce', 'warn', 'audit'].map(mode => [
+      `pod-security.kubernetes.io/${mode}`,
+      'restricted',
+    ])
+    await makeNamespace(namespace, Object.fromEntries(modes))
+    for (const watched of ['shop', 'search']) await makeNamespace(watched)
+    for (const definition of monitoringDefinitions) await assertTaken(definition, {})
+    await waitFor(
+      'the definitions to be served',
+      async () => (await discover('monitoring.coreos.com/v1')).size > 0,
+    )
+  })
+  after(() => api?.stop())
+
+  async function makeNamespace(name: string, labels = {}): Promise<void> {
+    const { status } = await api.call('POST', '/api/v1/namespaces', { metadata: { name, labels } })
+    assert.equal(status, 201)
+  }
+
+  /** The kinds of a group by their names, as the server knows them. */
+  async function discover(apiVersion: string): Promise<ReadonlyMap<string, ApiResource>> {
+    const [version = '', group = ''] = apiVersion.split('/').reverse()
+    const { status, body } = await api.call('GET', group === '' ? `/api/${version}` : `/apis/${apiVersion}`)
+    if (status !== 200 || !isRecord(body) || !Array.isArray(body['resources'])) return new Map()
+    const found = body['resources'] as { name: string; kind: string; namespaced: boolean }[]
+    const whole = found.filter(({ name }) => !name.includes('/'))
+    return new Map(
+      whole.map(({ name, kind, namespaced }) => [kind, { group, version, plural: name, namespaced }]),
+    )
+  }
+
+  async function resourceOf({ apiVersion, kind }: RenderedObject): Promise<ApiResource> {
+    return (await discover(apiVersion)).get(kind) ?? assert.fail(`there is no ${apiVersion} ${kind}`)
+  }
+
+  /** Every refusal and every warning is a failure. */
+  async function assertTaken(object: RenderedObject, query: Readonly<Record<string, string>>): Promise<void> {
+    const key = { namespace, ...object.metadata }
+    const resource = await resourceOf(object)
+    await assertDone('PATCH', withQuery(objectPath(resource, key), { fieldManager, ...query }), object)
+    const pod = podOf(object)
+    if (pod !== undefined) await assertDone('POST', withQuery(placeOf(pods, key), dryRun), pod)
+  }
+
+  async function assertDone(method: string, path: string, object: KubeObject): Promise<void> {
+    const { status, body, warnings } = await api.call(method, path, object)
+    const told = `${object.kind} ${object.metadata.name}: ${status} ${JSON.stringify(body)}`
+    assert.ok(status === 200 || status === 201, told)
+    assert.deepEqual(warnings, [], told)
+  }
+
+  for (const name of cases) {
+    it(`${name}, in a namespace that enforces the profile "restricted"`, async () => {
+      const objects = render({ values: readFileSync(join(folder, name), 'utf8') })
+      assert.ok(objects.length > 5)
+      for (const object of objects) await assertTaken(object, dryRun)
+    })
+  }
+
+  it('and refuses a field that it does not know, so that the rest proves something', async () => {
+    const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', namespace }, dta: {} }
+    await assert.rejects(assertTaken(object, dryRun), /dta: field not declared in schema/)
+  })
+
+  it('lets the operator do what it must, and only where it watches', async () => {
+    const set = ['redis.bundled.enabled=true', 'watchNamespaces={shop,search}']
+    const roles = render({ set }).filter(({ kind }) => /^(ServiceAccount|Role|RoleBinding)$/.test(kind))
+    for (const role of roles) await assertTaken(role, {})
+    for (const { group, resource, verbs, scope } of permissions) {
+      const places = scope === 'own' ? [namespace] : ['shop', 'search']
+      for (const place of [namespace, 'shop', 'search', 'default']) {
+        for (const verb of verbs) {
+          const may = await mayOperator({ group, resource, verb, namespace: place })
+          assert.equal(may, places.includes(place), `${verb} ${resource} in ${place}`)
+        }
+      }
+    }
+    assert.equal(await mayOperator({ group: '', resource: 'secrets', verb: 'list', namespace }), false)
+  })
+
+  async function mayOperator(asked: Readonly<Record<string, string>>): Promise<boolean> {
+    const [resource, subresource] = (asked['resource'] ?? '').split('/')
+    const resourceAttributes = { ...asked, resource, ...(subresource !== undefined && { subresource }) }
+    const user = `system:serviceaccount:${namespace}:tollway-operator`
+    const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
+    const { status, body } = await api.call('POST', path, { spec: { user, resourceAttributes } })
+    assert.equal(status, 201, JSON.stringify(body))
+    return (body as { status: { allowed: boolean } }).status.allowed
+  }
+})
+
+const pods: ApiResource = { group: '', version: 'v1', plural: 'pods', namespaced: true }
+
+/** The pod that a controller would make of it; undefined for what makes none. */
+function podOf({ kind, metadata, spec }: RenderedObject): KubeObject | undefined {
+  const template = isRecord(spec) ? spec['template'] : undefined
+  if (!isRecord(template)) return undefined
+  const { name } = metadata
+  const labels = isRecord(template['metadata']) ? template['metadata'] : {}
+  return {
+    apiVersion: 'v1',
+    ...template,
+    kind: 'Pod',
+    metadata: { ...labels, name: `${name}-${kind.toLowerCase()}`, namespace },
+  }
+}

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { isRecord } from '../../operator/kube/kube-object.ts'
+import { makeRules } from '../../operator/kube/permissions.ts'
+import { goldenTests } from '../support/golden.ts'
+import {
+  chart,
+  find,
+  helm,
+  missingHelm,
+  namespace,
+  type RenderedObject,
+  type Rendering,
+  render,
+} from './helm.ts'
+
+const redis = 'redis.bundled.enabled=true'
+
+describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
+  describe('makes of values', () => {
+    goldenTests(join(import.meta.dirname, 'testdata'), values => render({ values }).map(shorten))
+  })
+
+  it('has nothing that helm would warn of', () => {
+    const said = helm(['lint', chart, '--strict', '--set', redis])
+    assert.match(said, /1 chart\(s\) linted, 0 chart\(s\) failed/)
+    assert.doesNotMatch(said, /\[(WARNING|ERROR)\]/)
+  })
+
+  it('hands the operator a configuration that it accepts, and that has all values', () => {
+    const values = readFileSync(join(import.meta.dirname, 'testdata/every-choice.in.yaml'), 'utf8')
+    const asked = load(values, { schema: CORE_SCHEMA }) as Record<string, Record<string, unknown>>
+    const judged = validateClusterConfig(configOf(render({ values })))
+    assert.ok('value' in judged, JSON.stringify(judged))
+    const { lease, domainGrants, watchNamespaces, operatorPort, feedPort, logLevel, rateLimit } = judged.value
+    const told = { lease, domainGrants, watchNamespaces, logLevel, operatorPort, feedPort }
+    const { lease: wanted, operator = {} } = asked
+    assert.deepEqual(told, {
+      lease: wanted,
+      domainGrants: asked['domainGrants'],
+      watchNamespaces: asked['watchNamespaces'],
+      logLevel: asked['logLevel'],
+      operatorPort: operator['port'],
+      feedPort: operator['feedPort'],
+    })
+    assert.partialDeepStrictEqual(rateLimit, asked['rateLimit'])
+    assert.deepEqual(rateLimit.backend, { type: 'redis', urlSecret: { name: 'tollway-redis', key: 'url' } })
+  })
+
+  it('begins all names with that of the release, and shortens a long one', () => {
+    const long = 'a-name-of-thirty-eight-letters-dashes---that-goes-on'
+    const objects = render({ name: long, set: [redis, 'crds.install=false'] })
+    const names = objects.map(({ metadata }) => metadata.name.replace(`${namespace}-`, ''))
+    const begins = /^a-name-of-thirty-eight-letters-dashes-[a-z]+$/
+    assert.deepEqual(
+      names.filter(name => !begins.test(name)),
+      [],
+    )
+  })
+})
+
+/** What is refused, and the words that must name it. */
+const refusals: readonly [string, Rendering, RegExp][] = [
+  ['an unknown value', { set: [redis, 'operator.replica=3'] }, /'\/operator': .*'replica' not allowed/],
+  [
+    'an unknown value at the top',
+    { set: [redis, 'operators.replicas=3'] },
+    /at '': .*'operators' not allowed/,
+  ],
+  ['an unknown value far below', { set: [redis, 'rateLimit.pods.foo=1'] }, /'\/rateLimit\/pods': .*'foo'/],
+  [
+    'a value of another type',
+    { set: [redis, 'operator.replicas=many'] },
+    /'\/operator\/replicas': got string/,
+  ],
+  [
+    'a value out of its bounds',
+    { set: [redis, 'rateLimit.replicas=0'] },
+    /'\/rateLimit\/replicas': .*minimum/,
+  ],
+  ['a word that is none of those', { set: [redis, 'logLevel=loud'] }, /'\/logLevel': .*'error', 'warn'/],
+  [
+    'no Redis',
+    {},
+    /exactly one of redis\.existingSecret\.name, redis\.url and redis\.bundled\.enabled; 0 are set/,
+  ],
+  ['two of them', { set: [redis, 'redis.url=redis:6379'] }, /exactly one of redis\..*; 2 are set/],
+  ['all three', { set: [redis, 'redis.url=a:1', 'redis.existingSecret.name=a'] }, /; 3 are set/],
+  ['a name that begins with a digit', { name: '1st', set: [redis] }, /"1st".* must begin with a letter/],
+  ['a name with a dot', { name: 'a.b', set: [redis] }, /"a\.b".*; take "tollway-a-b"/],
+]
+
+describe('the chart refuses', { skip: missingHelm() }, () => {
+  for (const [what, rendering, pattern] of refusals) {
+    it(what, () => {
+      assert.throws(() => render(rendering), pattern)
+    })
+  }
+})
+
+describe('the roles of the chart', { skip: missingHelm() }, () => {
+  it('are what the operator may do, and no more', () => {
+    const objects = render({ set: [redis] })
+    assert.deepEqual(rolesOf(objects), [
+      { kind: 'ClusterRole', name: `${namespace}-tollway-resources`, rules: makeRules('watched') },
+      { kind: 'Role', name: 'tollway-workloads', rules: makeRules('own') },
+    ])
+  })
+
+  it('are for the watched namespaces only, where there are some', () => {
+    const objects = render({ set: [redis, 'watchNamespaces={shop,search}'] })
+    assert.deepEqual(rolesOf(objects), [
+      { kind: 'Role', name: 'tollway-workloads', rules: makeRules('own') },
+      ...['shop', 'search'].map(place => ({
+        kind: 'Role',
+        namespace: place,
+        name: `${namespace}-tollway-resources`,
+        rules: makeRules('watched'),
+      })),
+    ])
+  })
+
+  it('are given to the account of the operator alone', () => {
+    const operator = { kind: 'ServiceAccount', name: 'tollway-operator', namespace }
+    for (const set of [[redis], [redis, 'watchNamespaces={shop}']]) {
+      const objects = render({ set })
+      const bindings = objects.filter(({ kind }) => kind === 'RoleBinding' || kind === 'ClusterRoleBinding')
+      assert.equal(bindings.length, 2)
+      for (const binding of bindings) {
+        assert.deepEqual(binding['subjects'], [operator])
+        const { roleRef } = binding as { readonly roleRef?: { readonly kind: string; readonly name: string } }
+        assert.equal(roleRef?.kind, binding.kind.replace('Binding', ''))
+        const role = find(objects, roleRef.kind, roleRef.name)
+        assert.equal(role.metadata.namespace, binding.metadata.namespace)
+      }
+    }
+  })
+})
+
+/** Without those that add to the cluster's own roles, which are for people. */
+function rolesOf(objects: readonly RenderedObject[]) {
+  const roles = objects.filter(
+    ({ kind, metadata }) => /^(Cluster)?Role$/.test(kind) && !isForPeople(metadata),
+  )
+  return roles
+    .map(({ kind, metadata, rules }) => ({
+      kind,
+      ...(metadata.namespace !== undefined && { namespace: metadata.namespace }),
+      name: metadata.name,
+      rules,
+    }))
+    .sort((a, b) => (a.kind < b.kind ? -1 : 0))
+}
+
+function isForPeople({ labels = {} }: RenderedObject['metadata']): boolean {
+  return Object.keys(labels).some(label => label.startsWith('rbac.authorization.k8s.io/aggregate-to-'))
+}
+
+function configOf(objects: readonly RenderedObject[]): unknown {
+  const { data } = find(objects, 'ConfigMap', 'tollway-operator')
+  return load(isRecord(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
+}
+
+/** Definitions and the dashboard have tests of their own, and would be most of a golden file. */
+function shorten(object: RenderedObject): unknown {
+  const { apiVersion, kind, metadata } = object
+  if (/^(CustomResourceDefinition|ValidatingAdmissionPolicy)/.test(kind)) {
+    return { apiVersion, kind, name: metadata.name, annotations: metadata.annotations }
+  }
+  const { data } = object
+  if (!isRecord(data) || data['tollway.json'] === undefined) return object
+  return { ...object, data: { 'tollway.json': 'files/dashboard.json' } }
+}

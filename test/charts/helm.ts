@@ -1,0 +1,68 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { CORE_SCHEMA, loadAll } from 'js-yaml'
+import { isRecord, type KubeObject } from '../../operator/kube/kube-object.ts'
+import { findProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+
+export const chart = join(root, 'charts/tollway')
+export const release = 'tollway'
+export const namespace = 'tollway-system'
+
+/** Of the PATH, or beside the API server that tests use. */
+const program = findProgram('helm') ?? join(process.env['KUBE_ASSETS'] ?? '', 'helm')
+
+/**
+ * Why tests of the chart are to be skipped; false when helm is there. REQUIRE_SERVERS=1 does not ask for it: no
+ * package of a distribution brings it.
+ */
+export function missingHelm(): string | false {
+  if (existsSync(program)) return false
+  const reason = 'there is no helm, neither on the PATH nor in KUBE_ASSETS'
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  return reason
+}
+
+/** What helm says; rejects with its words when it refuses. */
+export function helm(args: readonly string[], input = ''): string {
+  // A user's own plugins, and the cluster of the user, are none of a test's business.
+  const env = { PATH: process.env['PATH'], HOME: '/nonexistent' }
+  const { status, stdout, stderr, error } = spawnSync(program, [...args], { input, encoding: 'utf8', env })
+  if (status !== 0) throw new Error(stderr || error?.message || stdout)
+  return stdout
+}
+
+export interface RenderedObject extends KubeObject {
+  readonly apiVersion: string
+  readonly kind: string
+}
+
+export interface Rendering {
+  /** The release's name. */
+  readonly name?: string
+  /** Values as YAML. */
+  readonly values?: string
+  /** Values as `--set` takes them. */
+  readonly set?: readonly string[]
+}
+
+/** All objects, those of hooks and tests too, as they would be sent to an API server. */
+export function render({ name = release, values = '', set = [] }: Rendering): readonly RenderedObject[] {
+  const options = ['--namespace', namespace, '--values', '-', ...set.flatMap(one => ['--set', one])]
+  const text = helm(['template', name, chart, ...options], values)
+  return loadAll(text, { schema: CORE_SCHEMA }).filter(isObject)
+}
+
+/** A document that is empty is none. */
+function isObject(found: unknown): found is RenderedObject {
+  return isRecord(found) && typeof found['kind'] === 'string' && isRecord(found['metadata'])
+}
+
+/** The one object of this kind and name. */
+export function find(objects: readonly RenderedObject[], kind: string, name: string): RenderedObject {
+  const found = objects.filter(object => object.kind === kind && object.metadata.name === name)
+  const [object] = found
+  if (object !== undefined && found.length === 1) return object
+  throw new Error(`${found.length} objects are ${kind} ${name}`)
+}

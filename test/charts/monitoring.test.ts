@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { CORE_SCHEMA, dump, load } from 'js-yaml'
+import { createOperatorMetrics } from '../../operator/cluster/metrics.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
+import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { requireProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { chart, missingHelm, render } from './helm.ts'
+
+interface Alert {
+  readonly alert: string
+  readonly expr: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+interface RuleFile {
+  readonly groups: readonly { readonly name: string; readonly rules: readonly Alert[] }[]
+}
+
+interface Dashboard {
+  readonly panels: readonly {
+    readonly id: number
+    readonly title: string
+    readonly description?: string
+    readonly targets?: readonly { readonly expr: string }[]
+  }[]
+}
+
+const rulesPath = join(chart, 'files/alerts.yaml')
+const unitTestsPath = join(import.meta.dirname, 'testdata/alert-rules.yaml')
+const read = (path: string) => readFileSync(path, 'utf8')
+const alerts = (load(read(rulesPath), { schema: CORE_SCHEMA }) as RuleFile).groups.flatMap(
+  ({ rules }) => rules,
+)
+const { panels } = JSON.parse(read(join(chart, 'files/dashboard.json'))) as Dashboard
+const dashboardExpressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+
+test('every alert says what is wrong, how bad it is, and where to read on', () => {
+  assert.ok(alerts.length > 10)
+  assert.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length)
+  for (const { alert, labels, annotations } of alerts) {
+    assert.match(labels['severity'] ?? '', /^(critical|warning)$/, alert)
+    assert.match(annotations['summary'] ?? '', /^[A-Z].*[^.]$/, alert)
+    assert.match(annotations['description'] ?? '', /\.$/, alert)
+    assert.equal(annotations['runbook_url'], `docs/runbooks.md#${alert.toLowerCase()}`)
+  }
+})
+
+test('every alert has its section in the runbooks: what it means, what to look at, what to do', () => {
+  const [, ...sections] = read(join(root, 'docs/runbooks.md')).split(/^## /m)
+  const names = sections.map(section => section.split('\n')[0])
+  assert.deepEqual(
+    names.filter(name => /^Tollway/.test(name ?? '')),
+    alerts.map(({ alert }) => alert),
+  )
+  for (const section of sections.filter(text => text.startsWith('Tollway'))) {
+    assert.match(
+      section,
+      /\*\*What it means\.\*\*.*\*\*What to look at\.\*\*.*```sh\n.*\*\*What to do\.\*\*/s,
+      section,
+    )
+  }
+})
+
+test('every alert has a case in which it fires, and one in which it does not', () => {
+  const cases = read(unitTestsPath)
+  for (const { alert } of alerts) {
+    assert.match(cases, new RegExp(`alertname: ${alert}}`), `${alert} is not among those that do not fire`)
+    assert.match(cases, new RegExp(`alertname=?"?:? ?"?${alert}"[^\n]*value: 1`), `${alert} never fires`)
+  }
+})
+
+test('promtool takes the rules, and they fire when they should', t => {
+  const promtool = requireProgram(t, 'promtool')
+  if (promtool === false) return
+  assertSucceeds(promtool, 'check', 'rules', rulesPath)
+  assertSucceeds(promtool, 'test', 'rules', unitTestsPath)
+})
+
+test('promtool takes the rules as the chart makes them', { skip: missingHelm() }, t => {
+  const promtool = requireProgram(t, 'promtool')
+  if (promtool === false) return
+  const values = read(join(import.meta.dirname, 'testdata/monitoring.in.yaml'))
+  const rule = render({ values }).find(({ kind }) => kind === 'PrometheusRule')
+  const made = writeRules(t, rule?.['spec'])
+  assertSucceeds(promtool, 'check', 'rules', made)
+  const text = read(made)
+  assert.equal(text.match(/alert:/g)?.length, alerts.length)
+  const unnamed = text.match(/job="(?!tollway-(operator|ratelimit)")|\{job=/g)
+  assert.equal(unnamed, null, 'each metric is of the namespace')
+  assert.doesNotMatch(text, /docs\/runbooks/)
+})
+
+test('promtool takes what the dashboard asks for', t => {
+  const promtool = requireProgram(t, 'promtool')
+  if (promtool === false) return
+  const rules = dashboardExpressions.map((expr, index) => ({
+    record: `panel:${index}`,
+    expr: expr.replaceAll('$__rate_interval', '5m'),
+  }))
+  assertSucceeds(promtool, 'check', 'rules', writeRules(t, { groups: [{ name: 'dashboard', rules }] }))
+})
+
+test('panels of the dashboard have titles, descriptions and numbers of their own', () => {
+  assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length)
+  for (const { title, description, targets } of panels) {
+    assert.ok(title.length > 0)
+    if (targets !== undefined) assert.match(description ?? '', /\.$/, title)
+  }
+})
+
+test('alerts and dashboard ask only for metrics that there are, with labels that they have', async t => {
+  if (requireProgram(t, 'redis-server') === false) return
+  const metrics = `${await operatorMetrics()}${await rateLimitMetrics(t)}up{pod="a"} 1\n`
+  const series = metrics.split('\n').filter(line => line !== '' && !line.startsWith('#'))
+  const expressions = [...alerts.map(({ expr }) => expr), ...dashboardExpressions]
+  const selectors = expressions.flatMap(expr => [...expr.matchAll(/\b([a-z]\w*)\{([^}]*)\}/g)])
+  assert.ok(selectors.length > 40)
+  for (const [selector, name = '', labels = ''] of selectors) {
+    const wanted = [...labels.matchAll(/(\w+)(=~?"[^"]*")/g)]
+      .filter(([, label = '']) => !/^(job|namespace|pod|instance)$/.test(label))
+      .map(([, label = '', value = '']) => (value.startsWith('=~') ? `${label}="` : `${label}${value}`))
+    const found = series.some(
+      line => /^\w+/.exec(line)?.[0] === name && wanted.every(label => line.includes(label)),
+    )
+    assert.ok(found, `no metric is ${selector}`)
+  }
+  for (const expr of expressions) {
+    const names = expr.replaceAll(/\{[^}]*\}/g, '{}').match(/\b(tollway|ratelimit)_\w+(?!\w*\{)/g)
+    assert.equal(names, null, `${expr} asks for metrics of everybody`)
+  }
+})
+
+function operatorMetrics(): Promise<string> {
+  const metrics = createOperatorMetrics({
+    isLeader: () => true,
+    connectedPods: () => 1,
+    statusesWaiting: () => 0,
+    resources: () => ({ ready: 1, notReady: 0 }),
+    certificateProblem: () => '',
+  })
+  metrics.reconciled(0.01, false)
+  metrics.propagated(0.01)
+  return metrics.render()
+}
+
+/** The metrics of a service that made decisions, with its hits in a Redis. */
+async function rateLimitMetrics(t: TestContext): Promise<string> {
+  const redis = await startRedis()
+  t.after(() => redis.stop())
+  const [port = 0] = await freePorts(1)
+  const { env } = rateLimitFiles(t, userLimit('1/day'))
+  const service = await startRateLimit(t, {
+    ...env,
+    BACKEND_TYPE: 'redis',
+    KVSTORE_SOCKET_TYPE: 'tcp',
+    KVSTORE_URL: `127.0.0.1:${redis.port}`,
+    USE_PROMETHEUS: 'true',
+    PROMETHEUS_ADDR: `127.0.0.1:${port}`,
+  })
+  await waitFor('the service to be healthy', async () => (await service.health()) === 200, 60_000)
+  const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
+  const descriptors = [{ entries: [{ key: 'user', value: 'a' }] }]
+  for (let call = 0; call < 2; call++) await shouldRateLimit({ domain: 'shop', descriptors })
+  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+}
+
+function assertSucceeds(program: string, ...args: readonly string[]): void {
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' })
+  assert.equal(status, 0, `${stdout}${stderr}`)
+}
+
+function writeRules(t: TestContext, rules: unknown): string {
+  const folder = mkdtempSync(join(tmpdir(), 'rules-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'rules.yaml')
+  writeFileSync(path, dump(rules, { lineWidth: -1 }))
+  return path
+}

@@ -1,0 +1,209 @@
+/** `make e2e`: makes the images, loads them into a cluster, and runs the tests of this folder there. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { findProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+
+const help = `Runs the tests of test/e2e in a cluster: Tollway is installed, used, broken and removed there.
+
+  run.ts [--keep] [TEST_FILE ...]
+
+The cluster is that of KUBECONFIG; without it one is made by kind, where Docker answers, and deleted
+afterwards. Where there is neither, that is said, and the tests are skipped (with REQUIRE_SERVERS=1 they
+fail).
+
+Options:
+  --keep        do not delete the cluster that was made by kind
+  -h, --help    this text
+
+Environment:
+  KUBECONFIG    the cluster
+  LOAD_IMAGES   the command that loads an image into it; the archive's path is added. Without it the cluster
+                of KUBECONFIG must have the images of out/images (tollway/operator:dev, ...) already
+  E2E_CHANGES   how many changes are measured (default 200)
+
+The tests call pods by their addresses, so these must be reached from here.
+Exit code: 0 when the tests passed or were skipped, 1 when something failed, 2 for options that are none.
+
+Examples:
+  make e2e
+  make e2e ARGS='--keep test/e2e/images.test.ts'
+  KUBECONFIG=~/.kube/config LOAD_IMAGES='kind load image-archive --name dev' make e2e
+  KUBECONFIG=/etc/kubernetes/admin.conf LOAD_IMAGES='ctr -n k8s.io images import' make e2e
+`
+
+const name = 'tollway-e2e'
+const archives = join(root, 'out/images')
+
+interface Cluster {
+  readonly kubeconfig: string
+  load(archive: string): Promise<void>
+  remove(): Promise<void>
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  let options: Options
+  try {
+    options = readOptions(args)
+  } catch (error) {
+    say(`${(error as Error).message}\n--help shows how it is called`)
+    return 2
+  }
+  if (options.help) {
+    process.stdout.write(help)
+    return 0
+  }
+  const missing = await whatIsMissing(process.env)
+  if (missing !== undefined) {
+    say(`SKIPPED: no test ran in a cluster: ${missing}`)
+    return process.env['REQUIRE_SERVERS'] === '1' ? 1 : 0
+  }
+  // Ctrl-C ends the program that runs, and then everything below it is cleaned up.
+  process.on('SIGINT', () => {})
+  try {
+    await runIn(options)
+    return 0
+  } catch (error) {
+    say((error as Error).message)
+    return 1
+  }
+}
+
+interface Options {
+  readonly help: boolean
+  readonly keep: boolean
+  readonly tests: readonly string[]
+}
+
+function readOptions(args: readonly string[]): Options {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      keep: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  return { ...values, tests: positionals }
+}
+
+/** Why no test can run; undefined when they can. */
+async function whatIsMissing(env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  const needed = ['kubectl', 'helm', ...((env['KUBECONFIG'] ?? '') === '' ? ['docker', 'kind'] : [])]
+  const missing = needed.filter(program => findProgram(program) === undefined)
+  const way = 'set KUBECONFIG to that of a cluster, or have Docker and kind'
+  if (missing.length > 0) return `${missing.join(' and ')} not found on the PATH; ${way}`
+  if (!needed.includes('docker')) return undefined
+  const answers = await succeeds('docker', 'info')
+  return answers ? undefined : `Docker does not answer (docker info); ${way}`
+}
+
+async function runIn({ keep, tests }: Options): Promise<void> {
+  await run(process.execPath, 'images/main.ts')
+  const given = process.env['KUBECONFIG'] ?? ''
+  const cluster =
+    given === '' ? await makeCluster(keep) : givenCluster(given, process.env['LOAD_IMAGES'] ?? '')
+  try {
+    for (const file of readdirSync(archives).filter(found => found.endsWith('.tar'))) {
+      await cluster.load(join(archives, file))
+    }
+    const files = tests.length > 0 ? tests : ['test/e2e/*.test.ts']
+    process.env['KUBECONFIG'] = cluster.kubeconfig
+    await run(process.execPath, '--test', '--test-concurrency=1', ...files)
+  } finally {
+    await cluster.remove()
+  }
+}
+
+function givenCluster(kubeconfig: string, loadCommand: string): Cluster {
+  if (loadCommand === '')
+    say('LOAD_IMAGES is not set: the cluster must have the images of out/images already')
+  return {
+    kubeconfig,
+    async load(archive) {
+      if (loadCommand !== '') await run('bash', '-c', `${loadCommand} "$1"`, 'bash', archive)
+    },
+    async remove() {},
+  }
+}
+
+async function makeCluster(keep: boolean): Promise<Cluster> {
+  const folder = mkdtempSync(join(tmpdir(), `${name}-`))
+  const kubeconfig = join(folder, 'kubeconfig')
+  const named = ['--name', name]
+  const remove = async () => {
+    if (keep) {
+      const command = `kind delete cluster --name ${name}`
+      say(`the cluster is kept: KUBECONFIG=${kubeconfig}; remove it: ${command}`)
+      return
+    }
+    await run('kind', 'delete', 'cluster', ...named)
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    const config = join(import.meta.dirname, 'kind.yaml')
+    await run(
+      'kind',
+      'create',
+      'cluster',
+      ...named,
+      '--config',
+      config,
+      '--kubeconfig',
+      kubeconfig,
+      '--wait',
+      '120s',
+    )
+    await routeToPods(kubeconfig)
+  } catch (error) {
+    await remove()
+    throw error
+  }
+  return { kubeconfig, remove, load: archive => run('kind', 'load', 'image-archive', archive, ...named) }
+}
+
+/**
+ * Pods have addresses that only the nodes know, and the tests call them. The nodes' own image has what it takes to
+ * tell this machine the way, and a container may do so without our being root.
+ */
+async function routeToPods(kubeconfig: string): Promise<void> {
+  const image = (await output('docker', 'inspect', '--format', '{{.Image}}', `${name}-control-plane`)).trim()
+  const fields = '{.spec.podCIDR} {.status.addresses[?(@.type=="InternalIP")].address}{"\\n"}'
+  const template = `jsonpath={range .items[*]}${fields}{end}`
+  const nodes = await output('kubectl', '--kubeconfig', kubeconfig, 'get', 'nodes', '-o', template)
+  for (const node of nodes.trim().split('\n')) {
+    const [cidr = '', address = ''] = node.split(' ')
+    const route = ['route', 'replace', cidr, 'via', address]
+    await run('docker', 'run', '--rm', '--privileged', '--network=host', '--entrypoint=ip', image, ...route)
+  }
+}
+
+/** Its output goes where ours goes. Rejects when it fails. */
+async function run(program: string, ...args: readonly string[]): Promise<void> {
+  const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
+  const [code, signal] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}`)
+}
+
+async function output(program: string, ...args: readonly string[]): Promise<string> {
+  const child = spawn(program, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] })
+  const chunks: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code}`)
+  return Buffer.concat(chunks).toString()
+}
+
+async function succeeds(program: string, ...args: readonly string[]): Promise<boolean> {
+  const child = spawn(program, args, { stdio: 'ignore' })
+  const [code] = await once(child, 'exit')
+  return code === 0
+}
+
+const say = (text: string) => process.stderr.write(`${text}\n`)
+
+process.exitCode = await main(process.argv.slice(2))
