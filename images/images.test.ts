@@ -97,7 +97,10 @@ test('an archive is what docker, containerd and skopeo read', async t => {
     layers.map(layer => `sha256:${createHash('sha256').update(zstdDecompressSync(layer)).digest('hex')}`),
   )
   const files = readLayer(layers[1] ?? Buffer.alloc(0))
-  assert.equal(files.get('usr/local/bin/ratelimit'), "#!/usr/local/bin/node\nimport('/app/ratelimit.mjs')\n")
+  assert.equal(
+    files.get('usr/local/bin/ratelimit'),
+    "#!/usr/local/bin/node --max-semi-space-size=8\nimport('/app/ratelimit.mjs')\n",
+  )
   assert.ok(files.has('app/ratelimit.mjs'))
   assertLicensed(files)
 })

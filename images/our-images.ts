@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
 import { copyOf, type Entry, textFile, treeOf } from './file-tree.ts'
@@ -13,6 +14,8 @@ interface OurImage {
   readonly command: string
   readonly source: string
   readonly args: readonly string[]
+  /** For Node; a first line of a script takes one at the most. */
+  readonly nodeOption?: string
   readonly ports: readonly number[]
 }
 
@@ -32,6 +35,7 @@ const ourImages: readonly OurImage[] = [
     command: 'ratelimit',
     source: 'services/ratelimit/main.ts',
     args: [],
+    nodeOption: nodeOptions.join(' '),
     ports: [6070, 8080, 8081, 9090],
   },
 ]
@@ -65,7 +69,7 @@ async function gather(root: string, version: string, image: OurImage, node: Node
       { kind: 'file', mode: 0o644, content },
     ]),
     [
-      [`usr/local/bin/${image.command}`, textFile(launcher(image.command), 0o755)],
+      [`usr/local/bin/${image.command}`, textFile(launcher(image), 0o755)],
       ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
       ['sbom.cdx.json', textFile(bill)],
     ],
@@ -79,4 +83,5 @@ async function gather(root: string, version: string, image: OurImage, node: Node
 }
 
 /** So that a container, and `kubectl exec`, run it by its name; there is no shell in the image. */
-const launcher = (program: string) => `#!${nodePath}\nimport('/app/${program}.mjs')\n`
+const launcher = ({ command, nodeOption }: OurImage) =>
+  `#!${nodeOption === undefined ? nodePath : `${nodePath} ${nodeOption}`}\nimport('/app/${command}.mjs')\n`

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { createRunner } from './controller/runner.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './infrastructure/host/host.ts'
 import type { PortWish } from './infrastructure/host/port-probe.ts'
@@ -141,8 +142,10 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
     hurry,
     commandFor: service => ({
       command: process.execPath,
-      args: [fileURLToPath(mainOf[service])],
+      args: [...nodeOptions, fileURLToPath(mainOf[service])],
     }),
+    // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
+    env: { NODE_COMPILE_CACHE: join(stateDir, 'compile-cache') },
     ownPortsFor: index => ownPorts(config, index),
   })
 }

@@ -76,7 +76,7 @@ const direction: readonly [string, readonly string[]][] = [
     'operator/infrastructure/kubernetes/objects/',
     ['operator/ir.ts', 'operator/kube/kube-object.ts', 'crds/cluster-config.ts'],
   ],
-  ['images/', []],
+  ['images/', ['services/ratelimit/node-options.ts']],
   ['operator/certificates/', ['services/chassis/', 'services/grpc/']],
   ['operator/xds/', ['operator/ir.ts', 'proto/', 'services/grpc/', 'services/chassis/']],
 ]

@@ -1,7 +1,7 @@
 /**
  * The options of Node with which a process of this service is to be started. By itself V8 lets the memory for new
  * objects grow to 128 MiB; two halves of 8 are filled so slowly that the calls of a busy connection end meanwhile,
- * and bring the resident memory with 10,000 rules under load from 235 MiB to 146. In halves of 4, calls live long
+ * and that brings the resident memory with 10,000 rules under load from 233 MiB to 156. In halves of 4, calls live long
  * enough to be taken for old objects, which costs more memory, and more of the processor, than is won.
  */
 export const nodeOptions: readonly string[] = ['--max-semi-space-size=8']

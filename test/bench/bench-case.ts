@@ -40,6 +40,13 @@ export interface GoalRow {
   readonly goal: Goal | undefined
   /** Medians of what was compared, with their unit; empty when nothing was. */
   readonly compared: string
+  /**
+   * A busy machine changes it little. Then the best round is no better judge than the median, and a worse one of
+   * the time of a processor, which is counted in hundredths of a second: a short round can have none.
+   */
+  readonly steady?: boolean
+  /** Which of the figures the goal is held against; the median when left out. */
+  readonly judgedBy?: 'median' | 'best'
   /** Why a goal that is missed is not held against us in this run. */
   readonly excuse?: string
 }

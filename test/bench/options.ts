@@ -46,7 +46,7 @@ export function readOptions(
     short: values.short,
     markdown: values.markdown,
     help: values.help,
-    rounds: count('--rounds', values.rounds ?? (values.short ? '2' : '5'), maxRounds),
+    rounds: count('--rounds', values.rounds ?? (values.short ? '3' : '5'), maxRounds),
     edits: count('--edits', values.edits ?? '200', maxEdits),
   }
 }
@@ -70,10 +70,12 @@ Names; without one, decisions and propagation:
 ${lines.join('\n')}
 
 Options:
-  --short        a minute and a half, without propagation; exits 1 when a figure is below half its goal.
+  --short        three minutes, without propagation. Latencies, rates and times are judged by the best
+                 round. A case that is below half a goal is measured again, with longer rounds; exits 1
+                 when it still is.
                  SHORT=1 in the environment is the same
   --markdown     tables for a page of documentation
-  --rounds N     how often each server is measured, in turn (5; 2 when short)
+  --rounds N     how often each server is measured, in turn (5; 3 when short)
   --edits N      of the manifest, for propagation (200)
 
 Examples:
@@ -83,6 +85,7 @@ Examples:
   bench.ts show --markdown
 
 Results are written to bench/results/NAME.json. Needs Linux, two cores, taskset, redis-server; Envoy and
-h2load for the cases of theirs. What is missing is told, and left out.
+h2load for the cases of theirs. What is missing is told, and left out,
+or has failed with REQUIRE_SERVERS=1.
 `
 }

@@ -1,7 +1,7 @@
 import { renderTable } from '../../operator/cli/render.ts'
 import type { CaseResult, GoalRow } from './bench-case.ts'
 import { formatNumber } from './format-number.ts'
-import { describeGoal, judge } from './goals.ts'
+import { bestOf, describeGoal, judge, type Verdict } from './goals.ts'
 import type { Measurement } from './measure.ts'
 import { median, spreadOf } from './percentiles.ts'
 
@@ -37,10 +37,21 @@ function goalLine(title: string, row: GoalRow): readonly string[] {
 }
 
 /** Empty without a goal. A missed goal that has an excuse is not judged. */
-export function verdictOf({ goal, figures, excuse }: GoalRow): string {
-  if (goal === undefined) return ''
-  const verdict = judge(goal, median(figures))
-  return verdict !== 'met' && excuse !== undefined ? `not judged: ${excuse}` : verdict
+export function verdictOf(row: GoalRow): string {
+  const verdict = judgeRow(row)
+  if (verdict === undefined) return ''
+  if (verdict !== 'met' && row.excuse !== undefined) return `not judged: ${row.excuse}`
+  return row.judgedBy === 'best' ? `${verdict} by the best round` : verdict
+}
+
+/** Whether it is one that the short form fails on. */
+export function isBelowHalf(row: GoalRow): boolean {
+  return judgeRow(row) === 'below half' && row.excuse === undefined
+}
+
+function judgeRow({ goal, figures, judgedBy }: GoalRow): Verdict | undefined {
+  if (goal === undefined) return undefined
+  return judge(goal, judgedBy === 'best' ? bestOf(goal, figures) : median(figures))
 }
 
 const columns: readonly [string, keyof Measurement, number][] = [

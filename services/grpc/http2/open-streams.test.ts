@@ -17,7 +17,10 @@ test('streams that stay open are found however many come after them', () => {
     streams.all().map(({ id }) => id),
     [1, 5001, 15_003],
   )
-  assert.deepEqual([streams.get(1)?.id, streams.get(2), streams.get(3), streams.size], [1, undefined, undefined, 3])
+  assert.deepEqual(
+    [streams.get(1)?.id, streams.get(2), streams.get(3), streams.size],
+    [1, undefined, undefined, 3],
+  )
 })
 
 test('is a map from numbers that rise', () => {

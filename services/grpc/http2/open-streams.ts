@@ -8,7 +8,7 @@ const maxPlaces = 1024
  * have places in a ring that grows with how many are open at once; a stream that is still open when its place
  * comes round again moves to a map.
  *
- * A map alone costs 100 MiB under load. When entries come and go it is rehashed every few hundred calls, and V8
+ * A map alone costs 17 MiB under load. When entries come and go it is rehashed every few hundred calls, and V8
  * links the table that is left to the new one: once a single table is in the old generation, all those after it
  * are kept, with every call that was in them, until the next collection of the whole heap.
  */

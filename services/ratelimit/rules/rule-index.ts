@@ -12,8 +12,8 @@ const initialSlots = 16
 
 /**
  * One hash table instead of maps in maps: a look-up in rules that are in no cache of the processor waits for
- * memory five times a level instead of a dozen times, and 100,000 rules are matched in half of the time. A slot
- * is two numbers, a hash and a rule's place, so that other rules of the slot are hardly ever looked at.
+ * memory five times a level instead of about ten times. A slot is two numbers, a hash and a rule's place, so that
+ * other rules of the slot are hardly ever looked at.
  */
 export function createRuleIndex<S>(): RuleIndex<S> {
   const rules: Rule<S>[] = []

@@ -119,7 +119,7 @@ function createCounters() {
   function at(place: number): NamedCounter | undefined {
     const found = places[place]
     if (found === undefined || 'value' in found) return found
-    return memberCounter(found, place - found.place)
+    return new MemberCounter(found, place - found.place)
   }
 
   function ofFamilies(name: string): NamedCounter | undefined {
@@ -127,7 +127,7 @@ function createCounters() {
       const dot = name.lastIndexOf('.')
       const member = name.startsWith(prefix) ? members.get(name.slice(prefix.length, dot)) : undefined
       const index = suffixes.indexOf(name.slice(dot + 1))
-      if (member !== undefined && index !== -1) return memberCounter(member, index)
+      if (member !== undefined && index !== -1) return new MemberCounter(member, index)
     }
     return undefined
   }
@@ -176,18 +176,29 @@ function createCounters() {
   }
 }
 
-function memberCounter({ family, name, counts }: Member, index: number): NamedCounter {
-  const field = family.fields[index] ?? ''
-  return {
-    get name() {
-      return `${family.prefix}${name}.${family.suffixes[index]}`
-    },
-    get value() {
-      return counts[field] ?? 0
-    },
-    set value(value) {
-      counts[field] = value
-    },
+/** A class, since sinks go through all counters again and again: an object with accessors is slow to make. */
+class MemberCounter implements NamedCounter {
+  readonly #member: Member
+  readonly #index: number
+
+  constructor(member: Member, index: number) {
+    this.#member = member
+    this.#index = index
+  }
+
+  get name(): string {
+    const { family, name } = this.#member
+    return `${family.prefix}${name}.${family.suffixes[this.#index]}`
+  }
+
+  get value(): number {
+    const { family, counts } = this.#member
+    return counts[family.fields[this.#index] ?? ''] ?? 0
+  }
+
+  set value(value: number) {
+    const { family, counts } = this.#member
+    counts[family.fields[this.#index] ?? ''] = value
   }
 }
 
