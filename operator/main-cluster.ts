@@ -68,7 +68,8 @@ export interface OwnPod {
 export async function startInCluster(options: ClusterOptions): Promise<{ stop(): Promise<void> }> {
   const { config, pod, log } = options
   await using started = new AsyncDisposableStack()
-  const client = createKubeClient(options.access, { random: Math.random })
+  const metrics = openMetrics(() => ({ leadership, feed, statuses, resources, certificates }))
+  const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
   const place = await ownPlace(client, config, pod)
   const leadership = openLeadership(client, place, options) // tells who of the operators writes
@@ -86,9 +87,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const feed = openFeed(peers, log)
   const { statuses, remembered } = openStatuses(started, client, options, resources, {
     mayWrite: leadership.mayWrite,
-    onWritten: ok => metrics.statusWritten(ok),
+    onWritten: metrics.statusWritten,
   })
-  const metrics = openMetrics(leadership.mayWrite, feed, statuses, resources, certificates)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const configs = createRateLimitConfigs({
     source: resources.source,
@@ -330,19 +330,27 @@ function openReporter(feed: Feed, tls: ClientTls, reporter: string, log: Log): P
   return createPeerReporter({ feed, tls, reporter, log, clock: systemClock, random: Math.random })
 }
 
-function openMetrics(
-  isLeader: () => boolean,
-  feed: Feed,
-  statuses: StatusWriter,
-  resources: FollowedResources,
-  certificates: Certificates,
-): OperatorMetrics {
+interface MeasuredParts {
+  readonly leadership: { mayWrite(): boolean }
+  readonly feed: Feed
+  readonly statuses: StatusWriter
+  readonly resources: FollowedResources
+  readonly certificates: Certificates
+}
+
+/** @param parts are there when somebody first looks at the metrics. */
+function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   return createOperatorMetrics({
-    isLeader,
-    connectedPods: () => new Set(feed.clients().map(({ uid }) => uid)).size,
-    statusesWaiting: statuses.waiting,
-    resources: () => countReady(resources.list()),
-    certificateProblem: certificates.problem,
+    isLeader: () => parts().leadership.mayWrite(),
+    connectedPods: () =>
+      new Set(
+        parts()
+          .feed.clients()
+          .map(({ uid }) => uid),
+      ).size,
+    statusesWaiting: () => parts().statuses.waiting(),
+    resources: () => countReady(parts().resources.list()),
+    certificateProblem: () => parts().certificates.problem(),
   })
 }
 

@@ -9,7 +9,9 @@ export interface OperatorMetrics {
   reconciled(seconds: number, ok: boolean): void
   /** From the operator's first sight of a generation to all pods enforcing it. */
   propagated(seconds: number): void
-  /** A call to the API server that was answered, by its verb and outcome. */
+  /** A request to the API server. */
+  requested(method: string, resource: string): void
+  /** A status that was written, or could not be. */
   statusWritten(ok: boolean): void
 }
 
@@ -80,6 +82,12 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
     labelNames: ['outcome'],
     registers,
   })
+  const requests = new Counter({
+    name: 'tollway_api_requests_total',
+    help: 'Requests to the API server.',
+    labelNames: ['method', 'resource'],
+    registers,
+  })
   return {
     contentType: registry.contentType,
     render: () => registry.metrics(),
@@ -88,6 +96,7 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
       if (!ok) failures.inc()
     },
     propagated: seconds => propagation.observe(seconds),
+    requested: (method, resource) => requests.inc({ method, resource }),
     statusWritten: ok => writes.inc({ outcome: ok ? 'ok' : 'error' }),
   }
 }

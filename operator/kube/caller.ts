@@ -32,6 +32,8 @@ export interface KubeClientOptions {
   readonly random: () => number
   readonly clock?: Clock
   readonly limits?: Partial<KubeClientLimits>
+  /** Told of each request that goes out: its verb, and the kind of resource that it is about. */
+  readonly onRequest?: (method: string, resource: string) => void
 }
 
 export interface ApiCall {
@@ -81,6 +83,7 @@ export function createCaller(access: ApiAccess, options: KubeClientOptions): Cal
     const limit = limitTime(name, timeoutMs, call.signal)
     try {
       await pace.turn(limit.signal)
+      options.onRequest?.(call.method, call.resource.plural)
       const response = await transport.open({ ...toHttp(call), signal: limit.signal })
       const text = await readBody(response, name, limits.maxAnswerBytes)
       return judge(call, response.statusCode ?? 0, response.headers['retry-after'], text)
@@ -96,6 +99,7 @@ export function createCaller(access: ApiAccess, options: KubeClientOptions): Cal
     const limit = limitTime(name, limits.attemptTimeoutMs, call.signal)
     try {
       await pace.turn(limit.signal)
+      options.onRequest?.('WATCH', call.resource.plural)
       const response = await transport.open({ ...toHttp(call), signal: limit.signal, endless: true })
       const status = response.statusCode ?? 0
       if (status !== 200) {
