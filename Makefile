@@ -46,6 +46,9 @@ generate: install ## Make the code of proto/, the manifests of crds/ and the tab
 bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARGS='hot-key envoy')
 	@exec $(NODE) test/bench/bench.ts $(ARGS)
 
+faults: install ## Make faults for real while the service is under load; prints tables (ARGS='--short')
+	@exec $(NODE) test/faults/faults.ts $(ARGS)
+
 images: install ## Make container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)
 

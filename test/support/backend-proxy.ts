@@ -4,9 +4,9 @@ import { seededRandom } from './api-proxy.ts'
 import { type BackendProtocol, countCommands } from './count-commands.ts'
 import { waitFor } from './wait-for.ts'
 
-/** What may go wrong on the way to Redis or memcached. A share is of the pieces in which replies come, 0 to 1. */
+/** What may go wrong on the way to Redis or memcached. A share, 0 to 1, is of the pieces of replies. */
 export type BackendFault =
-  /** Nobody listens; the connections that there are, are reset. */
+  /** Nobody listens; the connections that there are end. */
   | { readonly kind: 'refuse' }
   /** Connections are taken and end at once, and so do those that there are. */
   | { readonly kind: 'hang-up' }
@@ -70,7 +70,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
     client.on('error', () => {})
     if (fault?.kind === 'hang-up') {
       struck += 1
-      client.resetAndDestroy()
+      client.destroy()
       return
     }
     const upstream = connect({ port: targetPort, host: '127.0.0.1', noDelay: true })
@@ -133,7 +133,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
   }
 
   function cutAll(): void {
-    for (const client of clients) client.resetAndDestroy()
+    for (const client of clients) client.destroy()
   }
 
   let server: Server | undefined = await listen(0, accept)

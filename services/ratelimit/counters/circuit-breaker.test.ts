@@ -69,5 +69,17 @@ test('it asks until the backend answers, and creates no counter by that', async 
   await probeOnce(true)
   assert.equal(asked.length, 2, 'nothing is asked once it is closed')
   assert.ok(asked.flat().every(({ hits }) => hits === 0))
+  assert.deepEqual(told, ['away'], 'it may count nothing still')
+  breaker.succeeded()
   assert.deepEqual(told, ['away', undefined])
+})
+
+test('a backend that can be looked at, but counts nothing, is told of once', async t => {
+  const { breaker, fail, told, probeOnce } = open(t)
+  for (let turn = 0; turn < 3; turn++) {
+    for (let failure = 0; failure < 10; failure++) fail()
+    assert.notEqual(breaker.problem, undefined)
+    await probeOnce(true)
+  }
+  assert.deepEqual(told, ['away'])
 })

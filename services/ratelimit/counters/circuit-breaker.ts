@@ -20,7 +20,10 @@ export interface CircuitBreaker {
 export interface CircuitBreakerOptions {
   readonly counters: Pick<Counters, 'add'>
   readonly clock: Clock
-  /** Told when the backend is not asked any more, with its last error, and when it is again. */
+  /**
+   * Told when the backend is not asked any more, with its last error, and when it has answered a call again: a
+   * backend that can be looked at, but counts nothing, changes nothing.
+   */
   readonly onChange: (problem: string | undefined) => void
 }
 
@@ -42,13 +45,21 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
   let failures = 0
   let failingSinceMs = 0
   let problem: string | undefined
+  let isTold = false
   let probing: NodeJS.Timeout | undefined
 
-  function succeeded(): void {
+  /** Callers may ask again. */
+  function letThrough(): void {
     failures = 0
-    if (problem === undefined) return
     clearInterval(probing)
     problem = undefined
+  }
+
+  function succeeded(): void {
+    if (problem !== undefined) letThrough()
+    failures = 0
+    if (!isTold) return
+    isTold = false
     onChange(undefined)
   }
 
@@ -64,13 +75,15 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
     if (failures < maxFailures && !lasts) return
     problem = message
     probing = setInterval(look, probeMs)
+    if (isTold) return
+    isTold = true
     onChange(message)
   }
 
   async function look(): Promise<void> {
     try {
       await counters.add(probe)
-      succeeded()
+      letThrough()
     } catch (error) {
       failed(error as Error)
     }

@@ -139,7 +139,7 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
     maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
     maxTouchedKeys: options.maxTouchedKeys ?? 100_000,
     calls: createCallStats(options.stats ?? unreadStats),
-    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 1_000, factor: 2, jitter: 0.5, random }),
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),
     clock,
   }
 }

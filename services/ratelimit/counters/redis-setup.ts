@@ -90,7 +90,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
   return {
     session,
     transport,
-    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 1_000, factor: 2, jitter: 0.5, random }),
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),
     pool: createPoolStats(options.stats ?? unreadStats, options.pool ?? 'redis_pool'),
     limits: {
       deadlineMs: options.deadlineMs ?? 15,

@@ -1,0 +1,218 @@
+import { latencyFigures } from '../bench/percentiles.ts'
+import type { BackendFaultScript } from './backend-fault.ts'
+import type { Backend } from './backends.ts'
+import type { AnswerFigures, CountFigures, Extent, FaultReport, GoalLine } from './fault-case.ts'
+import { okAnswer, overAnswer } from './load/answer.ts'
+import type { CallRecord, LoadRecord } from './load/fault-load.ts'
+import { isLimited, type Tally } from './load/questions.ts'
+
+/** One time that a fault was there; the times are those of `performance.now()`. */
+export interface Round {
+  readonly injectedMs: number
+  readonly removalMs: number
+  readonly goneMs: number
+  /** What `/healthcheck` said before the end. */
+  readonly health: number
+  readonly rssGrowthMiB: number
+}
+
+export interface Observed {
+  readonly script: Pick<
+    BackendFaultScript<Backend>,
+    | 'mode'
+    | 'messages'
+    | 'mayPassUnnoticed'
+    | 'losesCounters'
+    | 'mayExceedBy'
+    | 'health'
+    | 'recoveryGoalMs'
+    | 'extent'
+  >
+  readonly extent: Extent
+  readonly limit: number
+  readonly rounds: readonly Round[]
+  readonly record: LoadRecord
+  /** Of the calls after the load, until the limit was reached. */
+  readonly rest: Tally
+  /** What the backend has counted under the limit. */
+  readonly counted: number
+  /** By how much a statistic has grown. */
+  readonly grown: (name: string) => number
+  readonly goAways: number
+  readonly lostConnections: number
+  /** What the service has logged. */
+  readonly output: string
+}
+
+/** The breaker opens after 500 ms of failures at the latest. */
+const breakerMs = 700
+const lateText = /^2 the backend did not answer within \d+ ms$/
+const rssGoalMiB = 64
+const rssBoundMiB = 256
+
+const isAnswer = ({ outcome }: CallRecord) => outcome === okAnswer || outcome === overAnswer
+const isError = (record: CallRecord) => !isAnswer(record)
+
+/** What the fault came to, and what was not as it must be. */
+export function judgeFault(observed: Observed): FaultReport {
+  const { script, rounds, record, goAways, extent } = observed
+  const [first] = rounds
+  if (first === undefined) throw new Error('the fault was never there')
+  const answers = answerFigures(record.calls, first)
+  const counts = countFigures(observed)
+  const tells = (script.mode ?? 'error') === 'error' && script.messages.length > 0
+  const recoveriesMs = tells ? rounds.map(round => recoveryMs(record.calls, round)) : undefined
+  const notes = script.extent === 'passes' ? [`it took ${seconds(first.goneMs - first.injectedMs)} s`] : []
+  return {
+    answers,
+    counts,
+    ...(recoveriesMs === undefined ? {} : { recoveriesMs }),
+    rssGrowthMiB: first.rssGrowthMiB,
+    goAways,
+    goals: goalsOf(observed, answers, recoveriesMs ?? []),
+    violations: [
+      ...answerViolations(observed),
+      ...countViolations(observed, counts),
+      ...processViolations(observed),
+    ],
+    notes: [...notes, `${record.sent} calls, ${extent.callsPerSecond} a second`],
+  }
+}
+
+function answerFigures(
+  calls: readonly CallRecord[],
+  { injectedMs, removalMs, goneMs }: Round,
+): AnswerFigures {
+  // One that passes by itself has no removal before its end.
+  const endMs = removalMs - injectedMs < breakerMs ? goneMs : removalMs
+  const held = calls.filter(({ dueMs }) => dueMs >= injectedMs && dueMs < endMs)
+  const open = held.filter(({ dueMs }) => dueMs >= injectedMs + breakerMs)
+  const latencies = (records: readonly CallRecord[]) =>
+    Float64Array.from(records, ({ latencyMs }) => latencyMs)
+  const messages = new Map<string, number>()
+  for (const { outcome } of calls.filter(isError)) messages.set(outcome, (messages.get(outcome) ?? 0) + 1)
+  return {
+    ...latencyFigures(latencies(held)),
+    maxMs: latencies(held).reduce((max, ms) => Math.max(max, ms), 0),
+    openP99Ms: open.length === 0 ? undefined : latencyFigures(latencies(open)).p99Ms,
+    ok: held.filter(({ outcome }) => outcome === okAnswer).length,
+    over: held.filter(({ outcome }) => outcome === overAnswer).length,
+    errors: held.filter(isError).length,
+    messages: [...messages].sort((a, b) => b[1] - a[1]),
+  }
+}
+
+function countFigures({ limit, record, rest, counted }: Observed): CountFigures {
+  const limited = record.calls.filter(({ call }) => isLimited(call))
+  const admitted = limited.filter(({ outcome }) => outcome === okAnswer).length + rest.ok
+  const answered = limited.filter(isAnswer).length + rest.ok + rest.over
+  return { limit, admitted, unanswered: Math.max(0, counted - answered) }
+}
+
+/** From the end to the last error among the calls that were due after it, or else to the first answer. */
+function recoveryMs(calls: readonly CallRecord[], { goneMs }: Round): number {
+  const later = calls.filter(({ dueMs }) => dueMs >= goneMs).sort((a, b) => a.dueMs - b.dueMs)
+  const endMs = ({ dueMs, latencyMs }: CallRecord) => dueMs + latencyMs
+  const first = later.find(isAnswer)
+  if (first === undefined) return Number.POSITIVE_INFINITY
+  const failures = later.slice(0, later.indexOf(first))
+  return Math.max(endMs(first), ...failures.map(endMs)) - goneMs
+}
+
+function goalsOf(
+  { script, extent, rounds }: Observed,
+  answers: AnswerFigures,
+  recoveriesMs: readonly number[],
+): readonly GoalLine[] {
+  const { p999Ms, openP99Ms } = answers
+  const lines: GoalLine[] = []
+  const within = (what: string, unit: string, atMost: number, figure: number) =>
+    lines.push({ what, unit, goal: { atMost }, figure })
+  within('p99.9', 'ms', extent.deadlineMs, p999Ms)
+  if (answers.errors > 0 && openP99Ms !== undefined && script.extent === undefined) {
+    within('p99 with the breaker open', 'ms', 1, openP99Ms)
+  }
+  for (const ms of recoveriesMs) within('recovery', 'ms', script.recoveryGoalMs ?? 1_000, ms)
+  within('growth of memory', 'MiB', rssGoalMiB, Math.max(0, rounds[0]?.rssGrowthMiB ?? 0))
+  return lines
+}
+
+function answerViolations({ script, record, rest, grown }: Observed): readonly string[] {
+  const { messages, mode = 'error' } = script
+  const wrong: string[] = []
+  const errors = record.calls.filter(isError)
+  if (record.calls.length !== record.sent) {
+    wrong.push(`${record.sent - record.calls.length} calls were never answered`)
+  }
+  const expected = mode === 'error' ? [...messages.map(withCode), lateText] : []
+  const strange = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
+  if (strange !== undefined) wrong.push(`an unexpected end of a call: ${strange.outcome}`)
+  if (messages.length === 0 && strange !== undefined) wrong.push(`${errors.length} errors`)
+  const mustFail = mode === 'error' && messages.length > 0 && !script.mayPassUnnoticed
+  if (mustFail && errors.length === 0) wrong.push('no call failed')
+  const redisErrors = grown('ratelimit.service.call.should_rate_limit.redis_error')
+  const failed = errors.length + rest.failed
+  if (mode === 'error' && redisErrors !== failed) {
+    wrong.push(`redis_error grew by ${redisErrors} at ${failed} errors`)
+  }
+  if (mode !== 'error' && redisErrors === 0) wrong.push('redis_error did not grow')
+  const serviceErrors = grown('ratelimit.service.call.should_rate_limit.service_error')
+  if (serviceErrors > 0) wrong.push(`service_error grew by ${serviceErrors}`)
+  return wrong
+}
+
+/** Of a call that ended with the status UNKNOWN, as with the reference. */
+function withCode({ source, flags }: RegExp): RegExp {
+  return new RegExp(`^2 (?:${source})$`, flags)
+}
+
+function countViolations(
+  observed: Observed,
+  { limit, admitted, unanswered }: CountFigures,
+): readonly string[] {
+  const { script, record, rest, counted } = observed
+  const { mode = 'error', losesCounters = false, mayExceedBy = 0 } = script
+  const limited = record.calls.filter(({ call }) => isLimited(call))
+  const answered = limited.filter(isAnswer).length + rest.ok + rest.over
+  const sent = limited.length + rest.ok + rest.over + rest.failed
+  const wrong: string[] = []
+  const mixedUp = record.calls.filter(({ call, outcome }) => !isLimited(call) && outcome === overAnswer)
+  if (mixedUp.length > 0 && mode !== 'deny')
+    wrong.push(`${mixedUp.length} calls without a limit were over it`)
+  if (counted > sent) wrong.push(`${counted} hits were counted of ${sent} calls: some counted twice`)
+  // Counters that are lost begin anew, once.
+  const most = limit * (1 + mayExceedBy + (losesCounters ? 1 : 0))
+  if (admitted > most) wrong.push(`${admitted} calls were admitted, and at most ${most} may be`)
+  if (losesCounters || mode !== 'error') return wrong
+  if (counted < answered) wrong.push(`${counted} hits are counted of ${answered} that were decided`)
+  if (admitted < limit - unanswered) {
+    wrong.push(
+      `only ${admitted} calls of ${limit} were admitted, with ${unanswered} counted without an answer`,
+    )
+  }
+  return wrong
+}
+
+function processViolations({
+  script,
+  rounds,
+  goAways,
+  lostConnections,
+  output,
+}: Observed): readonly string[] {
+  const { health = 200 } = script
+  const wrong: string[] = []
+  if (goAways > 0) wrong.push(`${goAways} connections got GOAWAY`)
+  if (lostConnections > 0) wrong.push(`${lostConnections} connections of callers were lost`)
+  for (const round of rounds) {
+    if (round.health !== health) wrong.push(`/healthcheck said ${round.health} and not ${health}`)
+    if (round.rssGrowthMiB > rssBoundMiB) wrong.push(`memory grew by ${Math.round(round.rssGrowthMiB)} MiB`)
+  }
+  const defect = /^.*(defect|unhandled).*$/im.exec(output)?.[0]
+  if (defect !== undefined) wrong.push(defect)
+  return wrong
+}
+
+function seconds(ms: number): string {
+  return (ms / 1000).toFixed(2)
+}

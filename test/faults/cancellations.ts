@@ -1,0 +1,62 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { waitFor } from '../support/wait-for.ts'
+import { openRedis } from './backends.ts'
+import type { FaultCase } from './fault-case.ts'
+import { okAnswer } from './load/answer.ts'
+import { withFaultLoad } from './load/fault-load.ts'
+import { questions } from './load/questions.ts'
+
+/** Node's own HTTP/2 server ends a connection at so many cancelled calls. */
+const cancellations = 1_000
+/** As Envoy's timeout is by default. */
+const cancelAfterMs = 20
+const limit = 1_000_000
+/**
+ * REFUSED_STREAM: a cancelled call keeps its place among those that may run until its counters have answered,
+ * so that cancelling does not buy more work.
+ */
+const refused = 'RST_STREAM 7'
+
+/** Redis hangs, and callers have less patience than the service: every call is cancelled. */
+export const cancellationsCase: FaultCase = {
+  name: 'cancelled',
+  title: 'black hole, and callers that give up after 20 ms, before the service does',
+  needs: ['redis-server'],
+  async run({ seed, callsPerSecond, stages }) {
+    const settings = { BACKEND_DEADLINE: '10s', KVSTORE_TIMEOUT: '10s' }
+    const { backend, service } = await stages.open({ openBackend: openRedis, seed, limit, settings })
+    const { bodyOf } = questions('cancelled')
+    // One connection, as that of an Envoy with one worker.
+    const ports = [service.grpcPort]
+    const options = { ports, connections: 1, callsPerSecond, bodyOf, cancelAfterMs }
+    const { recoveryMs, calls, sent, load } = await withFaultLoad(options, async load => {
+      const count = (outcome: string) => load.outcomes().get(outcome) ?? 0
+      await waitFor('answers', () => count(okAnswer) > 0)
+      await backend.proxy.setFault({ kind: 'silence' })
+      const ended = () => count('cancelled') + count(refused)
+      await waitFor('cancelled calls', () => ended() > cancellations, 30_000)
+      await backend.proxy.setFault()
+      const goneMs = performance.now()
+      const answeredBefore = count(okAnswer)
+      await waitFor('answers again', () => count(okAnswer) > answeredBefore)
+      const recoveryMs = performance.now() - goneMs
+      await pause(cancelAfterMs)
+      return { recoveryMs, load, ...(await load.stop()) }
+    })
+    const violations: string[] = []
+    if (load.goAways > 0) violations.push(`${load.goAways} GOAWAY`)
+    if (load.lostConnections > 0) violations.push(`${load.lostConnections} connections were lost`)
+    if (calls.length !== sent) violations.push(`${sent - calls.length} calls never ended`)
+    const strange = calls.find(({ outcome }) => ![okAnswer, 'cancelled', refused].includes(outcome))
+    if (strange !== undefined) violations.push(`an unexpected end of a call: ${strange.outcome}`)
+    return {
+      goAways: load.goAways,
+      recoveriesMs: [recoveryMs],
+      goals: [{ what: 'recovery', unit: 'ms', goal: { atMost: 1_000 }, figure: recoveryMs }],
+      violations,
+      notes: [
+        `${load.outcomes().get('cancelled')} of ${sent} calls were cancelled, ${load.outcomes().get(refused) ?? 0} refused`,
+      ],
+    }
+  },
+}

@@ -1,0 +1,21 @@
+import { cancellationsCase } from './cancellations.ts'
+import { clockStepsCase } from './clock-steps.ts'
+import { exactnessCases } from './exactness.ts'
+import { failoverFaults } from './failover-faults.ts'
+import type { FaultCase } from './fault-case.ts'
+import { fullRateCase } from './full-rate.ts'
+import { memcachedFaults } from './memcached-faults.ts'
+import { processFaults } from './process-faults.ts'
+import { redisFaults } from './redis-faults.ts'
+
+/** In an order in which those that need the same stage follow each other. */
+export const cases: readonly FaultCase[] = [
+  ...redisFaults,
+  fullRateCase,
+  cancellationsCase,
+  ...failoverFaults,
+  ...memcachedFaults,
+  ...exactnessCases,
+  ...processFaults,
+  clockStepsCase,
+]

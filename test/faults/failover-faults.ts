@@ -1,0 +1,157 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { slotOf } from '@tollway/ratelimit/counters/hash-slot.ts'
+import { askOnce } from '@tollway/ratelimit/counters/resp/ask.ts'
+import { isArrayReply } from '@tollway/ratelimit/counters/resp/reply-parser.ts'
+import type { ClusterServer } from '../support/redis-cluster.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { backendFault } from './backend-fault.ts'
+import { type ClusterBackend, openCluster, openSentinels, type SentinelBackend } from './backends.ts'
+import type { FaultCase } from './fault-case.ts'
+import { limitedKey, questions } from './load/questions.ts'
+
+const away = [
+  /the connection to Redis was lost(: .+)?/,
+  /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
+  /(?:read|write|connect) ECONNRESET.*/,
+  /Redis owed replies and brought nothing for 1000 ms/,
+  /too many hits in flight: \d+ and \d+ more; the limit is \d+/,
+  /LOADING .+/,
+  /not connected to Redis yet/,
+]
+const replaced = [
+  /READONLY You can't write against a read only replica\./,
+  /it is a replica and not the master/,
+  /Redis is at another address now/,
+  /NOREPLICAS .+/,
+  /UNBLOCKED .+/,
+]
+const partial = [/CLUSTERDOWN .+/, /MASTERDOWN .+/, /TRYAGAIN .+/]
+
+/** A node of a cluster may be named before. */
+const ofNode = ({ source }: RegExp) => new RegExp(`(?:127\\.0\\.0\\.1:\\d+: )?(?:${source})`)
+
+/** How long keys of a slot are on their way to another master, twice a move. */
+const underwayMs = 50
+
+const failover = {
+  needs: ['redis-server'],
+  losesCounters: true,
+  extent: 'passes',
+  recoveryGoalMs: 3_000,
+} as const
+
+async function askSentinel(port: number, ...words: string[]) {
+  return askOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
+}
+
+/** The next master is there, and every sentinel says so. */
+async function masterChanged({ set, findMaster }: SentinelBackend): Promise<void> {
+  await waitFor('the sentinels to tell of another master', async () => {
+    for (const port of set.sentinelPorts) {
+      const reply = await askSentinel(port, 'get-master-addr-by-name', 'mymaster')
+      if (!isArrayReply(reply) || reply[1] === `${set.master.port}`) return false
+    }
+    return (await findMaster()) !== undefined
+  })
+}
+
+function sentinelFailover(): FaultCase {
+  return backendFault<SentinelBackend>({
+    ...failover,
+    name: 'sentinel-asked',
+    title: 'sentinels: a failover that was asked for',
+    openBackend: openSentinels,
+    messages: [...away, ...replaced],
+    mayPassUnnoticed: true,
+    async inject({ set }) {
+      const [port = 0] = set.sentinelPorts
+      await askSentinel(port, 'FAILOVER', 'mymaster')
+    },
+    remove: masterChanged,
+  })
+}
+
+function sentinelKill(): FaultCase {
+  return backendFault<SentinelBackend>({
+    ...failover,
+    name: 'sentinel-killed',
+    title: 'sentinels: the master is killed',
+    openBackend: openSentinels,
+    // Only so that it gets a stage of its own.
+    settings: { KVSTORE_POOL_SIZE: '1' },
+    messages: [...away, ...replaced],
+    inject: ({ set }) => set.master.kill('SIGKILL'),
+    remove: masterChanged,
+  })
+}
+
+/** The master of the limit's slot. */
+async function ownerOf({ cluster }: ClusterBackend, slot: number): Promise<ClusterServer> {
+  for (const master of cluster.masters) {
+    const keys = await master.command('CLUSTER', 'COUNTKEYSINSLOT', `${slot}`)
+    if (Number(keys) > 0) return master
+  }
+  throw new Error(`no master has a key in slot ${slot}`)
+}
+
+/** Its slot goes from master to master; each time its keys are on their way for a while. */
+function reshard(): FaultCase {
+  const name = 'cluster-reshard'
+  let going = false
+  let running: Promise<void> | undefined
+  async function move(backend: ClusterBackend): Promise<void> {
+    const { masters } = backend.cluster
+    const slot = slotOf(limitedKey(questions(name)))
+    let from = await ownerOf(backend, slot)
+    while (going) {
+      const to = masters[(masters.indexOf(from) + 1) % masters.length] ?? from
+      await backend.cluster.moveSlot(slot, from, to, () => pause(underwayMs))
+      from = to
+    }
+  }
+  return backendFault<ClusterBackend>({
+    needs: ['redis-server'],
+    name,
+    title: 'cluster: the slot of the limit moves from master to master',
+    openBackend: openCluster,
+    messages: [],
+    extent: 'once',
+    async inject(backend) {
+      going = true
+      running = move(backend)
+    },
+    async remove() {
+      going = false
+      await running
+    },
+  })
+}
+
+function clusterKill(): FaultCase {
+  const name = 'cluster-killed'
+  let killed: ClusterServer | undefined
+  return backendFault<ClusterBackend>({
+    ...failover,
+    name,
+    title: 'cluster: the master of the limit is killed',
+    openBackend: openCluster,
+    messages: [...away, ...replaced, ...partial].map(ofNode),
+    async inject(backend) {
+      killed = await ownerOf(backend, slotOf(limitedKey(questions(name))))
+      await killed.kill('SIGKILL')
+    },
+    async remove({ cluster }) {
+      const replica = cluster.replicas[killed === undefined ? -1 : cluster.masters.indexOf(killed)]
+      await waitFor('its replica to be master', async () =>
+        (await replica?.command('ROLE'))?.startsWith('master'),
+      )
+    },
+  })
+}
+
+export const failoverFaults: readonly FaultCase[] = [
+  sentinelFailover(),
+  sentinelKill(),
+  reshard(),
+  clusterKill(),
+]

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { requireProgram } from '../support/require-server.ts'
+import { cases } from './cases.ts'
+import type { Extent } from './fault-case.ts'
+import { createStages } from './stages.ts'
+
+const soak = process.env['SOAK'] === '1'
+const seed = Number(process.env['FAULT_SEED'] ?? (Date.now() % 2 ** 31) + 1)
+
+/** Deadlines and times that a busy machine keeps; how fast answers are is for `make faults` to tell. */
+const extent: Omit<Extent, 'stages'> = soak
+  ? {
+      seed,
+      callsPerSecond: 2_000,
+      connections: 20,
+      warmUpMs: 2_000,
+      holdsMs: [20_000, 2_100, 3_300],
+      deadlineMs: 250,
+      exactness: { processes: 16, connections: 1_000, limit: 20_000 },
+    }
+  : {
+      seed,
+      callsPerSecond: 500,
+      connections: 5,
+      warmUpMs: 200,
+      holdsMs: [600],
+      deadlineMs: 250,
+      exactness: { processes: 4, connections: 40, limit: 1_000 },
+    }
+
+/** Most of a case is waiting, so that some go on side by side. Cases of one stage stay in one lane. */
+const laneCount = soak ? 1 : 3
+const lanes = Array.from({ length: laneCount }, (_, lane) =>
+  cases.slice(
+    Math.round((lane * cases.length) / laneCount),
+    Math.round(((lane + 1) * cases.length) / laneCount),
+  ),
+)
+
+describe(`faults, by the seed FAULT_SEED=${seed}`, { concurrency: laneCount }, () => {
+  for (const [lane, chosen] of lanes.entries()) {
+    describe(`lane ${lane + 1}`, { concurrency: 1 }, () => {
+      const stages = createStages()
+      after(() => stages.close())
+      for (const { name, title, needs, run } of chosen) {
+        test(`${name}: ${title}`, async t => {
+          for (const program of needs) if (requireProgram(t, program) === false) return
+          const { violations } = await run({ ...extent, stages })
+          assert.deepEqual(violations, [])
+        })
+      }
+    })
+  }
+})

@@ -1,0 +1,115 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { processTree } from '../bench/process-usage.ts'
+import { renderReport } from '../bench/report.ts'
+import { findProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+import { cases } from './cases.ts'
+import type { Extent, FaultCase } from './fault-case.ts'
+import { helpText, type Options, readOptions } from './options.ts'
+import { answerTable, countTable, messageTable, type TitledReport, verdict } from './report.ts'
+import { createStages } from './stages.ts'
+
+/** Faults, with figures; `--help` tells how it is called. */
+const options = optionsOrExit()
+const say = (text: string) => void process.stderr.write(`${text}\n`)
+
+function optionsOrExit(): Options {
+  try {
+    const names = cases.map(({ name }) => name)
+    return readOptions(process.argv.slice(2), process.env, names, (Date.now() % 2 ** 31) + 1)
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\nfaults.ts --help tells more\n`)
+    process.exit(2)
+  }
+}
+
+const stages = createStages()
+
+function extent(): Extent {
+  const { short, seed, callsPerSecond, holdSeconds } = options
+  const holdMs = 1_000 * holdSeconds
+  const common = { seed, callsPerSecond, stages, deadlineMs: 15 }
+  if (short) {
+    const exactness = { processes: 4, connections: 100, limit: 5_000 }
+    return { ...common, connections: 10, warmUpMs: 500, holdsMs: [holdMs], exactness }
+  }
+  const exactness = { processes: 16, connections: 1_000, limit: 20_000 }
+  // Each shorter one ends at another moment between two tries to reach the backend.
+  const holdsMs = [holdMs, 2_100, 2_700, 3_300, 3_900]
+  return { ...common, connections: 20, warmUpMs: 2_000, holdsMs, exactness }
+}
+
+async function runCase(one: FaultCase): Promise<TitledReport['report']> {
+  const missing = one.needs.filter(program => findProgram(program) === undefined)
+  if (missing.length > 0) return { leftOut: `needs ${missing.join(' and ')} on the PATH` }
+  try {
+    return await one.run(extent())
+  } catch (error) {
+    return { goals: [], violations: [(error as Error).message], notes: [] }
+  }
+}
+
+async function main(): Promise<void> {
+  if (options.help) return void process.stdout.write(helpText(cases))
+  const { names, seed, callsPerSecond, holdSeconds } = options
+  const chosen = names.length === 0 ? cases : cases.filter(({ name }) => names.includes(name))
+  const [busy = 0] = loadavg()
+  if (busy > 1) say(`the machine is busy (load average ${busy.toFixed(1)}): times will be too long`)
+  say(`seed ${seed}: --seed ${seed} repeats what happens by chance`)
+  const reports: TitledReport[] = []
+  try {
+    for (const [index, one] of chosen.entries()) {
+      say(`[${index + 1}/${chosen.length}] ${one.name}: ${one.title} …`)
+      const startedMs = performance.now()
+      const report = await runCase(one)
+      reports.push({ name: one.name, title: one.title, report })
+      const took = `${Math.round((performance.now() - startedMs) / 1000)} s`
+      if ('leftOut' in report) say(`  LEFT OUT: ${report.leftOut}`)
+      else
+        say(
+          `  ${took}; goals ${verdict(report)}${report.violations.map(each => `\n  BROKEN: ${each}`).join('')}`,
+        )
+    }
+  } finally {
+    await stages.close()
+  }
+  const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
+  const machine = `${cpus().length} × ${cpus()[0]?.model}, ${memory}, Node ${process.version}`
+  const how = `${callsPerSecond} calls/s, faults of ${holdSeconds} s, seed ${seed}; ${machine}`
+  show(`Answers while the fault holds (${how})`, answerTable(reports))
+  show('Counts and the process', countTable(reports))
+  show('Errors', messageTable(reports))
+  keep({ machine, options, reports })
+  if (reports.some(({ report }) => 'violations' in report && report.violations.length > 0))
+    process.exitCode = 1
+}
+
+function show(title: string, table: Parameters<typeof renderReport>[0]): void {
+  process.stdout.write(`\n${title}\n\n${renderReport(table, options.markdown)}`)
+}
+
+function keep(content: unknown): void {
+  const folder = join(root, 'out/faults')
+  mkdirSync(folder, { recursive: true })
+  const file = join(folder, `${options.short ? 'short' : 'full'}.json`)
+  writeFileSync(file, `${JSON.stringify(content, undefined, 2)}\n`)
+  say(`kept in ${file}`)
+}
+
+/** Ctrl-C leaves nothing behind. */
+function endAll(): void {
+  for (const pid of processTree(process.pid).slice(1)) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It has ended by itself.
+    }
+  }
+  process.exit(130)
+}
+
+process.once('SIGINT', endAll)
+process.once('SIGTERM', endAll)
+await main()

@@ -1,0 +1,16 @@
+/** The two decisions, as they are told of a load. */
+export const okAnswer = 'OK'
+export const overAnswer = 'OVER_LIMIT'
+
+/** `overall_code` is field 1, and every answer begins with it. */
+const overallCodeTag = 0x08
+const codes = new Map([
+  [1, okAnswer],
+  [2, overAnswer],
+])
+
+/** The overall code of a RateLimitResponse, without decoding the rest. */
+export function readAnswer(message: Buffer): string {
+  const code = message[0] === overallCodeTag ? message[1] : undefined
+  return codes.get(code ?? -1) ?? `no known answer: ${message.toString('hex')}`
+}

@@ -1,0 +1,157 @@
+import { HpackDecoder } from '@tollway/grpc/http2/hpack-decoder.ts'
+import {
+  clientSettings,
+  flags,
+  frame,
+  frameHeaderBytes,
+  frameTypes,
+  headerBlocks,
+  preface,
+  requestTemplate,
+  windowUpdate,
+} from '../../bench/load/frames.ts'
+import { openLoadSocket } from '../../bench/load/socket.ts'
+import { readAnswer } from './answer.ts'
+
+/** One connection that calls ShouldRateLimit over bare frames, and tells how each call ended. */
+export interface CallConnection {
+  send(body: Uint8Array, call: number): void
+  /** The caller does not wait any longer; nothing more is told of the call. */
+  cancel(call: number): void
+  close(): void
+}
+
+export interface CallListener {
+  /** `OK`, `OVER_LIMIT`, or the number of the status and its message. */
+  answered(call: number, outcome: string): void
+  /** The server takes no more calls on this connection; these it says it has not begun. */
+  goAway(notBegun: readonly number[]): void
+  /** The connection ended, and these were not answered. */
+  lost(unanswered: readonly number[]): void
+}
+
+const path = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
+const windowBytes = 0x3fffffff
+const grpcPrefixBytes = 5
+const cancelled = Buffer.from([0, 0, 0, 8])
+const empty = Buffer.alloc(0)
+const maxHeaderListBytes = 65_536
+
+interface OpenCall {
+  readonly call: number
+  outcome: string
+}
+
+/** Rejects when nobody listens on the port of the loopback address. */
+export async function openCallConnection(port: number, listener: CallListener): Promise<CallConnection> {
+  const blocks = headerBlocks(path, `127.0.0.1:${port}`)
+  const first = requestTemplate(blocks.first)
+  const later = requestTemplate(blocks.later)
+  const headers = new HpackDecoder(maxHeaderListBytes)
+  const open = new Map<number, OpenCall>()
+  const streams = new Map<number, number>()
+  let nextStreamId = 1
+  let received = 0
+  const socket = await openLoadSocket(port, createFrameReader(take), () => {
+    const unanswered = [...open.values()].map(({ call }) => call)
+    open.clear()
+    listener.lost(unanswered)
+  })
+  socket.push(Buffer.concat([preface, clientSettings, windowUpdate(windowBytes)]))
+
+  function finish(streamId: number, outcome: string | undefined): void {
+    const ended = forget(streamId)
+    if (ended !== undefined) listener.answered(ended.call, outcome ?? ended.outcome)
+  }
+
+  function forget(streamId: number): OpenCall | undefined {
+    const ended = open.get(streamId)
+    if (ended === undefined) return undefined
+    open.delete(streamId)
+    streams.delete(ended.call)
+    return ended
+  }
+
+  function take(type: number, flagBits: number, streamId: number, payload: Buffer): void {
+    const ends = (flagBits & flags.endStream) !== 0
+    const acknowledges = (flagBits & flags.ack) !== 0
+    if (type === frameTypes.data) {
+      count(payload.length)
+      const asked = open.get(streamId)
+      if (asked !== undefined) asked.outcome = readAnswer(payload.subarray(grpcPrefixBytes))
+    } else if (type === frameTypes.headers) {
+      const { fields } = headers.decode(payload, 0, payload.length)
+      if (ends) finish(streamId, errorIn(fields))
+    } else if (type === frameTypes.resetStream) {
+      finish(streamId, `RST_STREAM ${payload.readUInt32BE(0)}`)
+    } else if (type === frameTypes.settings && !acknowledges) {
+      socket.push(frame(frameTypes.settings, flags.ack, 0, empty))
+    } else if (type === frameTypes.ping && !acknowledges) {
+      socket.push(frame(frameTypes.ping, flags.ack, 0, Buffer.from(payload)))
+    } else if (type === frameTypes.goAway) leave(payload.readUInt32BE(0))
+  }
+
+  function leave(lastStreamId: number): void {
+    const notBegun = [...open.keys()].filter(streamId => streamId > lastStreamId)
+    listener.goAway(notBegun.flatMap(streamId => forget(streamId)?.call ?? []))
+  }
+
+  function count(bytes: number): void {
+    received += bytes
+    if (received <= windowBytes / 2) return
+    socket.push(windowUpdate(received))
+    received = 0
+  }
+
+  return {
+    send(body, call) {
+      const streamId = nextStreamId
+      nextStreamId += 2
+      open.set(streamId, { call, outcome: 'no message' })
+      streams.set(call, streamId)
+      socket.push((streamId === 1 ? first : later)(streamId, body))
+    },
+    cancel(call) {
+      const streamId = streams.get(call)
+      if (streamId === undefined) return
+      forget(streamId)
+      socket.push(frame(frameTypes.resetStream, 0, streamId, cancelled))
+    },
+    close: socket.close,
+  }
+}
+
+/** The number of the status and its message; undefined for the status OK. */
+function errorIn(fields: readonly string[]): string | undefined {
+  const field = (name: string) => {
+    const place = fields.indexOf(name)
+    return place === -1 ? undefined : fields[place + 1]
+  }
+  const status = field('grpc-status')
+  if (status === '0') return undefined
+  return `${status} ${decodeURIComponent(field('grpc-message') ?? '')}`
+}
+
+/** Cuts what comes into frames; the payload is valid until the next bytes come. */
+function createFrameReader(
+  take: (type: number, flagBits: number, streamId: number, payload: Buffer) => void,
+): (chunk: Buffer) => void {
+  let rest: Buffer = empty
+  return chunk => {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    let offset = 0
+    while (bytes.length - offset >= frameHeaderBytes) {
+      const end = offset + frameHeaderBytes + bytes.readUIntBE(offset, 3)
+      if (end > bytes.length) break
+      const streamId = bytes.readUInt32BE(offset + 5)
+      take(
+        bytes[offset + 3] ?? 0,
+        bytes[offset + 4] ?? 0,
+        streamId,
+        bytes.subarray(offset + frameHeaderBytes, end),
+      )
+      offset = end
+    }
+    rest = offset === bytes.length ? empty : Buffer.from(bytes.subarray(offset))
+  }
+}

@@ -1,0 +1,249 @@
+import { createPacer, type Pacer } from '../../bench/load/pacer.ts'
+import { createRecorder } from '../../bench/load/recorder.ts'
+import { startTicker } from '../../bench/load/ticker.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { type CallConnection, type CallListener, openCallConnection } from './call-connection.ts'
+
+/**
+ * Calls at a constant rate, whatever becomes of them, until it is stopped. A caller whose connection ends, or
+ * is told to leave by GOAWAY, goes on at the next port.
+ */
+export interface FaultLoad {
+  /** How many calls ended in each way so far. */
+  outcomes(): ReadonlyMap<string, number>
+  /** Calls that were sent and have not ended yet. */
+  inFlight(): number
+  /** How many connections got a GOAWAY, and how many were lost. */
+  readonly goAways: number
+  readonly lostConnections: number
+  /** Sends no more, waits for the last answers, and closes the connections. */
+  stop(): Promise<LoadRecord>
+}
+
+export interface FaultLoadOptions {
+  /** Connection n begins at port `n mod ports`. */
+  readonly ports: readonly number[]
+  readonly connections: number
+  readonly callsPerSecond: number
+  /** The request of the n-th call, from 0. */
+  readonly bodyOf: (call: number) => Uint8Array
+  /** Callers give up after so long, as Envoy does, and tell the server so; for ever when left out. */
+  readonly cancelAfterMs?: number
+}
+
+/** What became of each call that ended. */
+export interface LoadRecord {
+  readonly sent: number
+  readonly calls: readonly CallRecord[]
+}
+
+export interface CallRecord {
+  readonly call: number
+  /** When it was to be sent, as `performance.now()` tells it. */
+  readonly dueMs: number
+  /** From then to its answer: the wait of calls that could not be sent is in it. */
+  readonly latencyMs: number
+  /** `OK`, `OVER_LIMIT`, the number of a status and its message, `cancelled`, or `lost`. */
+  readonly outcome: string
+}
+
+const tickMs = 0.5
+/** So many may wait for an answer on each connection before others wait to be sent. */
+const streams = 1_000
+const maxSeconds = 3_600
+const patienceMs = 20_000
+/** After a port where nobody listens the next one is tried. */
+const retryMs = 5
+
+/** The load runs for as long as this does, or until it is stopped. */
+export async function withFaultLoad<Result>(
+  options: FaultLoadOptions,
+  use: (load: FaultLoad) => Promise<Result>,
+): Promise<Result> {
+  const load = await startFaultLoad(options)
+  try {
+    return await use(load)
+  } finally {
+    load.close()
+  }
+}
+
+async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { close(): void }> {
+  const { ports, connections, callsPerSecond, bodyOf, cancelAfterMs = Number.POSITIVE_INFINITY } = options
+  const counts = new Map<string, number>()
+  const numbers = new Map<string, number>()
+  const recorded = { calls: createRecorder(), endsMs: createRecorder(), outcomes: createRecorder() }
+  const oldest = new Map<number, { readonly slot: Slot; readonly sentMs: number }>()
+  let goAways = 0
+  let lostConnections = 0
+  let sent = 0
+  let stopping = false
+  let pacer: Pacer | undefined
+
+  function end(call: number, outcome: string): void {
+    if (!oldest.delete(call)) return
+    const number = numbers.get(outcome) ?? numbers.size
+    numbers.set(outcome, number)
+    counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
+    recorded.calls.record(call)
+    recorded.endsMs.record(performance.now())
+    recorded.outcomes.record(number)
+    pacer?.answered(call)
+  }
+
+  const slots = await Promise.all(
+    Array.from({ length: connections }, (_, index) =>
+      openSlot(ports, index, {
+        answered: end,
+        goAway: () => (goAways += 1),
+        lost(calls) {
+          lostConnections += 1
+          for (const call of calls) end(call, 'lost')
+        },
+        bodyOf,
+      }),
+    ),
+  )
+
+  function cancelLate(nowMs: number): void {
+    // Calls stand here in the order in which they were sent.
+    for (const [call, { slot, sentMs }] of oldest) {
+      if (nowMs - sentMs < cancelAfterMs) return
+      slot.cancel(call)
+      end(call, 'cancelled')
+    }
+  }
+
+  const ticker = await startTicker(tickMs, () => {
+    if (!stopping) pacer?.tick()
+    cancelLate(performance.now())
+  })
+  const startedMs = performance.now()
+  pacer = createPacer({
+    callsPerSecond,
+    calls: callsPerSecond * maxSeconds,
+    connections,
+    streams,
+    nowMs: () => performance.now() - startedMs,
+    send(connection, call) {
+      const slot = slots[connection]
+      if (slot === undefined) return
+      sent += 1
+      oldest.set(call, { slot, sentMs: performance.now() })
+      slot.send(call)
+    },
+    onEnd: () => {},
+  })
+
+  function close(): void {
+    stopping = true
+    ticker.stop()
+    for (const slot of slots) slot.close()
+  }
+
+  function records(): readonly CallRecord[] {
+    const names = [...numbers.keys()]
+    const endsMs = recorded.endsMs.values()
+    const outcomes = recorded.outcomes.values()
+    return Array.from(recorded.calls.values(), (call, place) => {
+      const dueMs = startedMs + (call * 1000) / callsPerSecond
+      const outcome = names[outcomes[place] ?? 0] ?? ''
+      return { call, dueMs, latencyMs: (endsMs[place] ?? 0) - dueMs, outcome }
+    })
+  }
+
+  return {
+    outcomes: () => counts,
+    inFlight: () => oldest.size,
+    get goAways() {
+      return goAways
+    },
+    get lostConnections() {
+      return lostConnections
+    },
+    async stop() {
+      stopping = true
+      try {
+        await waitFor('the last answers', () => oldest.size === 0, patienceMs)
+      } finally {
+        close()
+      }
+      return { sent, calls: records() }
+    },
+    close,
+  }
+}
+
+/** A caller with one connection at a time. */
+interface Slot {
+  send(call: number): void
+  cancel(call: number): void
+  close(): void
+}
+
+interface SlotListener extends Pick<CallListener, 'answered' | 'lost'> {
+  goAway(): void
+  readonly bodyOf: (call: number) => Uint8Array
+}
+
+async function openSlot(ports: readonly number[], index: number, listener: SlotListener): Promise<Slot> {
+  let place = index
+  let backlog: number[] = []
+  let connection: CallConnection | undefined
+  let closed = false
+  /** Those that were left by GOAWAY, until their calls have ended. */
+  const left: CallConnection[] = []
+
+  async function open(): Promise<void> {
+    const current: { connection?: CallConnection } = {}
+    const next = await openCallConnection(ports[place % ports.length] ?? 0, {
+      answered: listener.answered,
+      goAway(notBegun) {
+        // A server that ends in order says so twice: the second one tells where it has stopped.
+        if (connection !== undefined && connection === current.connection) {
+          listener.goAway()
+          left.push(connection)
+          moveOn()
+        }
+        for (const call of notBegun) send(call)
+      },
+      lost(unanswered) {
+        const isCurrent = connection === current.connection
+        // The end of a connection that was left is no loss, unless calls were on it.
+        if (isCurrent || unanswered.length > 0) listener.lost(unanswered)
+        if (isCurrent) moveOn()
+      },
+    })
+    current.connection = next
+    connection = next
+    const waiting = backlog
+    backlog = []
+    for (const call of waiting) next.send(listener.bodyOf(call), call)
+  }
+
+  function moveOn(): void {
+    connection = undefined
+    if (closed) return
+    place += 1
+    open().catch(() => setTimeout(moveOn, retryMs))
+  }
+
+  function send(call: number): void {
+    if (connection === undefined) backlog.push(call)
+    else connection.send(listener.bodyOf(call), call)
+  }
+
+  await open()
+  return {
+    send,
+    cancel(call) {
+      connection?.cancel(call)
+      backlog = backlog.filter(other => other !== call)
+    },
+    close() {
+      closed = true
+      connection?.close()
+      for (const old of left) old.close()
+    },
+  }
+}

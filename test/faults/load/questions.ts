@@ -1,0 +1,105 @@
+import { driveFlatOut } from '../../bench/load/flat-out.ts'
+import type { LoadConnection, LoadListener } from '../../bench/load/load-connection.ts'
+import { grpcRequest } from '../../bench/load/requests.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { domain } from '../stages.ts'
+import { okAnswer, overAnswer } from './answer.ts'
+import { openCallConnection } from './call-connection.ts'
+
+/** The calls of one case: by turns of many keys without a limit that matters, and of one that has one. */
+export interface Questions {
+  /** The value of the descriptor `limited`. */
+  readonly name: string
+  readonly bodyOf: (call: number) => Uint8Array
+}
+
+const openKeys = 100
+const reachDeadlineMs = 30_000
+const yearSeconds = 31_536_000
+
+export function questions(name: string): Questions {
+  const open = Array.from({ length: openKeys }, (_, key) => question('open', `k${key}`))
+  const limited = question('limited', name)
+  return {
+    name,
+    bodyOf: call => (isLimited(call) ? limited : (open[(call >> 1) % openKeys] ?? limited)),
+  }
+}
+
+/** Whether the n-th call falls under the limit. */
+export function isLimited(call: number): boolean {
+  return call % 2 === 1
+}
+
+export function question(key: string, value: string): Buffer {
+  return grpcRequest({ domain, descriptors: [{ entries: [{ key, value }] }] })
+}
+
+/** The counter's key in the backend, this year. */
+export function limitedKey({ name }: Questions): string {
+  const nowSeconds = Math.floor(Date.now() / 1000)
+  return `${domain}_limited_${name}_${nowSeconds - (nowSeconds % yearSeconds)}`
+}
+
+/** How calls under the limit ended. */
+export interface Tally {
+  readonly ok: number
+  readonly over: number
+  readonly failed: number
+  /** The status and message of one that failed; empty when none did. */
+  readonly failure: string
+}
+
+/**
+ * Calls flat out until the limit is reached, whatever was counted before. A slow machine may miss a deadline
+ * meanwhile; who fails for that is not the last.
+ */
+export async function reachLimit(port: number, { name }: Questions, limit: number): Promise<Tally> {
+  const body = question('limited', name)
+  let all: Tally = { ok: 0, over: 0, failed: 0, failure: '' }
+  async function callAll(): Promise<boolean> {
+    const { ok, over, failed, failure } = await tallyFlatOut([port], 2, limit + 100, body)
+    all = { ok: all.ok + ok, over: all.over + over, failed: all.failed + failed, failure }
+    return failed === 0
+  }
+  await waitFor('calls after the fault that all are decided', callAll, reachDeadlineMs)
+  return all
+}
+
+/**
+ * Makes so many calls of one key as fast as they are answered, over so many connections to each in turn of the
+ * ports.
+ */
+export async function tallyFlatOut(
+  ports: readonly number[],
+  connections: number,
+  calls: number,
+  body: Uint8Array,
+): Promise<Tally> {
+  const count = { ok: 0, over: 0, failed: 0, failure: '' }
+  let opened = 0
+
+  function tally(outcome: string): void {
+    if (outcome === okAnswer) count.ok += 1
+    else if (outcome === overAnswer) count.over += 1
+    else {
+      count.failed += 1
+      count.failure = outcome
+    }
+  }
+
+  function open({ answered, lost }: LoadListener): Promise<LoadConnection> {
+    const port = ports[opened++ % ports.length] ?? 0
+    return openCallConnection(port, {
+      answered(call, outcome) {
+        tally(outcome)
+        answered(call, outcome === okAnswer)
+      },
+      goAway: () => lost(`port ${port} sent GOAWAY`),
+      lost: () => lost(`port ${port} closed it`),
+    })
+  }
+
+  await driveFlatOut({ connections, streams: 10, bodyOf: () => body, open }, { calls })
+  return count
+}

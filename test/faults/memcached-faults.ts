@@ -1,0 +1,50 @@
+import type { BackendFault } from '../support/backend-proxy.ts'
+import { backendFault } from './backend-fault.ts'
+import { openMemcached, type ProxiedMemcached } from './backends.ts'
+import type { FaultCase } from './fault-case.ts'
+
+const away = [
+  /the connection to memcached was lost(: .+)?/,
+  /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
+  /(?:read|write|connect) ECONNRESET.*/,
+  /memcached owed replies and brought nothing for 1000 ms/,
+  /memcached did not answer for the first time within 1000 ms/,
+  /what was sent as memcached's reply is none: .+/,
+  /too many hits in flight: \d+ and \d+ more; the limit is \d+/,
+]
+const messages = away.map(({ source }) => new RegExp(`(?:memcached 127\\.0\\.0\\.1:\\d+: )?(?:${source})`))
+const common = { needs: ['memcached'], openBackend: openMemcached, messages }
+
+const ways: readonly (readonly [name: string, title: string, fault: BackendFault])[] = [
+  ['memcached-refused', 'memcached: connections are refused', { kind: 'refuse' }],
+  ['memcached-black-hole', 'memcached: black hole', { kind: 'silence' }],
+  ['memcached-garbage', 'memcached: garbage comes instead of replies', { kind: 'garbage', share: 1 }],
+]
+
+export const memcachedFaults: readonly FaultCase[] = [
+  ...ways.map(([name, title, fault]) =>
+    backendFault<ProxiedMemcached>({
+      ...common,
+      name,
+      title,
+      inject: ({ proxy }) => proxy.setFault(fault),
+      remove: ({ proxy }) => proxy.setFault(),
+    }),
+  ),
+  backendFault<ProxiedMemcached>({
+    ...common,
+    name: 'memcached-stopped',
+    title: 'memcached is stopped (SIGSTOP)',
+    inject: ({ server }) => server.kill('SIGSTOP'),
+    remove: ({ server }) => server.kill('SIGCONT'),
+  }),
+  backendFault<ProxiedMemcached>({
+    ...common,
+    name: 'memcached-killed',
+    title: 'memcached is killed, and comes back empty',
+    losesCounters: true,
+    extent: 'once',
+    inject: ({ server }) => server.kill('SIGKILL'),
+    remove: ({ server }) => server.restart(),
+  }),
+]

@@ -1,0 +1,87 @@
+import { parseArgs } from 'node:util'
+
+export interface Options {
+  /** Names of cases; empty for all. */
+  readonly names: readonly string[]
+  readonly short: boolean
+  readonly markdown: boolean
+  readonly help: boolean
+  readonly seed: number
+  readonly callsPerSecond: number
+  readonly holdSeconds: number
+}
+
+const limits = { seed: 2 ** 31, rate: 50_000, hold: 3_600 } as const
+
+/**
+ * Reads the command line; SHORT=1 in the environment is `--short`.
+ *
+ * @param seed what is taken without `--seed`
+ * @throws Error that says what was found and what is allowed.
+ */
+export function readOptions(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  caseNames: readonly string[],
+  seed: number,
+): Options {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      short: { type: 'boolean', default: env['SHORT'] === '1' },
+      markdown: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+      seed: { type: 'string', default: `${seed}` },
+      rate: { type: 'string' },
+      hold: { type: 'string' },
+    },
+  })
+  for (const name of positionals) {
+    if (!caseNames.includes(name)) throw new Error(`there is no '${name}'; there are ${caseNames.join(', ')}`)
+  }
+  const { short, markdown, help } = values
+  return {
+    names: positionals,
+    short,
+    markdown,
+    help,
+    seed: count('--seed', values.seed, limits.seed),
+    callsPerSecond: count('--rate', values.rate ?? (short ? '1000' : '2000'), limits.rate),
+    holdSeconds: count('--hold', values.hold ?? (short ? '1' : '20'), limits.hold),
+  }
+}
+
+function count(name: string, text: string, max: number): number {
+  if (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= max) return Number(text)
+  throw new Error(`${name} is '${text}'; it must be a whole number from 1 to ${max}`)
+}
+
+export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {
+  const lines = cases.map(({ name, title }) => `  ${name.padEnd(22)}${title}`)
+  return `Makes faults for real while the rate limit service is under load, and prints what came of each.
+
+  faults.ts [--short] [--markdown] [--seed N] [--rate N] [--hold SECONDS] [NAME ...]
+
+Names; without one, all:
+${lines.join('\n')}
+
+Options:
+  --short         a second of each fault and four processes instead of sixteen: two minutes instead of
+                  twenty. SHORT=1 in the environment is the same
+  --markdown      tables for a page of documentation
+  --seed N        repeats what happened by chance; without it by the clock. It is printed
+  --rate N        calls a second (2000; 1000 when short)
+  --hold SECONDS  how long a fault holds when answers are measured (20; 1 when short)
+
+Examples:
+  make faults
+  make faults ARGS='--short'
+  make faults ARGS='refused black-hole --hold 60'
+  make faults ARGS='random --seed 7'
+  make faults ARGS='full-rate --hold 600'
+
+Exits 1 when something came that must never come, and 0 when only a goal of time was missed. Needs Linux,
+redis-server and memcached; what is missing is told, and left out.
+`
+}

@@ -1,0 +1,187 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { latencyFigures } from '../bench/percentiles.ts'
+import { processTree } from '../bench/process-usage.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { openRedis, type ProxiedRedis } from './backends.ts'
+import type { Extent, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
+import { type Fleet, openFleet } from './fleet.ts'
+import { okAnswer, overAnswer } from './load/answer.ts'
+import { type FaultLoad, type LoadRecord, withFaultLoad } from './load/fault-load.ts'
+import { isLimited, limitedKey, questions, reachLimit, type Tally } from './load/questions.ts'
+
+/** Processes of the service that end, one way or another, while the others go on. */
+interface ProcessFault {
+  readonly name: string
+  readonly title: string
+  readonly processes: number
+  readonly settings: Readonly<Record<string, string>>
+  /** Resolves when it has happened, and answers what must not be. */
+  strike(fleet: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]>
+  /** Callers are told to leave by GOAWAY, and so none of their calls is lost. */
+  readonly inOrder: boolean
+}
+
+const drainDelayMs = 1_500
+const limit = 500
+const afterwardsMs = 500
+const answersBefore = 100
+
+function processFault(fault: ProcessFault): FaultCase {
+  const { name, title } = fault
+  return { name, title, needs: ['redis-server'], run: extent => runFault(fault, extent) }
+}
+
+async function runFault(fault: ProcessFault, extent: Extent): Promise<FaultReport> {
+  const { processes, name } = fault
+  const { seed, connections, callsPerSecond, warmUpMs } = extent
+  const settings = { BACKEND_DEADLINE: '5s', ...fault.settings }
+  const fleet = await openFleet({ openBackend: openRedis, seed, processes, limit, settings })
+  try {
+    const ports = fleet.services.map(({ grpcPort }) => grpcPort)
+    const asked = questions(name)
+    const options = { ports, connections, callsPerSecond, bodyOf: asked.bodyOf }
+    const struck = await withFaultLoad(options, async load => {
+      await waitFor('answers before', () => (load.outcomes().get(okAnswer) ?? 0) >= answersBefore)
+      await pause(warmUpMs)
+      const struckMs = performance.now()
+      const wrong = await fault.strike(fleet, load)
+      const endedMs = performance.now()
+      await pause(afterwardsMs)
+      const record = await load.stop()
+      return {
+        record,
+        struckMs,
+        endedMs,
+        goAways: load.goAways,
+        wrong: [...wrong, ...ends(record, fault, load)],
+      }
+    })
+    const rest = await reachLimit(ports.at(-1) ?? 0, asked, limit)
+    const counted = await fleet.backend.count(limitedKey(asked))
+    const { counts, wrong } = countsOf(struck.record, rest, counted)
+    return { ...figures(struck), counts, goAways: struck.goAways, violations: [...struck.wrong, ...wrong] }
+  } finally {
+    await fleet.close()
+  }
+}
+
+/** Each call counts once, but for those that were lost: of these each may have been counted or not. */
+function countsOf({ calls }: LoadRecord, rest: Tally, counted: number) {
+  const limited = calls.filter(({ call }) => isLimited(call))
+  const admitted = limited.filter(({ outcome }) => outcome === okAnswer).length + rest.ok
+  const sent = limited.length + rest.ok + rest.over + rest.failed
+  const lost = limited.filter(({ outcome }) => outcome === 'lost').length
+  const unanswered = counted - (sent - lost)
+  const wrong: string[] = []
+  if (counted > sent || unanswered < 0) {
+    wrong.push(`${counted} hits were counted of ${sent} calls, ${lost} of which were lost`)
+  }
+  if (admitted > limit || admitted < limit - unanswered) wrong.push(`${admitted} of ${limit} were admitted`)
+  return { counts: { limit, admitted, unanswered: Math.max(0, unanswered) }, wrong }
+}
+
+interface Struck {
+  readonly record: LoadRecord
+  readonly struckMs: number
+  readonly endedMs: number
+}
+
+function figures({ record, struckMs, endedMs }: Struck): Pick<FaultReport, 'answers' | 'goals' | 'notes'> {
+  const { calls, sent } = record
+  const during = calls.filter(({ dueMs }) => dueMs >= struckMs && dueMs < endedMs)
+  const lost = calls.filter(({ outcome }) => outcome === 'lost')
+  const lastLossMs = lost.reduce((last, { dueMs, latencyMs }) => Math.max(last, dueMs + latencyMs), struckMs)
+  const count = (outcome: string) => during.filter(one => one.outcome === outcome).length
+  const latencies = Float64Array.from(during, ({ latencyMs }) => latencyMs)
+  const goals: GoalLine[] =
+    lost.length === 0
+      ? []
+      : [{ what: 'time of losses', unit: 'ms', goal: { atMost: 1_000 }, figure: lastLossMs - struckMs }]
+  return {
+    answers: {
+      ...latencyFigures(latencies),
+      maxMs: latencies.reduce((max, ms) => Math.max(max, ms), 0),
+      openP99Ms: undefined,
+      ok: count(okAnswer),
+      over: count(overAnswer),
+      errors: lost.length,
+      messages: lost.length === 0 ? [] : [['the connection was lost', lost.length]],
+    },
+    goals,
+    notes: [`${sent} calls, ${lost.length} lost`],
+  }
+}
+
+/** What must not be of how the calls ended. */
+function ends({ calls, sent }: LoadRecord, { inOrder }: ProcessFault, load: FaultLoad): string[] {
+  const wrong: string[] = []
+  if (calls.length !== sent) wrong.push(`${sent - calls.length} calls were never answered`)
+  const expected = inOrder ? [okAnswer, overAnswer] : [okAnswer, overAnswer, 'lost']
+  const strange = calls.find(({ outcome }) => !expected.includes(outcome))
+  if (strange !== undefined) wrong.push(`an unexpected end of a call: ${strange.outcome}`)
+  if (inOrder && load.lostConnections > 0) wrong.push(`${load.lostConnections} connections were lost`)
+  if (inOrder && load.goAways === 0) wrong.push('nobody was told to leave')
+  if (!inOrder && load.lostConnections === 0) wrong.push('no connection was lost')
+  return wrong
+}
+
+/** Two of three are told to end: unhealthy at once, and gone when the delay and their calls are over. */
+async function drainTwo({ services }: Fleet<ProxiedRedis>): Promise<readonly string[]> {
+  const wrong = await Promise.all(
+    services.slice(0, 2).map(async ({ program, health }) => {
+      program.process.kill('SIGTERM')
+      await waitFor('it to be unhealthy before it ends', async () => (await health()) === 500)
+      const code = await program.exited()
+      return code === 0 ? [] : [`it ended with ${code}: ${program.output()}`]
+    }),
+  )
+  return wrong.flat()
+}
+
+async function killOne({ services }: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]> {
+  await services[0]?.program.end('SIGKILL')
+  await waitFor('callers to notice', () => load.lostConnections > 0)
+  return []
+}
+
+/** One of the workers of one service: it is replaced, and the service stays healthy. */
+async function killWorker({ services }: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]> {
+  const [service] = services
+  if (service === undefined) return ['there is no service']
+  const workers = () => processTree(service.program.pid).slice(1)
+  const before = workers()
+  const [victim = 0] = before
+  process.kill(victim, 'SIGKILL')
+  await waitFor('callers to notice', () => load.lostConnections > 0)
+  // A connection of ours may have been on the one that was killed, too.
+  const health = await waitFor('an answer about its health', service.health)
+  await waitFor('another worker', () => !workers().includes(victim) && workers().length === before.length)
+  return health === 200 ? [] : [`/healthcheck said ${health}`]
+}
+
+export const processFaults: readonly FaultCase[] = [
+  processFault({
+    name: 'drain',
+    title: 'two of three processes are told to end (SIGTERM)',
+    processes: 3,
+    settings: { DRAIN_DELAY: `${drainDelayMs}ms` },
+    strike: drainTwo,
+    inOrder: true,
+  }),
+  processFault({
+    name: 'process-killed',
+    title: 'one of three processes is killed',
+    processes: 3,
+    settings: {},
+    strike: killOne,
+    inOrder: false,
+  }),
+  processFault({
+    name: 'worker-killed',
+    title: 'one of three workers of one service is killed',
+    processes: 1,
+    settings: { WORKERS: '3' },
+    strike: killWorker,
+    inOrder: false,
+  }),
+]

@@ -1,0 +1,216 @@
+import { seededRandom } from '../support/api-proxy.ts'
+import { type BackendFault, randomFault } from '../support/backend-proxy.ts'
+import { backendFault } from './backend-fault.ts'
+import { openRedis, type ProxiedRedis } from './backends.ts'
+import type { Extent, FaultCase } from './fault-case.ts'
+
+const lost = /the connection to Redis was lost(: .+)?/
+const refused = /connect ECONNREFUSED 127\.0\.0\.1:\d+/
+const reset = /(?:read|write|connect) ECONNRESET.*/
+const stalled = /Redis owed replies and brought nothing for 1000 ms/
+const notConnected = /there was no connection to Redis after 1000 ms/
+const noReply = /what was sent as Redis's reply is none: .+/
+const notRedis = /what answers is not Redis: PING brought no PONG/
+const tooMany = /too many hits in flight: \d+ and \d+ more; the limit is \d+/
+const loading = 'LOADING Redis is loading the dataset in memory'
+const away = [lost, refused, stalled, notConnected, tooMany]
+
+const common = { needs: ['redis-server'], openBackend: openRedis }
+
+interface Way {
+  readonly name: string
+  readonly title: string
+  readonly messages: readonly RegExp[]
+  readonly fault: (extent: Extent) => BackendFault
+}
+
+/** Faults of the way to Redis; its counters stay. */
+const ways: readonly Way[] = [
+  {
+    name: 'refused',
+    title: 'connections are refused',
+    messages: away,
+    fault: () => ({ kind: 'refuse' }),
+  },
+  {
+    name: 'black-hole',
+    title: 'black hole: connections stay open and nothing arrives',
+    messages: away,
+    fault: () => ({ kind: 'silence' }),
+  },
+  {
+    name: 'hang-up',
+    title: 'connections are taken and end at once',
+    messages: [...away, reset],
+    fault: () => ({ kind: 'hang-up' }),
+  },
+  {
+    name: 'latency',
+    title: 'each reply takes 1 s more',
+    messages: away,
+    fault: () => ({ kind: 'latency', ms: 1_000 }),
+  },
+  {
+    name: 'loading',
+    title: 'it answers LOADING',
+    messages: [...away, new RegExp(loading)],
+    fault: () => ({ kind: 'answer', line: `-${loading}` }),
+  },
+  {
+    name: 'cut',
+    title: 'one reply in 20 is cut in its middle, with the connection',
+    messages: away,
+    fault: () => ({ kind: 'cut', share: 0.05 }),
+  },
+  {
+    name: 'garbage',
+    title: 'garbage comes instead of replies',
+    messages: [...away, noReply, notRedis],
+    fault: () => ({ kind: 'garbage', share: 1 }),
+  },
+  {
+    name: 'drip',
+    title: 'replies come byte by byte, each as late as a third of the deadline',
+    messages: away,
+    fault: ({ deadlineMs }) => ({ kind: 'drip', bytes: 1, everyMs: Math.ceil(deadlineMs / 3) }),
+  },
+]
+
+const onTheWay: readonly FaultCase[] = ways.map(({ fault, ...way }) =>
+  backendFault<ProxiedRedis>({
+    ...common,
+    ...way,
+    inject: ({ proxy }, extent) => proxy.setFault(fault(extent)),
+    remove: ({ proxy }) => proxy.setFault(),
+  }),
+)
+
+/** Faults of Redis itself. */
+const ofRedis: readonly FaultCase[] = [
+  backendFault<ProxiedRedis>({
+    ...common,
+    name: 'stopped',
+    title: 'Redis is stopped (SIGSTOP)',
+    messages: away,
+    inject: ({ server }) => server.kill('SIGSTOP'),
+    remove: ({ server }) => server.kill('SIGCONT'),
+  }),
+  backendFault<ProxiedRedis>({
+    ...common,
+    name: 'read-only',
+    title: 'Redis has become a replica: READONLY',
+    messages: [/READONLY You can't write against a read only replica\./],
+    inject: ({ server }) => server.command('REPLICAOF', '127.0.0.1', '1'),
+    remove: ({ server }) => server.command('REPLICAOF', 'NO', 'ONE'),
+  }),
+  backendFault<ProxiedRedis>({
+    ...common,
+    name: 'out-of-memory',
+    title: 'Redis has no memory left: OOM',
+    messages: [/OOM command not allowed when used memory > 'maxmemory'\./],
+    inject: ({ server }) => server.command('CONFIG', 'SET', 'maxmemory', '1'),
+    remove: ({ server }) => server.command('CONFIG', 'SET', 'maxmemory', '0'),
+  }),
+  backendFault<ProxiedRedis>({
+    ...common,
+    name: 'flushall',
+    title: 'FLUSHALL',
+    messages: [],
+    losesCounters: true,
+    extent: 'once',
+    inject: ({ server }) => server.command('FLUSHALL'),
+    remove: async () => {},
+  }),
+  backendFault<ProxiedRedis>({
+    ...common,
+    name: 'killed',
+    title: 'Redis is killed, and comes back empty',
+    messages: [...away, reset],
+    losesCounters: true,
+    extent: 'once',
+    inject: ({ server }) => server.kill('SIGKILL'),
+    remove: ({ server }) => server.restart(),
+  }),
+]
+
+/** Each for some tenths of a second, one after the other, until it is removed. */
+function randomFaults(): FaultCase {
+  let running: Promise<void> | undefined
+  let going = false
+  async function strike({ proxy }: ProxiedRedis, random: () => number): Promise<void> {
+    while (going) {
+      await proxy.setFault(random() < 0.3 ? undefined : randomFault(random))
+      await new Promise(resolve => setTimeout(resolve, 20 + 200 * random()))
+    }
+    await proxy.setFault()
+  }
+  return backendFault<ProxiedRedis>({
+    ...common,
+    name: 'random',
+    title: 'all of these on the way, by chance, one after the other',
+    messages: [...away, reset, noReply, notRedis, new RegExp(loading)],
+    extent: 'once',
+    async inject(backend, { seed }) {
+      going = true
+      running = strike(backend, seededRandom(seed))
+    },
+    async remove() {
+      going = false
+      await running
+    },
+  })
+}
+
+const refuse = {
+  ...common,
+  inject: ({ proxy }: ProxiedRedis) => proxy.setFault({ kind: 'refuse' }),
+  remove: ({ proxy }: ProxiedRedis) => proxy.setFault(),
+}
+
+/** What the modes make of the same fault, and the setting of health. */
+const settings: readonly FaultCase[] = [
+  backendFault<ProxiedRedis>({
+    ...refuse,
+    name: 'mode-allow',
+    title: 'connections are refused; mode allow',
+    mode: 'allow',
+    messages: away,
+    mayExceedBy: Number.POSITIVE_INFINITY,
+  }),
+  backendFault<ProxiedRedis>({
+    ...refuse,
+    name: 'mode-deny',
+    title: 'connections are refused; mode deny',
+    mode: 'deny',
+    messages: away,
+  }),
+  backendFault<ProxiedRedis>({
+    ...refuse,
+    name: 'mode-local',
+    title: 'connections are refused; mode local with a share of 0.5',
+    mode: 'local',
+    settings: { BACKEND_FAILURE_LOCAL_SHARE: '0.5' },
+    messages: away,
+    mayExceedBy: 0.5,
+  }),
+  backendFault<ProxiedRedis>({
+    ...refuse,
+    name: 'health-check',
+    title: 'connections are refused; health follows the connection',
+    settings: { KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' },
+    messages: away,
+    health: 500,
+  }),
+  backendFault<ProxiedRedis>({
+    ...common,
+    name: 'script-flush',
+    title: 'SCRIPT FLUSH, with scripts in use',
+    settings: { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' },
+    messages: [],
+    extent: 'once',
+    inject: ({ server }) => server.command('SCRIPT', 'FLUSH'),
+    remove: async () => {},
+  }),
+]
+
+export const redisFaults: readonly FaultCase[] = [...onTheWay, ...ofRedis, randomFaults(), ...settings]

@@ -1,0 +1,101 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { waitFor } from '../support/wait-for.ts'
+import type { Backend, OpenBackend } from './backends.ts'
+
+/** A backend, and the service as a process of its own that counts in it. */
+export interface Stage<B extends Backend> {
+  readonly backend: B
+  readonly service: RateLimitProcess
+}
+
+/** Opens stages, and keeps the last one for the next case that asks for the same. */
+export interface Stages {
+  open<B extends Backend>(plan: StagePlan<B>): Promise<Stage<B>>
+  close(): Promise<void>
+}
+
+export interface StagePlan<B extends Backend> {
+  readonly openBackend: OpenBackend<B>
+  readonly seed: number
+  readonly settings: Readonly<Record<string, string>>
+  /** Of the descriptor `limited`, a year; the other one, `open`, has a limit that nobody reaches. */
+  readonly limit: number
+}
+
+export const domain = 'faults'
+const unlimited = 1_000_000_000
+/** Several start at a time, on a machine that may be busy with others. */
+const startDeadlineMs = 60_000
+
+export function createStages(): Stages {
+  let kept: { readonly key: string; readonly stage: Stage<Backend>; readonly close: Close } | undefined
+
+  async function close(): Promise<void> {
+    await kept?.close()
+    kept = undefined
+  }
+
+  return {
+    async open<B extends Backend>(plan: StagePlan<B>) {
+      const key = JSON.stringify([plan.openBackend.name, plan.settings, plan.limit])
+      if (kept?.key !== key) {
+        await close()
+        kept = { key, ...(await openStage(plan)) }
+      }
+      // The same opener has made it, so that it is of the same type.
+      return kept.stage as Stage<B>
+    },
+    close,
+  }
+}
+
+type Close = () => Promise<void>
+
+async function openStage<B extends Backend>(plan: StagePlan<B>): Promise<{ stage: Stage<B>; close: Close }> {
+  const ends: Close[] = []
+  const close = async () => {
+    for (const end of ends.reverse()) await end()
+  }
+  try {
+    const backend = await plan.openBackend(plan.seed)
+    ends.push(backend.stop)
+    const settings = { ...backend.settings, ...plan.settings }
+    const service = await startService({ after: end => ends.push(end) }, rules(plan.limit), settings)
+    return { stage: { backend, service }, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Starts the service on a configuration of its own, and waits until it is healthy. */
+export async function startService(
+  t: { after(end: Close): unknown },
+  configuration: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<RateLimitProcess> {
+  const place = mkdtempSync(join(tmpdir(), 'faults-'))
+  t.after(async () => rmSync(place, { recursive: true, force: true }))
+  mkdirSync(join(place, 'config'))
+  writeFileSync(join(place, 'config/faults.yaml'), configuration)
+  const fixed = { RUNTIME_ROOT: place, DISABLE_STATS: 'true', DRAIN_DELAY: '0s' }
+  const service = await startRateLimit({ after: end => void t.after(end) }, { ...fixed, ...settings })
+  await waitFor('the service to be healthy', () => isHealthy(service), startDeadlineMs)
+  return service
+}
+
+async function isHealthy({ program, health }: RateLimitProcess): Promise<boolean> {
+  const ended = program.process.exitCode !== null || program.process.signalCode !== null
+  if (ended) throw new Error(`the service ended; it said: ${program.output()}`)
+  return (await health()) === 200
+}
+
+/** Windows of a year, so that no run sees two of them but one that a year ends in. */
+export function rules(limit: number, unit: 'year' | 'hour' = 'year'): string {
+  const descriptor = (key: string, requests: number) =>
+    `- {key: ${key}, rate_limit: {unit: ${unit}, requests_per_unit: ${requests}}}\n`
+  return `domain: ${domain}\ndescriptors:\n${descriptor('limited', limit)}${descriptor('open', unlimited)}`
+}
