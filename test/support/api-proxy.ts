@@ -54,6 +54,8 @@ export interface ApiProxy {
 export interface ApiProxyOptions {
   readonly target: { readonly host: string; readonly port: number; readonly ca: string }
   readonly seed: number
+  /** Told of each call that the API server has answered, before the client hears of it. */
+  readonly onAnswer?: (call: ProxiedCall) => void
 }
 
 /** Numbers in [0, 1), for a seed always the same ones: a permuted congruential generator (PCG). */
@@ -67,7 +69,7 @@ export function seededRandom(seed: number): () => number {
   }
 }
 
-export async function startApiProxy({ target, seed }: ApiProxyOptions): Promise<ApiProxy> {
+export async function startApiProxy({ target, seed, onAnswer }: ApiProxyOptions): Promise<ApiProxy> {
   const random = seededRandom(seed)
   const agent = new Agent({ keepAlive: true, maxSockets: 64, ca: target.ca })
   const calls: ProxiedCall[] = []
@@ -102,6 +104,7 @@ export async function startApiProxy({ target, seed }: ApiProxyOptions): Promise<
     const headers = { ...incoming.headers, host: `${host}:${port}` }
     const forwarded = request({ host, port, method, path, headers, agent }, answer => {
       call.status = answer.statusCode ?? 0
+      onAnswer?.(call)
       client.writeHead(call.status, withoutHopHeaders(answer))
       client.flushHeaders()
       const relay = isWatch(path) && call.status === 200 ? relayEvents : relayBytes

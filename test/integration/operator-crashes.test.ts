@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import {
+  addressOf,
+  makeOperatorAccount,
+  type ServerAddress,
+} from '../../operator/kube/testdata/service-account.ts'
+import { type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** A leader that was killed is missed for three seconds. */
+const lease = { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 }
+const patienceMs = 30_000
+/** After which of the writes the operator is killed; all of them in the long form. */
+const someWrites = [2, 7, 12]
+
+const kinds = {
+  deployments: '/apis/apps/v1',
+  services: '/api/v1',
+  serviceaccounts: '/api/v1',
+  secrets: '/api/v1',
+  networkpolicies: '/apis/networking.k8s.io/v1',
+  poddisruptionbudgets: '/apis/policy/v1',
+} as const
+
+describe('an operator that is killed after a write', { skip: missingKubeAssets(), timeout: 900_000 }, () => {
+  const place = mkdtempSync(join(tmpdir(), 'operator-crashes-'))
+  let api: KubeApiServer
+  let target: ServerAddress
+  let undisturbed: Awaited<ReturnType<typeof playThrough>>
+
+  before(async () => {
+    api = await startKubeApiServer()
+    target = await addressOf(api)
+    await make(
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+      customResourceDefinition(rateLimitConfigKind),
+    )
+    undisturbed = await playThrough('undisturbed', Number.POSITIVE_INFINITY)
+  })
+  after(async () => {
+    await api?.stop()
+    rmSync(place, { recursive: true, force: true })
+  })
+
+  it('leaves to the next one nothing that it does not finish', async t => {
+    const { writes, states } = undisturbed
+    assert.ok(writes > 12, `${writes} writes`)
+    const every = Array.from({ length: writes }, (_, index) => index + 1)
+    const chosen = process.env['SOAK'] === '1' ? every : someWrites
+    for (const write of chosen) {
+      const played = await playThrough(`killed-${write}`, write)
+      assert.deepEqual(played.states, states, `after write ${write} of ${writes}`)
+    }
+    t.diagnostic(`${chosen.length} of ${writes} writes`)
+  })
+
+  async function make(path: string, object: unknown): Promise<void> {
+    const answer = await api.call('POST', path, object)
+    assert.equal(answer.status, 201, JSON.stringify(answer.body))
+  }
+
+  /**
+   * Creation, a change and the removal of everything, with the operator killed once that write has been answered,
+   * and started again. Answers what there was after each step.
+   */
+  async function playThrough(namespace: string, killAfter: number) {
+    const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
+    const token = await makeOperatorAccount(api, namespace)
+    await make(`/apis/apps/v1/namespaces/${namespace}/deployments`, operatorDeployment)
+    let writes = 0
+    let operator: Program | undefined
+    const proxy = await startApiProxy({
+      target,
+      seed: 1,
+      onAnswer(call) {
+        if (!isWrite(call)) return
+        writes += 1
+        if (writes === killAfter) operator?.process.kill('SIGKILL')
+      },
+    })
+    const kubeconfig = writeKubeconfig(join(place, namespace), proxy.url, token, namespace)
+    const restart = async (enabled: boolean) => {
+      await operator?.end('SIGKILL')
+      operator = await startOperator(join(place, `${namespace}.yaml`), kubeconfig, namespace, enabled)
+    }
+    const until = (what: string, enabled: boolean, condition: () => Promise<boolean>) =>
+      waitFor(
+        `${what} of ${namespace}`,
+        async () => {
+          if (operator?.process.exitCode !== null || operator.process.signalCode !== null)
+            await restart(enabled)
+          return condition()
+        },
+        patienceMs,
+      )
+    const states: unknown[] = []
+    try {
+      await restart(true)
+      await make(limits, checkout(3))
+      await until('the first status', true, async () => (await observed(api, limits)) === 1)
+      await until('all objects', true, async () => (await names(api, namespace)).length === expectedObjects)
+      states.push(await names(api, namespace))
+      const found = (await api.call('GET', `${limits}/checkout`)).body as object
+      await api.call('PUT', `${limits}/checkout`, { ...found, spec: checkout(5).spec })
+      await until('the second status', true, async () => (await observed(api, limits)) === 2)
+      await api.call('DELETE', `${limits}/checkout`)
+      await restart(false)
+      await until('the end', false, async () => (await names(api, namespace)).length === remainingObjects)
+      states.push(await names(api, namespace))
+      return { writes, states }
+    } catch (error) {
+      throw new Error(`${(error as Error).message}; the operator said: ${operator?.output().slice(-4000)}`)
+    } finally {
+      await operator?.end('SIGKILL')
+      await proxy.stop()
+    }
+  }
+})
+
+/** Of the service: Deployment, two Services, ServiceAccount, NetworkPolicy, and the three Secrets of the feed. */
+const expectedObjects = 8
+/** The Secrets stay for the next time. */
+const remainingObjects = 3
+
+/** Renewals of the lease come whenever they come. */
+function isWrite({ method, path, status }: ProxiedCall): boolean {
+  return method !== 'GET' && !path.includes('/leases') && status < 300
+}
+
+async function startOperator(
+  config: string,
+  kubeconfig: string,
+  namespace: string,
+  enabled: boolean,
+): Promise<Program> {
+  const [operatorPort = 0, feedPort = 0] = await freePorts(2)
+  const rateLimit = { enabled, replicas: 1, backend: { type: 'memory' } }
+  writeFileSync(
+    config,
+    JSON.stringify({ lease, operatorPort, feedPort, watchNamespaces: [namespace], rateLimit }),
+  )
+  const pod = { POD_NAME: 'operator-0', POD_NAMESPACE: namespace, POD_IP: '127.0.0.1' }
+  return startProgram(
+    process.execPath,
+    [join(root, 'operator/cli/tollway.ts'), 'operator', '--config', config],
+    {
+      env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...pod },
+    },
+  )
+}
+
+function writeKubeconfig(path: string, server: string, token: string, namespace: string): string {
+  const named = (value: object) => [{ name: 'test', ...value }]
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'test',
+    clusters: named({ cluster: { server, 'insecure-skip-tls-verify': true } }),
+    users: named({ user: { token } }),
+    contexts: named({ context: { cluster: 'test', user: 'test', namespace } }),
+  }
+  writeFileSync(path, JSON.stringify(config), { mode: 0o600 })
+  return path
+}
+
+/** `deployments/tollway-ratelimit`: what the operator made in its namespace. */
+async function names(api: KubeApiServer, namespace: string): Promise<readonly string[]> {
+  const found: string[] = []
+  for (const [kind, group] of Object.entries(kinds)) {
+    const { body } = await api.call('GET', `${group}/namespaces/${namespace}/${kind}`)
+    const { items } = body as { items: { metadata: { name: string } }[] }
+    for (const { metadata } of items)
+      if (metadata.name.startsWith('tollway-')) found.push(`${kind}/${metadata.name}`)
+  }
+  return found.filter(name => name !== 'deployments/tollway-operator').sort()
+}
+
+async function observed(api: KubeApiServer, limits: string): Promise<number> {
+  const { body } = await api.call('GET', `${limits}/checkout`)
+  return (body as { status?: { observedGeneration?: number } }).status?.observedGeneration ?? 0
+}
+
+function checkout(requestsPerUnit: number) {
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'checkout' },
+    spec: {
+      domain: 'checkout',
+      descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit } }],
+    },
+  }
+}
+
+const labels = { app: 'operator' }
+const operatorDeployment = {
+  metadata: { name: 'tollway-operator' },
+  spec: {
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: 'operator', image: 'none' }] } },
+  },
+}
