@@ -17,6 +17,8 @@ interface ProcessFault {
   readonly settings: Readonly<Record<string, string>>
   /** Resolves when it has happened, and answers what must not be. */
   strike(fleet: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]>
+  /** The kernel spreads connections by chance: with so many each worker has one. */
+  readonly connections?: number
   /** Callers are told to leave by GOAWAY, and so none of their calls is lost. */
   readonly inOrder: boolean
 }
@@ -39,7 +41,12 @@ async function runFault(fault: ProcessFault, extent: Extent): Promise<FaultRepor
   try {
     const ports = fleet.services.map(({ grpcPort }) => grpcPort)
     const asked = questions(name)
-    const options = { ports, connections, callsPerSecond, bodyOf: asked.bodyOf }
+    const options = {
+      ports,
+      connections: fault.connections ?? connections,
+      callsPerSecond,
+      bodyOf: asked.bodyOf,
+    }
     const struck = await withFaultLoad(options, async load => {
       await waitFor('answers before', () => (load.outcomes().get(okAnswer) ?? 0) >= answersBefore)
       await pause(warmUpMs)
@@ -181,6 +188,7 @@ export const processFaults: readonly FaultCase[] = [
     title: 'one of three workers of one service is killed',
     processes: 1,
     settings: { WORKERS: '3' },
+    connections: 48,
     strike: killWorker,
     inOrder: false,
   }),

@@ -3,7 +3,9 @@ import type { PodShape } from '@tollway/crds/cluster-config.ts'
 import type { ReflectorTiming } from '../../controller/reflector.ts'
 import { createWorkQueue } from '../../controller/work-queue.ts'
 import type { Workload } from '../../ir.ts'
+import { isConflict } from '../../kube/api-error.ts'
 import type { KubeClient } from '../../kube/client.ts'
+import type { KubeObject } from '../../kube/kube-object.ts'
 import { type Infrastructure, InfrastructureError } from '../provider.ts'
 import { createTurns } from '../turns.ts'
 import { bringAbout } from './bring-about.ts'
@@ -38,6 +40,10 @@ export interface KubernetesTiming {
 }
 
 const defaultTiming: KubernetesTiming = { syncTimeoutMs: 20_000, removeTimeoutMs: 60_000, reflector: {} }
+
+/** How often, and with how long a wait for what is newer, a deletion that met another state is tried. */
+const maxDeleteTries = 5
+const newerStateMs = 1_000
 
 /** The workloads of a cluster, as Deployments with what belongs to them. */
 export interface KubernetesInfrastructure extends Infrastructure {
@@ -148,11 +154,29 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     await known(name)
     const graceMs = wanted.get(name)?.stopGraceMs ?? 0
     wanted.delete(name)
-    await makeTrue(name)
     const left = () => [...own.ofWorkload(name).map(({ object }) => object), ...podsOf(name)]
+    await deleteAll(name, left)
     if (await until(() => left().length === 0, graceMs + timing.removeTimeoutMs)) return
     const names = left().map(({ metadata }) => metadata.name)
     throw new InfrastructureError(`${name}: not gone yet: ${names.join(', ')}; does a finalizer hold them?`)
+  }
+
+  /** While the status of an object changes, what is known of it may be a moment too old for its deletion. */
+  async function deleteAll(name: string, left: () => readonly KubeObject[]): Promise<void> {
+    const versions = () =>
+      left()
+        .map(({ metadata }) => metadata.resourceVersion)
+        .join()
+    for (let tries = 1; ; tries++) {
+      const known = versions()
+      try {
+        await makeTrue(name)
+        return
+      } catch (error) {
+        if (!isConflict((error as Error).cause) || tries === maxDeleteTries) throw error
+      }
+      await until(() => versions() !== known, newerStateMs)
+    }
   }
 
   async function standDown(): Promise<void> {
