@@ -218,7 +218,7 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
 }
 
 /** Lost events are made good within so long, by another list. */
-const resourceTiming = { shortestWatchSeconds: 20, longestWatchSeconds: 28, relistMs: 20_000 }
+const resourceTiming = { shortestWatchSeconds: 26, longestWatchSeconds: 30, relistMs: 24_000 }
 
 interface FollowedResources {
   readonly source: Source

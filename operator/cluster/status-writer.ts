@@ -46,8 +46,11 @@ export interface StatusWriter {
 
 /** Statuses that are written at the same time. */
 const concurrency = 8
-/** What is on its way to another state in a moment need not be told, and counts go together. */
-const settleMs = 200
+/**
+ * What is on its way to another state in a moment need not be told, and counts go together: after a start all pods
+ * come anew, and their acknowledgements would double the writes.
+ */
+const settleMs = 1_000
 
 export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   const { stored, memoryOf, apply, mayWrite, onTransition, onError, random } = options

@@ -147,7 +147,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
         known = undefined
         if (!isConflict(error)) onError(error)
       }
-      const share = term === undefined ? 0.5 + 0.25 * random() : 0.9 + 0.1 * random()
+      const share = term === undefined ? 0.6 + 0.2 * random() : 0.9 + 0.1 * random()
       await pause(timing.retryMs * share, undefined, { signal: stopping.signal }).catch(() => {})
     }
   }

@@ -176,7 +176,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
 
   it('thousands of objects come in pages', async () => {
     const path = '/api/v1/namespaces/shop/configmaps'
-    const names = Array.from({ length: 600 }, (_, index) => `many-${index}`)
+    const names = Array.from({ length: 1_100 }, (_, index) => `many-${index}`)
     for (let from = 0; from < names.length; from += 20) {
       await Promise.all(
         names.slice(from, from + 20).map(name => api.call('POST', path, { metadata: { name } })),

@@ -21,7 +21,7 @@ export interface Scope<T extends ReflectedObject> {
 }
 
 /** What a page of a list holds at most. */
-const pageLimit = 250
+const pageLimit = 500
 
 /** Lists, then watches from there, for ever. Resolves when the signal aborts; never rejects. */
 export async function followScope<T extends ReflectedObject>(scope: Scope<T>): Promise<void> {
