@@ -41,7 +41,11 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
   gauge('tollway_operator_leader', 'Whether this operator is the one that writes.', () =>
     sources.isLeader() ? 1 : 0,
   )
-  gauge('tollway_feed_connected_pods', 'Pods that have a stream of the feed here.', sources.connectedPods)
+  gauge(
+    'tollway_feed_connected_pods',
+    'Pods that have a stream of the feed here, or at an operator that reports here.',
+    sources.connectedPods,
+  )
   gauge(
     'tollway_certificate_problem',
     'Whether the certificates of the feed are not as they should be.',

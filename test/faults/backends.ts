@@ -24,14 +24,16 @@ export interface ProxiedRedis extends Backend {
 export async function openRedis(seed: number): Promise<ProxiedRedis> {
   const server = await startRedis()
   const proxy = await startBackendProxy({ targetPort: server.port, seed })
-  const { stop, ...backend } = redisBackend(server, proxy.address)
+  return { server, proxy, ...behind(proxy, redisBackend(server, proxy.address)) }
+}
+
+/** The backend ends after the way to it. */
+function behind(proxy: BackendProxy, backend: Backend): Backend {
   return {
-    server,
-    proxy,
     ...backend,
     async stop() {
       await proxy.stop()
-      await stop()
+      await backend.stop()
     },
   }
 }
@@ -100,16 +102,7 @@ export interface ProxiedMemcached extends Backend {
 export async function openMemcached(seed: number): Promise<ProxiedMemcached> {
   const server = await startMemcached()
   const proxy = await startBackendProxy({ targetPort: server.port, seed, protocol: 'memcached' })
-  const { stop, ...backend } = memcachedBackend(server, proxy.address)
-  return {
-    server,
-    proxy,
-    ...backend,
-    async stop() {
-      await proxy.stop()
-      await stop()
-    },
-  }
+  return { server, proxy, ...behind(proxy, memcachedBackend(server, proxy.address)) }
 }
 
 /** @param address where the service reaches it: `host:port` */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Metadata } from '@tollway/grpc/server.ts'
-import { fromHttpHeaders, fromMetadata } from './call-headers.ts'
+import { fromMetadata } from './call-headers.ts'
 
 test('metadata is read as text, the values of one name together', () => {
   const metadata: Metadata = new Map([
@@ -14,12 +14,5 @@ test('metadata is read as text, the values of one name together', () => {
   assert.equal(read('traceparent'), '00-a-b-01')
   assert.equal(read('tracestate'), 'a=1,b=2')
   assert.equal(read('b3'), undefined)
-  assert.equal(read('not-sent'), undefined)
-})
-
-test('HTTP headers are read as text', () => {
-  const read = fromHttpHeaders({ traceparent: '00-a-b-01', 'set-cookie': ['a', 'b'] })
-  assert.equal(read('traceparent'), '00-a-b-01')
-  assert.equal(read('set-cookie'), 'a,b')
   assert.equal(read('not-sent'), undefined)
 })

@@ -20,7 +20,7 @@ export function startDecision(
   }))
 }
 
-/** After the decision, the making of the JSON answer and its sending. */
+/** After the decision, the making of the JSON answer. */
 export function startJsonAnswer(decision: Span): Span {
   return decision.child('NewJsonHandler Remaining Execution')
 }
