@@ -1,0 +1,145 @@
+import type { AnimationIds } from '../wire/animation-ids.ts'
+import type { Status } from '../wire/status.ts'
+
+/**
+ * Where producers put messages and consumers find them. A request is one push: an append-only list of entries,
+ * kept in a ring that is bounded by bytes and time. Each consumer is a position in that ring, so that what is kept
+ * for a request does not grow with its consumers. In memory the log is one process's own; in Redis brokers share
+ * it, and a process then has a ring, filled from Redis, of each request that one of its consumers reads.
+ *
+ * `stream-log-contract.ts` holds every fulfilment to what is said here.
+ */
+export interface StreamLog {
+  /**
+   * Begins a request. Rejects with a `LogRefusal`: `exists` while a producer of the same three ids is there,
+   * `interrupted` shortly after the request was interrupted, `unavailable` when the log cannot be reached.
+   */
+  open(opening: Opening): Promise<RequestWriter>
+  /**
+   * Tells of the requests that are there now, oldest first, before it returns or as soon as they are known, then
+   * of each that begins, until the returned function is called. A request is told once.
+   */
+  watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void
+  /** The requests that are known here, oldest first: running, or ended and still kept. */
+  list(): readonly LoggedRequest[]
+  /**
+   * Ends requests with INFO "interrupted", wherever their producers are, and refuses further pushes of these ids for
+   * `interruptedMs`. An empty request id means all of the stream. Answers how many running requests were ended.
+   */
+  interrupt(streamId: string, requestId: string): Promise<number>
+  readonly healthy: boolean
+  /** What keeps it from being healthy, for people; empty when nothing does. */
+  readonly problem: string
+  onHealth(listener: (healthy: boolean) => void): () => void
+  /** Requests of this process's producers end with ERROR "shutting down"; nothing is told any more. */
+  close(): Promise<void>
+}
+
+export interface Opening {
+  readonly ids: AnimationIds
+  readonly sourceServiceId: string
+  /** The name of the route, for lists. */
+  readonly route: string
+  /** The bytes of the header message, as received: entry 0, which is never trimmed. */
+  readonly header: Uint8Array
+  readonly limits: RingLimits
+  /** `traceparent` of the push, so that pulls belong to the same trace; empty without one. */
+  readonly traceparent: string
+}
+
+export interface RingLimits {
+  /** Of the entries together, the header aside. One entry always has room. */
+  readonly bytes: number
+  readonly ms: number
+  /** How long an ended request stays, for consumers that still read it or come late. */
+  readonly keepMs: number
+  /** Whether the oldest entries make room, or the producer waits for the slowest consumer. */
+  readonly whenFull: 'trim' | 'wait'
+}
+
+export interface LoggedRequest {
+  /** Unique for ever: two pushes of the same ids are two requests. */
+  readonly key: string
+  readonly ids: AnimationIds
+  readonly sourceServiceId: string
+  readonly route: string
+  readonly traceparent: string
+  /** Milliseconds since the epoch. */
+  readonly openedMs: number
+  readonly ended: boolean
+  /**
+   * Begins to read. The ring is filled as long as somebody reads. Rejects with a `LogRefusal` `unavailable`, or
+   * `gone` when nothing is kept any more.
+   */
+  read(reader: RingReader): Promise<RingCursor>
+}
+
+/** Whom the ring tells. Called in the turn in which it happened; must not throw. */
+export interface RingReader {
+  /** There are entries behind the cursor, or the request has ended: look. */
+  onNews(): void
+}
+
+/** A position in a ring. Positions count the request's messages from 0, the header. */
+export interface RingCursor {
+  /** The position of the entry that `next` would give. */
+  readonly position: number
+  /** Entries that were trimmed before this cursor came to them, since it was asked last. */
+  takeGap(): number
+  /** The next entry, or undefined when there is none yet. */
+  next(): Entry | undefined
+  /**
+   * Moves to a position; to the oldest entry that is kept when that is gone, which is no gap to be told of. The
+   * header is given in any case when `position` is 0.
+   */
+  seek(to: number | 'oldest' | 'newest' | { readonly lastMs: number }): void
+  /** How the request ended, once every entry was taken; undefined before. */
+  readonly end: RequestEnd | undefined
+  /** Entries and bytes that wait for this cursor. */
+  readonly behind: { readonly entries: number; readonly bytes: number }
+  close(): void
+}
+
+export interface Entry {
+  readonly position: number
+  /** As received. */
+  readonly bytes: Uint8Array
+  /** When it came in, in milliseconds since the epoch. */
+  readonly receivedMs: number
+}
+
+export interface RequestWriter {
+  readonly request: LoggedRequest
+  /** Takes the entry in any case; false when `ready` should be awaited before the next one. */
+  append(bytes: Uint8Array): boolean
+  /** Resolves when there is room, and when the request was ended by somebody else. */
+  ready(): Promise<void>
+  /**
+   * How it was ended by others, undefined while it runs: interrupted, or lost to another producer because this
+   * process was not heard of for too long. What is appended then goes nowhere.
+   */
+  readonly endedBy: RequestEnd | undefined
+  onEnded(listener: (end: RequestEnd) => void): void
+  /** Resolves when every entry and the end are where consumers find them; rejects with `unavailable`. */
+  end(end: RequestEnd): Promise<void>
+}
+
+/**
+ * `completed`: the producer sent its last status itself, as an entry. Otherwise consumers get `status` after the
+ * last entry.
+ */
+export type RequestEnd =
+  | { readonly how: 'completed' }
+  | { readonly how: 'interrupted' | 'lost' | 'refused' | 'superseded'; readonly status: Status }
+
+/** After an interruption pushes of the same ids are refused for so long. */
+export const interruptedMs = 60_000
+
+export class LogRefusal extends Error {
+  readonly reason: 'exists' | 'interrupted' | 'unavailable' | 'gone'
+
+  constructor(reason: LogRefusal['reason'], message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
