@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -198,6 +200,27 @@ test('a way to the server that goes silent is noticed while a call runs, and ano
     assert.equal(text, 'again')
     break
   }
+})
+
+test('an address that never answers a connection is given up, and another try reaches the server', async t => {
+  const { port } = await start(t, [echoEach])
+  const sockets: Socket[] = []
+  const way = createServer(socket => {
+    sockets.push(socket)
+    if (sockets.length > 1) socket.pipe(connect(port, '127.0.0.1')).pipe(socket)
+  })
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    way.close()
+  })
+  way.listen(0, '127.0.0.1')
+  await once(way, 'listening')
+  const client = openClient(t, (way.address() as AddressInfo).port, { connectTimeoutMs: 200 })
+  assert.equal((await failure(client.unary(path, textCodec, 'lost'))).code, statusCodes.UNAVAILABLE)
+  const next = client.bidi(path, textCodec)
+  next.write('hello')
+  assert.equal((await next.messages[Symbol.asyncIterator]().next()).value, 'hello')
+  assert.equal(sockets.length, 2)
 })
 
 test('bidi: leaving the loop, or the signal, cancels the call', async t => {

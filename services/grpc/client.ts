@@ -1,4 +1,10 @@
-import { Client, type ClientDuplexStream, credentials, type ServiceError } from '@grpc/grpc-js'
+import {
+  Client,
+  type ClientDuplexStream,
+  connectivityState,
+  credentials,
+  type ServiceError,
+} from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type ClientTls, toChannelCredentials } from './client-tls.ts'
 import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from './grpc-js-metadata.ts'
@@ -31,6 +37,11 @@ export interface GrpcClientOptions {
   readonly keepaliveMs?: number | undefined
   /** A server that gives no sign for so long is gone: calls are UNAVAILABLE. 10,000 when left out. */
   readonly keepaliveTimeoutMs?: number | undefined
+  /**
+   * A connection that takes longer is given up, and the calls that wait for it are UNAVAILABLE; 3,000 when left
+   * out.
+   */
+  readonly connectTimeoutMs?: number | undefined
 }
 
 export interface CallOptions {
@@ -62,6 +73,7 @@ export interface BidiCall<In, Out> {
 const defaultMaxReceiveBytes = 4 * 1024 * 1024
 const defaultKeepaliveMs = 20_000
 const defaultKeepaliveTimeoutMs = 10_000
+const defaultConnectTimeoutMs = 3_000
 
 /** Callers have their own ideas of when to try again, so a connection that failed is soon tried anew. */
 const initialReconnectMs = 100
@@ -69,22 +81,30 @@ const maxReconnectMs = 1_000
 
 /** The target is `host:port` or `unix:/path`. Nothing is connected yet, so that this never fails. */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
-  const { tls } = options
-  const client = new Client(target, tls ? toChannelCredentials(tls) : credentials.createInsecure(), {
-    'grpc.max_receive_message_length': options.maxReceiveBytes ?? defaultMaxReceiveBytes,
-    'grpc.max_send_message_length': -1,
-    'grpc.keepalive_time_ms': options.keepaliveMs ?? defaultKeepaliveMs,
-    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs ?? defaultKeepaliveTimeoutMs,
-    'grpc.keepalive_permit_without_calls': 0,
-    ...(tls && { 'grpc.ssl_target_name_override': tls.serverName }),
-    'grpc.initial_reconnect_backoff_ms': initialReconnectMs,
-    'grpc.max_reconnect_backoff_ms': maxReconnectMs,
-    'grpc.dns_min_time_between_resolutions_ms': maxReconnectMs,
-    'grpc.service_config_disable_resolution': 1,
-    'grpc.use_local_subchannel_pool': 1,
-    'grpc.enable_http_proxy': 0,
-    'grpc.enable_channelz': 0,
-  })
+  const { connectTimeoutMs = defaultConnectTimeoutMs } = options
+  let client = openChannel(target, options)
+  let patience: NodeJS.Timeout | undefined
+
+  /** The channel for a call. Whoever waits for its connection does not wait for ever. */
+  function channel(): Client {
+    if (patience === undefined && stateOf(client) !== connectivityState.READY) {
+      patience = setTimeout(giveUpConnecting, connectTimeoutMs)
+      patience.unref()
+    }
+    return client
+  }
+
+  /**
+   * The library waits as long as the kernel does: an address that was taken away between two tries costs more
+   * than a minute of silence, although the name may lead elsewhere by then.
+   */
+  function giveUpConnecting(): void {
+    patience = undefined
+    if (stateOf(client) !== connectivityState.CONNECTING) return
+    const stuck = client
+    client = openChannel(target, options)
+    stuck.close()
+  }
 
   function unary<In, Out>(
     path: string,
@@ -94,7 +114,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   ): Promise<Out> {
     if (signal?.aborted) return Promise.reject(cancelled())
     const { promise, resolve, reject } = Promise.withResolvers<Out>()
-    const call = client.makeUnaryRequest<In, Out>(
+    const call = channel().makeUnaryRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
@@ -117,7 +137,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     { signal, metadata }: CallOptions = {},
   ): BidiCall<In, Out> {
     if (signal?.aborted) return cancelledCall()
-    const stream = client.makeBidiStreamRequest<In, Out>(
+    const stream = channel().makeBidiStreamRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
@@ -134,8 +154,37 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     return toGrpcJsMetadata(new Map([...(options.metadata ?? []), ...(ofCall ?? [])]))
   }
 
-  return { unary, bidi, close: () => client.close() }
+  return {
+    unary,
+    bidi,
+    close() {
+      clearTimeout(patience)
+      client.close()
+    },
+  }
 }
+
+/** Calls that run on it go on when it is closed. */
+function openChannel(target: string, options: GrpcClientOptions): Client {
+  const { tls } = options
+  return new Client(target, tls ? toChannelCredentials(tls) : credentials.createInsecure(), {
+    'grpc.max_receive_message_length': options.maxReceiveBytes ?? defaultMaxReceiveBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.keepalive_time_ms': options.keepaliveMs ?? defaultKeepaliveMs,
+    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs ?? defaultKeepaliveTimeoutMs,
+    'grpc.keepalive_permit_without_calls': 0,
+    ...(tls && { 'grpc.ssl_target_name_override': tls.serverName }),
+    'grpc.initial_reconnect_backoff_ms': initialReconnectMs,
+    'grpc.max_reconnect_backoff_ms': maxReconnectMs,
+    'grpc.dns_min_time_between_resolutions_ms': maxReconnectMs,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.enable_channelz': 0,
+  })
+}
+
+const stateOf = (client: Client) => client.getChannel().getConnectivityState(false)
 
 function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, Out> {
   let failure: ServiceError | undefined
