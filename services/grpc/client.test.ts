@@ -203,11 +203,12 @@ test('a way to the server that goes silent is noticed while a call runs, and ano
 })
 
 test('an address that never answers a connection is given up, and another try reaches the server', async t => {
-  const { port } = await start(t, [echoEach])
+  const { port } = await start(t, [texts.unary(path, text => text)])
   const sockets: Socket[] = []
   const way = createServer(socket => {
     sockets.push(socket)
-    if (sockets.length > 1) socket.pipe(connect(port, '127.0.0.1')).pipe(socket)
+    if (sockets.length === 1) socket.destroy()
+    if (sockets.length > 2) socket.pipe(connect(port, '127.0.0.1')).pipe(socket)
   })
   t.after(() => {
     for (const socket of sockets) socket.destroy()
@@ -217,10 +218,14 @@ test('an address that never answers a connection is given up, and another try re
   await once(way, 'listening')
   const client = openClient(t, (way.address() as AddressInfo).port, { connectTimeoutMs: 200 })
   assert.equal((await failure(client.unary(path, textCodec, 'lost'))).code, statusCodes.UNAVAILABLE)
-  const next = client.bidi(path, textCodec)
-  next.write('hello')
-  assert.equal((await next.messages[Symbol.asyncIterator]().next()).value, 'hello')
-  assert.equal(sockets.length, 2)
+  await waitFor('the address that is silent', () => sockets.length === 2)
+  await waitFor('the server to be reached', () =>
+    client.unary(path, textCodec, 'hello').then(
+      () => true,
+      () => false,
+    ),
+  )
+  assert.equal(sockets.length, 3)
 })
 
 test('bidi: leaving the loop, or the signal, cancels the call', async t => {

@@ -96,11 +96,13 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
 
   /**
    * The library waits as long as the kernel does: an address that was taken away between two tries costs more
-   * than a minute of silence, although the name may lead elsewhere by then.
+   * than a minute of silence, although the name may lead elsewhere by then. It does not show either: after a
+   * first failure the channel says TRANSIENT_FAILURE until it is connected, whatever it does meanwhile.
    */
   function giveUpConnecting(): void {
     patience = undefined
-    if (stateOf(client) !== connectivityState.CONNECTING) return
+    const state = stateOf(client)
+    if (state === connectivityState.READY || state === connectivityState.IDLE) return
     const stuck = client
     client = openChannel(target, options)
     stuck.close()
