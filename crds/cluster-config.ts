@@ -197,7 +197,7 @@ const config = Type.Object({
       retrySeconds: Type.Integer({
         minimum: 1,
         maximum: 60,
-        default: 2,
+        default: 3,
         description: 'Between two looks at the lease.',
       }),
     },

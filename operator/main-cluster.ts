@@ -110,7 +110,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     log,
   )
 
-  const reporter = openReporter(feed, certificates.clientTls(operatorName), leadership.identity, log)
+  const reporter = openReporter(feed, certificates.clientTls(operatorName), leadership, log)
   started.defer(() => reporter.stop())
 
   let notReady = 'the resources have not been read yet'
@@ -181,6 +181,7 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
   return {
     identity,
     mayWrite: () => elector?.isLeader() ?? false,
+    lookNow: () => elector?.lookNow(),
     start(term: Term): void {
       elector = createLeaseElector({
         lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }, [
@@ -326,8 +327,21 @@ function openStatuses(
 }
 
 /** Tells the operator that writes what the pods of this one acknowledged. */
-function openReporter(feed: Feed, tls: ClientTls, reporter: string, log: Log): PeerReporter {
-  return createPeerReporter({ feed, tls, reporter, log, clock: systemClock, random: Math.random })
+function openReporter(
+  feed: Feed,
+  tls: ClientTls,
+  { identity, lookNow }: { readonly identity: string; lookNow(): void },
+  log: Log,
+): PeerReporter {
+  return createPeerReporter({
+    feed,
+    tls,
+    reporter: identity,
+    log,
+    onUnreachable: lookNow,
+    clock: systemClock,
+    random: Math.random,
+  })
 }
 
 interface MeasuredParts {

@@ -1,5 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 
 /** The spec of a Lease (coordination.k8s.io/v1). Its times are for people: only our own clock is trusted. */
 export interface LeaseSpec {
@@ -35,6 +35,8 @@ export interface LeaseElector {
   isLeader(): boolean
   /** The age of the last renewal, from when it was asked for; Infinity for who does not hold the lease. */
   ageMs(): number
+  /** Looks at the lease at once: somebody has reason to think that its holder is gone. */
+  lookNow(): void
   /** Ends our term, waits for `onStopped`, and gives the lease up, so that a successor need not wait. */
   stop(): Promise<void>
 }
@@ -66,7 +68,7 @@ export interface LeaseTiming {
   readonly retryMs: number
 }
 
-export const defaultLeaseTiming: LeaseTiming = { leaseMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2_000 }
+export const defaultLeaseTiming: LeaseTiming = { leaseMs: 15_000, renewDeadlineMs: 10_000, retryMs: 3_000 }
 
 /** The lease is given up by an update that nobody else's may overtake; so often it is tried. */
 const releaseTries = 3
@@ -81,6 +83,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
   checkTiming(timing)
   const stopping = new AbortController()
   const rival = createRivalWatch(clock, timing.leaseMs)
+  const pause = createWakeablePause()
   /** There while we hold the lease. */
   let term: { readonly renewedAtMs: number; readonly lossTimer: NodeJS.Timeout } | undefined
   /** As it was last read or written; undefined when it has to be read. */
@@ -148,7 +151,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
         if (!isConflict(error)) onError(error)
       }
       const share = term === undefined ? 0.6 + 0.2 * random() : 0.9 + 0.1 * random()
-      await pause(timing.retryMs * share, undefined, { signal: stopping.signal }).catch(() => {})
+      await pause.wait(timing.retryMs * share, stopping.signal)
     }
   }
 
@@ -165,6 +168,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
     },
     isLeader,
     ageMs,
+    lookNow: pause.wake,
     async stop() {
       stopping.abort()
       endTerm()

@@ -27,6 +27,8 @@ export interface PeerReporterOptions {
   readonly reporter: string
   readonly clock: Clock
   readonly log: Log
+  /** After each try that failed: the leader may be gone. */
+  readonly onUnreachable?: () => void
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly timing?: Partial<ReporterTiming>
@@ -95,6 +97,7 @@ async function reportTo(
       const reason = (error as Error).message
       if (reason !== told && !signal.aborted) log.warn('cannot report to the leader', { leader, reason })
       told = reason
+      if (!signal.aborted) options.onUnreachable?.()
     }
     await wait(backoff.nextMs(), signal)
   }
