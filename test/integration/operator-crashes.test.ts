@@ -10,7 +10,7 @@ import {
   makeOperatorAccount,
   type ServerAddress,
 } from '../../operator/kube/testdata/service-account.ts'
-import { type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
+import { type ApiFaults, type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { type Program, startProgram } from '../support/program.ts'
@@ -23,6 +23,28 @@ const patienceMs = 30_000
 /** After which of the writes the operator is killed; all of them in the long form. */
 const someWrites = [7]
 
+/** Of each kind so many that hardly a run of the operator gets through; and every watch ends soon. */
+const manyFaults: ApiFaults = {
+  answers: [
+    { status: 500, share: 0.1 },
+    { status: 409, share: 0.2, of: 'writes' },
+    { status: 410, share: 0.2, of: 'watches' },
+    { status: 429, share: 0.1, retryAfterSeconds: 1 },
+  ],
+  cutEvents: 0.2,
+  goneEvents: 0.1,
+  delayMs: 5,
+  endWatchesAfterMs: 500,
+}
+
+/** What happens to the operator while it works. */
+interface Disturbance {
+  /** It is killed once that write has been answered; 0 for never. */
+  readonly killAfter: number
+  /** On its way to the API server. */
+  readonly faults: ApiFaults
+}
+
 const kinds = {
   deployments: '/apis/apps/v1',
   services: '/api/v1',
@@ -32,7 +54,10 @@ const kinds = {
   poddisruptionbudgets: '/apis/policy/v1',
 } as const
 
-describe('an operator that is killed after a write', { skip: missingKubeAssets(), timeout: 900_000 }, () => {
+describe('an operator that is disturbed while it writes', {
+  skip: missingKubeAssets(),
+  timeout: 900_000,
+}, () => {
   const place = mkdtempSync(join(tmpdir(), 'operator-crashes-'))
   let api: KubeApiServer
   let target: ServerAddress
@@ -45,23 +70,30 @@ describe('an operator that is killed after a write', { skip: missingKubeAssets()
       '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
       customResourceDefinition(rateLimitConfigKind),
     )
-    undisturbed = await playThrough('undisturbed', Number.POSITIVE_INFINITY)
+    undisturbed = await playThrough('undisturbed', { killAfter: 0, faults: {} })
   })
   after(async () => {
     await api?.stop()
     rmSync(place, { recursive: true, force: true })
   })
 
-  it('leaves to the next one nothing that it does not finish', async t => {
+  it('and killed leaves to the next one nothing that it does not finish', async t => {
     const { writes, states } = undisturbed
     assert.ok(writes > 12, `${writes} writes`)
     const every = Array.from({ length: writes }, (_, index) => index + 1)
     const chosen = process.env['SOAK'] === '1' ? every : someWrites
     for (const write of chosen) {
-      const played = await playThrough(`killed-${write}`, write)
+      const played = await playThrough(`killed-${write}`, { killAfter: write, faults: {} })
       assert.deepEqual(played.states, states, `after write ${write} of ${writes}`)
     }
     t.diagnostic(`${chosen.length} of ${writes} writes`)
+  })
+
+  it('by refusals, cut watches and stale versions comes to the same end', async t => {
+    const { struck, states } = await playThrough('faults', { killAfter: 0, faults: manyFaults })
+    assert.deepEqual(states, undisturbed.states)
+    assert.ok(struck > 10, `${struck} faults`)
+    t.diagnostic(`${struck} faults`)
   })
 
   async function make(path: string, object: unknown): Promise<void> {
@@ -70,10 +102,10 @@ describe('an operator that is killed after a write', { skip: missingKubeAssets()
   }
 
   /**
-   * Creation, a change and the removal of everything, with the operator killed once that write has been answered,
-   * and started again. Answers what there was after each step.
+   * Creation, a change and the removal of everything, with an operator that is started again when it was killed.
+   * Answers what there was after each step.
    */
-  async function playThrough(namespace: string, killAfter: number) {
+  async function playThrough(namespace: string, { killAfter, faults }: Disturbance) {
     const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
     const token = await makeOperatorAccount(api, namespace)
     await make(`/apis/apps/v1/namespaces/${namespace}/deployments`, operatorDeployment)
@@ -88,6 +120,7 @@ describe('an operator that is killed after a write', { skip: missingKubeAssets()
         if (writes === killAfter) operator?.process.kill('SIGKILL')
       },
     })
+    proxy.setFaults(faults)
     const kubeconfig = writeKubeconfig(join(place, namespace), proxy.url, token, namespace)
     const restart = async (enabled: boolean) => {
       await operator?.end('SIGKILL')
@@ -117,7 +150,7 @@ describe('an operator that is killed after a write', { skip: missingKubeAssets()
       await restart(false)
       await until('the end', false, async () => (await names(api, namespace)).length === remainingObjects)
       states.push(await names(api, namespace))
-      return { writes, states }
+      return { writes, states, struck: proxy.struck() }
     } catch (error) {
       throw new Error(`${(error as Error).message}; the operator said: ${operator?.output().slice(-4000)}`)
     } finally {
