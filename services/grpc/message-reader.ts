@@ -4,6 +4,11 @@ import { GrpcError } from './status.ts'
 export const prefixBytes = 5
 /** A message that is still coming gets no more memory than twice what has come, but this at once. */
 const minBufferBytes = 1024
+/**
+ * A stream that goes on gets buffers for several messages, each twice as large as the one before, up to this: to
+ * make one costs more than to fill it.
+ */
+const maxSharedBytes = 16 * 1024
 
 /**
  * The message, in the same memory, when the bytes are exactly one that is not compressed and not too long;
@@ -16,7 +21,10 @@ export function onlyMessage(bytes: Buffer, maxBytes: number): Uint8Array | undef
   return bytes.subarray(prefixBytes)
 }
 
-/** Puts messages together, however the bytes are cut. They are copied, so that nothing else is kept alive. */
+/**
+ * Puts messages together, however the bytes are cut. They are copied, so that whoever keeps one keeps nothing
+ * else alive but those before and after it, and these only while they are short.
+ */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
@@ -56,7 +64,7 @@ export class MessageReader {
     if (end > this.#end) return undefined
     const message = this.#buffer.subarray(end - length, end)
     this.#start = end
-    if (this.heldBytes === 0) {
+    if (this.heldBytes === 0 && this.#buffer.length > maxSharedBytes) {
       this.#buffer = Buffer.alloc(0)
       this.#start = 0
       this.#end = 0
@@ -79,7 +87,8 @@ export class MessageReader {
   /** A new buffer each time: messages that were taken lie in the old one. */
   #makeRoom(bytes: number): void {
     const held = this.heldBytes
-    const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, 2 * (held + bytes)))
+    const shared = Math.min(maxSharedBytes, 2 * this.#buffer.length)
+    const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, shared, 2 * (held + bytes)))
     this.#buffer.copy(larger, 0, this.#start, this.#end)
     this.#buffer = larger
     this.#start = 0

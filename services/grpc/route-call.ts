@@ -101,12 +101,12 @@ function refuseHttp(status: string, text: string, more: readonly (readonly [stri
     stream.release()
     return usingAll(stream, () => {
       stream.sendHeaders(block)
-      stream.sendData([body], () => {})
+      stream.sendData(body)
       stream.end(undefined)
     })
   }
 }
 
 function usingAll(stream: Stream, onEnd: () => void): StreamListener {
-  return { onData: bytes => stream.credit(bytes.length), onEnd, onReset() {}, onTurnEnd() {} }
+  return { onData: bytes => stream.credit(bytes.length), onEnd, onTaken() {}, onReset() {}, onTurnEnd() {} }
 }

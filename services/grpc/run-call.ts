@@ -1,8 +1,9 @@
 import type { X509Certificate } from 'node:crypto'
 import { type CallLifetime, type CallStatus, createCallLifetime } from './call-lifetime.ts'
+import { createMessageSink, tooLong } from './message-sink.ts'
 import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
-import type { AnyMethod, Call, Metadata } from './server.ts'
-import { GrpcError } from './status.ts'
+import type { AnyMethod, Call, MessageSink, Metadata } from './server.ts'
+import type { GrpcError } from './status.ts'
 
 /** What a transport gives to run one call. Nothing here throws, unless it is said. */
 export interface CallWire {
@@ -14,8 +15,15 @@ export interface CallWire {
   read(): void
   /** Throws for metadata that cannot be sent. */
   sendHeaders(metadata: Metadata): void
-  /** Sends empty headers before, if none were sent. Calls back once the connection has taken it, or never. */
-  sendMessage(bytes: Uint8Array, onTaken: () => void): void
+  /**
+   * Sends it behind those that wait, with empty headers before, if none were sent. The bytes must not change
+   * until they are taken.
+   */
+  sendMessage(bytes: Uint8Array): void
+  /** Of what was sent, what the connection has not taken; `taken` tells when that is less. */
+  queuedBytes(): number
+  /** Forgets what the connection has not taken. */
+  discardQueued(): void
   /** Ends the call. Throws for trailers that cannot be sent, having sent nothing. */
   sendStatus(status: CallStatus): void
 }
@@ -31,6 +39,8 @@ export interface RunCallOptions {
 export interface RunningCall {
   receive(bytes: Uint8Array): void
   halfClose(): void
+  /** The connection has taken some of what was queued. Never told within `sendMessage`. */
+  taken(): void
   /** The caller is gone. */
   disconnect(): void
   /** Answers with this error now, and lets the handler know. */
@@ -62,6 +72,7 @@ export function runCall(method: AnyMethod, wire: CallWire, options: RunCallOptio
   return {
     receive: inbox.receive,
     halfClose: inbox.halfClose,
+    taken: outbox.taken,
     disconnect: lifetime.disconnect,
     cut: lifetime.cut,
   }
@@ -73,7 +84,7 @@ function startHandler(
   { read }: CallWire,
   call: Call,
   { work, cut }: CallLifetime,
-  { sendOnly, sendEach }: Outbox,
+  { sendOnly, sendEach, sendPushed }: Outbox,
 ): RequestInbox {
   const decode = (bytes: Uint8Array): unknown => method.decode(bytes)
   if (method.kind === 'client-stream' || method.kind === 'bidi') {
@@ -88,7 +99,9 @@ function startHandler(
     onRefused: cut,
     onRequest(request) {
       if (method.kind === 'unary') work(() => sendOnly(() => method.handle(request, call)))
-      else work(() => sendEach(() => method.handle(request, call)))
+      else if (method.kind === 'server-sink') {
+        work(() => sendPushed(sink => method.handle(request, call, sink)))
+      } else work(() => sendEach(() => method.handle(request, call)))
     },
   })
 }
@@ -97,22 +110,37 @@ interface Outbox {
   sendHeaders(metadata: Metadata): void
   sendOnly(handle: () => unknown): Promise<void>
   sendEach(handle: () => AsyncIterable<unknown>): Promise<void>
+  sendPushed(handle: (sink: MessageSink) => Promise<void>): Promise<void>
+  /** The connection has taken some of what was queued. */
+  taken(): void
 }
 
 function createOutbox(
   method: AnyMethod,
   wire: CallWire,
   maxSendBytes: number,
-  { signal, reportDefect }: CallLifetime,
+  lifetime: CallLifetime,
 ): Outbox {
+  const { signal, reportDefect } = lifetime
   let headersSent = false
+  let onTaken = () => {}
+
+  function sendMessage(bytes: Uint8Array): void {
+    headersSent = true
+    wire.sendMessage(bytes)
+  }
 
   /** Resolves when the connection has taken the message; throws the reason when the call is cut before. */
-  function send(message: unknown): Promise<void> {
+  async function send(message: unknown): Promise<void> {
     const bytes = method.encode(message)
     if (bytes.length > maxSendBytes) throw tooLong(bytes.length, maxSendBytes)
-    headersSent = true
-    return unlessAborted(signal, new Promise(resolve => wire.sendMessage(bytes, resolve)))
+    sendMessage(bytes)
+    if (wire.queuedBytes() === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    onTaken = () => {
+      if (wire.queuedBytes() === 0) resolve()
+    }
+    await unlessAborted(signal, promise)
   }
 
   return {
@@ -138,11 +166,21 @@ function createOutbox(
         throw error
       }
     },
+    async sendPushed(handle) {
+      const { sink, taken, finish } = createMessageSink({
+        wire: { sendMessage, queuedBytes: wire.queuedBytes, discardQueued: wire.discardQueued },
+        lifetime,
+        maxSendBytes,
+      })
+      onTaken = taken
+      try {
+        await handle(sink)
+      } finally {
+        await finish()
+      }
+    },
+    taken: () => onTaken(),
   }
-}
-
-function tooLong(bytes: number, maxBytes: number): GrpcError {
-  return new GrpcError('RESOURCE_EXHAUSTED', `the answer has ${bytes} bytes, at most ${maxBytes} are allowed`)
 }
 
 /**

@@ -130,8 +130,40 @@ export type Method<In, Out> = Codec<In, Out> & {
      * writer.
      */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }
+    /**
+     * On the wire the same, for handlers that push: a message costs no promise and no turn of its own. The
+     * call ends when the promise settles, after what was written before has been taken. Messages come
+     * encoded, so that many calls share one encoding: `encode` is not used.
+     */
+    | { readonly kind: 'server-sink'; handle(request: In, call: Call, sink: MessageSink): Promise<void> }
     | { readonly kind: 'bidi'; handle(requests: AsyncIterable<In>, call: Call): AsyncIterable<Out> }
   )
+
+/** Where a handler pushes its messages. All of it may be called at any time, from anywhere. */
+export interface MessageSink {
+  /**
+   * Sends an encoded message, behind those that wait. It is taken in any case, and must not change any more;
+   * false says that `sinkHighWaterBytes` or more wait, and that the handler should stop until `onReady`.
+   * After the call's end, or an abort of its signal, it does nothing and returns false. Instead of a message
+   * longer than `maxSendBytes` the caller gets RESOURCE_EXHAUSTED at once, and the signal is aborted.
+   */
+  write(message: Uint8Array): boolean
+  /**
+   * Calls back each time when, after a `write` that returned false, no more than half of
+   * `sinkHighWaterBytes` waits. Never within `write`, and never after an abort. The last listener counts.
+   */
+  onReady(listener: () => void): void
+  /** What waits for the caller's windows or for the connection; with gRPC's prefix of each message. */
+  readonly queuedBytes: number
+  /**
+   * Drops what waits, so that a caller who does not read can be told an error at once. A message of which a
+   * part was sent is broken: the handler has to end the call with an error.
+   */
+  discard(): void
+}
+
+/** So much may wait in a sink before it asks its writer to stop. */
+export const sinkHighWaterBytes = 64 * 1024
 
 /** Methods of unlike messages, in one list. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of methods forgets what each one's messages are

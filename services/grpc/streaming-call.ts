@@ -2,7 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
 import { healthWatchPath } from './health.ts'
 import type { Stream, StreamListener } from './http2/stream.ts'
-import { MessageReader, prefixBytes } from './message-reader.ts'
+import { MessageReader } from './message-reader.ts'
 import { type CallWire, type RunningCall, runCall } from './run-call.ts'
 import { GrpcError, statusCodes } from './status.ts'
 import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
@@ -32,7 +32,7 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
   const cuttable: CuttableCall = { cut: call.cut, place: 0 }
   context.calls.add(cuttable, isWatch)
   intake.start(call)
-  return { ...intake.listener, onReset: call.disconnect, onTurnEnd() {} }
+  return { ...intake.listener, onTaken: call.taken, onReset: call.disconnect, onTurnEnd() {} }
 }
 
 /** Hands over one message for each read. What nobody has asked for yet keeps its part of the window. */
@@ -98,7 +98,9 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
   }
 }
 
-function createAnswer(stream: Stream): Pick<CallWire, 'sendHeaders' | 'sendMessage' | 'sendStatus'> {
+function createAnswer(
+  stream: Stream,
+): Pick<CallWire, 'sendHeaders' | 'sendMessage' | 'queuedBytes' | 'discardQueued' | 'sendStatus'> {
   let headersSent = false
 
   function sendHeaders(block: Buffer): void {
@@ -114,12 +116,12 @@ function createAnswer(stream: Stream): Pick<CallWire, 'sendHeaders' | 'sendMessa
 
   return {
     sendHeaders: metadata => sendHeaders(responseHeaders(metadata)),
-    sendMessage(bytes, onTaken) {
+    sendMessage(bytes) {
       if (!headersSent) sendHeaders(responseHeaders())
-      const prefix = Buffer.alloc(prefixBytes)
-      prefix.writeUInt32BE(bytes.length, 1)
-      stream.sendData([prefix, bytes], onTaken)
+      stream.sendMessage(bytes)
     },
+    queuedBytes: () => stream.queuedBytes,
+    discardQueued: () => stream.discardQueued(),
     sendStatus: status => stream.endEarly(statusBlock(status)),
   }
 }

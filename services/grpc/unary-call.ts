@@ -3,7 +3,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
 import type { AnswerFrames, Stream, StreamListener } from './http2/stream.ts'
-import { MessageReader, onlyMessage, prefixBytes } from './message-reader.ts'
+import { MessageReader, onlyMessage } from './message-reader.ts'
 import type { AnyMethod, Call, Metadata } from './server.ts'
 import { GrpcError, statusCodes } from './status.ts'
 import { responseHeaders, statusTrailers, trailersOnly } from './wire-metadata.ts'
@@ -45,6 +45,8 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   #timer: NodeJS.Timeout | undefined
   #trailers: Metadata | undefined
   #headersSent = false
+  /** Of an answer that is on its way. */
+  #trailersDue: Buffer | undefined
   #working = false
   #over = false
   /** Why the call was cut short. */
@@ -113,6 +115,13 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     }
     this.#work(this.#head.method, this.#request)
     this.#request = undefined
+  }
+
+  /** An answer that was taken is over: whatever comes then, the caller gets it. */
+  onTaken(): void {
+    if (this.#over || !this.#trailersDue || this.#stream.queuedBytes > 0) return
+    this.#stream.end(this.#trailersDue)
+    this.#end(undefined)
   }
 
   onReset(): void {
@@ -196,12 +205,9 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
       : okTrailers
     if (!this.#headersSent) this.#stream.sendHeaders(plainHeaders)
     this.#headersSent = true
-    const prefix = Buffer.alloc(prefixBytes)
-    prefix.writeUInt32BE(message.length, 1)
-    this.#stream.sendData([prefix, message], () => {
-      this.#stream.end(trailers)
-      this.#end(undefined)
-    })
+    this.#stream.sendMessage(message)
+    this.#trailersDue = trailers
+    this.onTaken()
   }
 
   #fail(error: unknown): void {

@@ -67,6 +67,42 @@ describe('flow control', () => {
     await waitFor('all answers', () => received().every(bytes => bytes === body.length))
   })
 
+  test('a stream that never runs dry leaves the others their turns', async t => {
+    const message = Buffer.alloc(1300, 'x')
+    const path = '/test.Test/Endless'
+    const endless = texts.serverSink(path, async (_, { signal }, sink) => {
+      const fill = () => {
+        while (sink.write(message));
+      }
+      sink.onReady(fill)
+      fill()
+      await new Promise(resolve => signal.addEventListener('abort', resolve))
+    })
+    const { port } = await startRig(t, createSocketServer, [endless])
+    const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 2 ** 30]))
+    const ids = [1, 3, 5]
+    const received = () => ids.map(id => caller.bodyOf(id).length)
+    for (const id of ids) {
+      caller.begin(id, requestFields(path))
+      caller.data(id, frame(''))
+    }
+    let sent = 65_535
+    const all = (bytes: number) => bytes === sent
+    await waitFor('a window that is used up', () => all(received().reduce((a, b) => a + b)))
+    const before = received()
+    for (let round = 0; round < 30; round += 1) {
+      caller.widen(0, 30_000)
+      sent += 30_000
+      await waitFor('a window that is used up', () => all(received().reduce((a, b) => a + b)))
+    }
+    for (const [index, bytes] of received().entries()) {
+      const got = bytes - (before[index] ?? 0)
+      assert.ok(Math.abs(got - 300_000) < 50_000, `stream ${ids[index]} got ${got} of 900,000 bytes`)
+    }
+    caller.widen(0, 2 ** 30)
+    await waitFor('more of all', () => received().every(bytes => bytes > 2_000_000))
+  })
+
   test('more than the window allows is FLOW_CONTROL_ERROR of the stream', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port)

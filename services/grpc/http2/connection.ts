@@ -124,10 +124,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
   }
 
   pump(): void {
-    for (let progress = true; progress; ) {
-      progress = false
-      for (const stream of this.waiting) progress = stream.sendQueued() || progress
-    }
+    // A stream that has sent, and still waits, comes last: the loop meets it again after the others.
+    for (const stream of this.waiting) stream.sendQueued()
   }
 
   writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void {

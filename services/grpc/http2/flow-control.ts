@@ -35,6 +35,7 @@ export class SendQueue {
   #offset = 0
   bytes = 0
 
+  /** The chunk must not change until it is moved. */
   push(chunk: Uint8Array): void {
     this.#chunks.push(chunk)
     this.bytes += chunk.length
@@ -47,7 +48,8 @@ export class SendQueue {
       const chunk = this.#chunks[0]
       if (chunk === undefined) throw new Error('the queue holds less than it says')
       const part = Math.min(chunk.length - this.#offset, bytes - moved)
-      target.set(chunk.subarray(this.#offset, this.#offset + part), offset + moved)
+      const whole = part === chunk.length
+      target.set(whole ? chunk : chunk.subarray(this.#offset, this.#offset + part), offset + moved)
       moved += part
       this.#offset += part
       if (this.#offset === chunk.length) {

@@ -1,13 +1,19 @@
 import type { Duplex } from 'node:stream'
 
-const bufferBytes = 64 * 1024
+const largeBytes = 64 * 1024
+/** Enough for a turn of most connections: many that write at once need no more memory than what they write. */
+const smallBytes = 4 * 1024
 /** What is gathered for one write: room for a frame of the largest size, and for the answers of a turn. */
-const writeBytes = bufferBytes / 2
+const writeBytes = largeBytes / 2
 /** Beyond this the peer is not read any more until it reads: what it sends would only make more answers. */
 const maxUnsentBytes = 1024 * 1024
 /** Buffers that no connection uses are kept for the next, so that idle connections have none. */
-const maxSpareBuffers = 64
-const spareBuffers: Buffer[] = []
+const spareLarge: Buffer[] = []
+const maxSpareLarge = 64
+const spareSmall: Buffer[] = []
+const maxSpareSmall = 1024
+
+const noBuffer = Buffer.alloc(0)
 
 /**
  * What a connection sends, gathered into one write for each turn of the event loop. What the kernel did not
@@ -16,7 +22,8 @@ const spareBuffers: Buffer[] = []
 export class Output {
   readonly #socket: Duplex
   readonly #onRoom: () => void
-  #buffer: Buffer | undefined
+  /** Written by whoever has reserved a part of it. */
+  target: Buffer = noBuffer
   /** What is between these was added and not written yet. */
   #start = 0
   #end = 0
@@ -25,7 +32,7 @@ export class Output {
   #congested = false
   #closed = false
 
-  /** `onRoom` is told after each write that more may be sent; until then `hasRoom` may be false. */
+  /** `onRoom` is told after each write that more may be sent; until then there may be no `room`. */
   constructor(socket: Duplex, onRoom: () => void) {
     this.#socket = socket
     this.#onRoom = onRoom
@@ -36,23 +43,19 @@ export class Output {
     })
   }
 
-  /** Whether DATA of that size may be added. Other frames may always: they are few for each stream. */
-  hasRoom(bytes: number): boolean {
-    return !this.#congested && this.#end - this.#start + bytes <= writeBytes
+  /** How much DATA may be added to what is gathered. Other frames may always: they are few for each stream. */
+  get room(): number {
+    return this.#congested ? 0 : writeBytes - (this.#end - this.#start)
   }
 
   /** The offset in `target` at which the caller writes that many bytes, at most `writeBytes`, at once. */
   reserve(bytes: number): number {
     if (this.#end - this.#start + bytes > writeBytes) this.#write()
+    if (this.#end + bytes > this.target.length) this.#takeBuffer(bytes)
     const offset = this.#end
     this.#end += bytes
     if (!this.#held && this.#scheduled === undefined) this.#scheduled = setImmediate(this.#writeInTurn)
     return offset
-  }
-
-  get target(): Buffer {
-    this.#buffer ??= spareBuffers.pop() ?? Buffer.allocUnsafeSlow(bufferBytes)
-    return this.#buffer
   }
 
   append(bytes: Uint8Array): void {
@@ -99,14 +102,31 @@ export class Output {
     this.#reuseBuffer(socket.writableLength === 0)
   }
 
+  /** Takes a buffer for what was added and is to be added; the one before belongs to the socket, or is free. */
+  #takeBuffer(bytes: number): void {
+    const before = this.target
+    const added = this.#end - this.#start
+    const small = added + bytes <= smallBytes
+    this.target = small
+      ? (spareSmall.pop() ?? Buffer.allocUnsafeSlow(smallBytes))
+      : (spareLarge.pop() ?? Buffer.allocUnsafeSlow(largeBytes))
+    before.copy(this.target, 0, this.#start, this.#end)
+    if (this.#start === 0) keepSpare(before)
+    this.#start = 0
+    this.#end = added
+  }
+
   /** With nothing left in the socket the buffer is free; a socket that was destroyed may still have some. */
   #reuseBuffer(allTaken: boolean): void {
-    if (!allTaken && this.#end <= bufferBytes - writeBytes) return
-    if (allTaken && this.#buffer && !this.#socket.destroyed && spareBuffers.length < maxSpareBuffers) {
-      spareBuffers.push(this.#buffer)
-    }
-    this.#buffer = undefined
+    if (!allTaken) return
+    if (!this.#socket.destroyed) keepSpare(this.target)
+    this.target = noBuffer
     this.#start = 0
     this.#end = 0
   }
+}
+
+function keepSpare(buffer: Buffer): void {
+  if (buffer.length === largeBytes && spareLarge.length < maxSpareLarge) spareLarge.push(buffer)
+  if (buffer.length === smallBytes && spareSmall.length < maxSpareSmall) spareSmall.push(buffer)
 }

@@ -39,6 +39,8 @@ export interface StreamListener {
   onData(bytes: Buffer): void
   /** The peer has sent all. */
   onEnd(): void
+  /** The connection has taken some of what was queued. Never told within a call of the stream. */
+  onTaken(): void
   /** Reset, or the connection is lost: nothing can be sent any more. */
   onReset(): void
   /** All of the chunk in which the stream began has been read. */
@@ -73,7 +75,6 @@ export class Stream {
   #bodyLeft: number | undefined
   #released = false
   #queue: SendQueue | undefined
-  #onTaken: (() => void) | undefined
   /** Set when the stream ends after what is queued: by trailers, or without. */
   #ending: { readonly trailers: Uint8Array | undefined } | undefined
 
@@ -109,14 +110,29 @@ export class Stream {
     if (!this.closed) this.#host.writeHeaders(this.id, block, false)
   }
 
-  /** Queues bytes of the body. Calls back, maybe at once, when the connection has taken them; or never. */
-  sendData(chunks: readonly Uint8Array[], onTaken: () => void): void {
-    if (this.closed) return
-    this.#queue ??= new SendQueue()
-    for (const chunk of chunks) this.#queue.push(chunk)
-    this.#onTaken = onTaken
-    this.#host.waiting.add(this)
-    this.#host.pump()
+  /** What was given to be sent, and is not taken by the connection. */
+  get queuedBytes(): number {
+    return this.#queue?.bytes ?? 0
+  }
+
+  /** Sends bytes of the body behind what is queued. They must not change until they are taken. */
+  sendData(bytes: Uint8Array): void {
+    if (!this.closed) this.#enqueue(undefined, bytes)
+  }
+
+  /** The same for a gRPC message, whose prefix is put before it. */
+  sendMessage(message: Uint8Array): void {
+    if (this.closed || this.#sendWhole(message)) return
+    const prefix = Buffer.allocUnsafe(messagePrefixBytes)
+    prefix.writeUInt8(0, 0)
+    prefix.writeUInt32BE(message.length, 1)
+    this.#enqueue(prefix, message)
+  }
+
+  /** Forgets what is queued, of which a part may be sent already. */
+  discardQueued(): void {
+    this.#queue?.clear()
+    this.#host.waiting.delete(this)
   }
 
   /** Ends the stream behind what is queued. */
@@ -128,8 +144,7 @@ export class Stream {
 
   /** Ends the stream now; what is queued is not sent. */
   endEarly(trailers: Uint8Array): void {
-    this.#queue?.clear()
-    this.#host.waiting.delete(this)
+    this.discardQueued()
     this.end(trailers)
   }
 
@@ -144,7 +159,7 @@ export class Stream {
     const bytes = messagePrefixBytes + message.length
     const total = headers.length + frameHeadBytes + bytes + trailers.length
     if (bytes > host.sendWindow || bytes > this.sendWindow || bytes > host.peer.maxFrameBytes) return false
-    if (!output.hasRoom(total) || !host.plainHeaders || this.closed) return false
+    if (output.room < total || !host.plainHeaders || this.closed) return false
     let offset = output.reserve(total)
     const { target } = output
     target.set(headers, offset)
@@ -162,8 +177,47 @@ export class Stream {
     return true
   }
 
-  /** Sends one frame of what is queued, if windows and output take any. */
+  /** Sends one frame of what is queued, if windows and output take any; then it is the others' turn. */
   sendQueued(): boolean {
+    if (!this.#moveQueued()) return false
+    const { waiting } = this.#host
+    waiting.delete(this)
+    if (this.queuedBytes > 0) waiting.add(this)
+    else if (this.#ending) this.#finish()
+    this.listener.onTaken()
+    return true
+  }
+
+  /**
+   * A message as one frame, written where it goes out: when nothing waits before it, and the windows and the
+   * output take it whole.
+   */
+  #sendWhole(message: Uint8Array): boolean {
+    const host = this.#host
+    const bytes = messagePrefixBytes + message.length
+    if (bytes > host.sendWindow || bytes > this.sendWindow || bytes > maxDataBytes) return false
+    if (this.queuedBytes > 0 || host.output.room < frameHeadBytes + bytes) return false
+    const start = host.output.reserve(frameHeadBytes + bytes)
+    const { target } = host.output
+    const offset = writeFrameHead(target, start, bytes, frameTypes.DATA, 0, this.id)
+    target.writeUInt8(0, offset)
+    target.writeUInt32BE(message.length, offset + 1)
+    target.set(message, offset + messagePrefixBytes)
+    host.sendWindow -= bytes
+    this.sendWindow -= bytes
+    return true
+  }
+
+  #enqueue(prefix: Uint8Array | undefined, bytes: Uint8Array): void {
+    this.#queue ??= new SendQueue()
+    const first = this.#queue.bytes === 0
+    if (prefix) this.#queue.push(prefix)
+    this.#queue.push(bytes)
+    while (first && this.#moveQueued());
+    if (this.#queue.bytes > 0) this.#host.waiting.add(this)
+  }
+
+  #moveQueued(): boolean {
     const host = this.#host
     const queue = this.#queue
     if (!queue) return false
@@ -173,14 +227,14 @@ export class Stream {
       this.sendWindow,
       host.peer.maxFrameBytes,
       maxDataBytes,
+      host.output.room - frameHeadBytes,
     )
-    if (bytes <= 0 || !host.output.hasRoom(frameHeadBytes + bytes)) return false
+    if (bytes <= 0) return false
     const offset = host.output.reserve(frameHeadBytes + bytes)
     const { target } = host.output
     queue.moveTo(target, writeFrameHead(target, offset, bytes, frameTypes.DATA, 0, this.id), bytes)
     host.sendWindow -= bytes
     this.sendWindow -= bytes
-    if (queue.bytes === 0) this.#queueSent()
     return true
   }
 
@@ -208,14 +262,6 @@ export class Stream {
     if (this.closed) this.#host.onReleased()
   }
 
-  #queueSent(): void {
-    this.#host.waiting.delete(this)
-    if (this.#ending) this.#finish()
-    const onTaken = this.#onTaken
-    this.#onTaken = undefined
-    onTaken?.()
-  }
-
   #finish(): void {
     const trailers = this.#ending?.trailers
     if (trailers) this.#host.writeHeaders(this.id, trailers, true)
@@ -234,4 +280,10 @@ export class Stream {
 const maxDataBytes = 16_384
 const noBytes = Buffer.alloc(0)
 
-const ignoringListener: StreamListener = { onData() {}, onEnd() {}, onReset() {}, onTurnEnd() {} }
+const ignoringListener: StreamListener = {
+  onData() {},
+  onEnd() {},
+  onTaken() {},
+  onReset() {},
+  onTurnEnd() {},
+}

@@ -12,6 +12,7 @@ import { asBuffer, fromGrpcJsMetadata, headerListBytes, toGrpcJsMetadata } from 
 import { healthMethods, healthWatchPath } from '../health.ts'
 import { indexMethods } from '../index-methods.ts'
 import { type Listener, openListener } from '../listener.ts'
+import { prefixBytes } from '../message-reader.ts'
 import { peerName } from '../peer-name.ts'
 import { type CallWire, type RunningCall, runCall } from '../run-call.ts'
 import {
@@ -110,8 +111,9 @@ function startCall(
         call.sendStatus({ code: statusCodes.RESOURCE_EXHAUSTED, details })
         return
       }
+      const wire = toWire(call, metadata, () => running?.taken())
       running = calls.run(method.path, onEnd =>
-        runCall(method, toWire(call, metadata), { maxSendBytes: limits.maxSendBytes, onDefect, onEnd }),
+        runCall(method, wire, { maxSendBytes: limits.maxSendBytes, onDefect, onEnd }),
       )
     },
     onReceiveMessage: bytes => running?.receive(bytes),
@@ -120,8 +122,9 @@ function startCall(
   })
 }
 
-function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): CallWire {
+function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTaken: () => void): CallWire {
   const deadlineMs = Number(call.getDeadline())
+  const queue = createQueue(call, onTaken)
   return {
     metadata,
     peer: peerName(call.getConnectionInfo()),
@@ -129,10 +132,51 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata): Call
     deadlineMs: Number.isFinite(deadlineMs) ? deadlineMs : undefined,
     read: () => call.startRead(),
     sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
-    sendMessage: (bytes, onTaken) => call.sendMessage(asBuffer(bytes), onTaken),
+    ...queue,
     // The library percent-encodes the message by encodeURI, which throws for half a surrogate pair.
-    sendStatus: ({ code, message, trailers }) =>
-      call.sendStatus({ code, details: message.toWellFormed(), metadata: toGrpcJsMetadata(trailers) }),
+    sendStatus({ code, message, trailers }) {
+      const metadata = toGrpcJsMetadata(trailers)
+      queue.discardQueued()
+      call.sendStatus({ code, details: message.toWellFormed(), metadata })
+    },
+  }
+}
+
+/** Gives the library one message at a time, for it forgets nothing that it has. */
+function createQueue(
+  call: ServerInterceptingCallInterface,
+  onTaken: () => void,
+): Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'> {
+  let queue: { readonly bytes: Uint8Array }[] = []
+  let queuedBytes = 0
+  let sending = false
+
+  function sendNext(): void {
+    const [next] = queue
+    if (sending || next === undefined) return
+    sending = true
+    call.sendMessage(asBuffer(next.bytes), () => {
+      sending = false
+      if (queue[0] === next) {
+        queue.shift()
+        queuedBytes -= prefixBytes + next.bytes.length
+      }
+      sendNext()
+      onTaken()
+    })
+  }
+
+  return {
+    sendMessage(bytes) {
+      queue.push({ bytes })
+      queuedBytes += prefixBytes + bytes.length
+      sendNext()
+    },
+    queuedBytes: () => queuedBytes,
+    discardQueued() {
+      queue = []
+      queuedBytes = 0
+    },
   }
 }
 

@@ -142,6 +142,16 @@ function createEndless() {
         seen.finished = true
       }
     }),
+    texts.serverSink('/test.Test/ServerSink', async (_, call, sink) => {
+      const write = () => {
+        while (sink.write(Buffer.from(bigText)));
+      }
+      sink.onReady(write)
+      write()
+      await untilAborted(call)
+      assert.equal(sink.write(Buffer.alloc(1)), false)
+      seen.finished = true
+    }),
     texts.bidi('/test.Test/Bidi', async function* (requests, call) {
       seen.call = call
       try {

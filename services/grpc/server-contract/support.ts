@@ -11,6 +11,7 @@ import type {
   GrpcServer,
   GrpcServerOptions,
   HealthTable,
+  MessageSink,
 } from '../server.ts'
 
 export type CreateServer = (options: GrpcServerOptions) => GrpcServer
@@ -47,6 +48,10 @@ export const texts = {
     path: string,
     handle: (request: string, call: Call) => AsyncIterable<string>,
   ): AnyMethod => ({ ...textCodec, path, kind: 'server-stream', handle }),
+  serverSink: (
+    path: string,
+    handle: (request: string, call: Call, sink: MessageSink) => Promise<void>,
+  ): AnyMethod => ({ ...textCodec, path, kind: 'server-sink', handle }),
   bidi: (
     path: string,
     handle: (requests: AsyncIterable<string>, call: Call) => AsyncIterable<string>,

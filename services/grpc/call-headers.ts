@@ -1,0 +1,13 @@
+import type { ReadHeader } from '@tollway/chassis/tracing.ts'
+import type { Metadata } from './server.ts'
+
+/** Reads the parent of a call from its gRPC metadata; values of bytes are none. */
+export function fromMetadata(metadata: Metadata): ReadHeader {
+  return name => {
+    const values = metadata.get(name)
+    if (values === undefined) return undefined
+    const [first] = values
+    if (values.length === 1) return typeof first === 'string' ? first : undefined
+    return values.filter(value => typeof value === 'string').join(',')
+  }
+}
