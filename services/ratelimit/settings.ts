@@ -1,4 +1,5 @@
 import { settingsTable, type Values } from '@tollway/chassis/settings.ts'
+import { tracingSettings } from '@tollway/chassis/tracing-settings.ts'
 import { backendSettings } from './settings/backend-settings.ts'
 import { configurationSettings } from './settings/configuration-settings.ts'
 import { decisionSettings } from './settings/decision-settings.ts'
@@ -6,7 +7,6 @@ import { memcachedSettings } from './settings/memcached-settings.ts'
 import { redisCompatibilitySettings, redisSettings } from './settings/redis-settings.ts'
 import { serverSettings } from './settings/server-settings.ts'
 import { statisticsSettings } from './settings/statistics-settings.ts'
-import { tracingSettings } from './settings/tracing-settings.ts'
 
 /**
  * Every setting of the rate limit service, under the specification's name; aliases are the reference's names.
@@ -20,7 +20,7 @@ export const settings = settingsTable({
   ...memcachedSettings,
   ...decisionSettings,
   ...statisticsSettings,
-  ...tracingSettings,
+  ...tracingSettings('RateLimit'),
 })
 
 export type Settings = Values<typeof settings>

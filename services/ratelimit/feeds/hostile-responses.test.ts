@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf'
 import { silentLog } from '@tollway/chassis/log.ts'
+import { createDiscoverySession } from '@tollway/discovery/discovery-session.ts'
 import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import {
   RateLimitConfigSchema,
@@ -12,15 +13,15 @@ import {
 import fc from 'fast-check'
 import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/rules-under-test.ts'
 import { openConfiguration } from './configuration-under-test.ts'
-import { createDiscoverySession } from './discovery-session.ts'
 import { rateLimitTypeUrl } from './read-resources.ts'
+import { subscribe } from './subscribe.ts'
 
 function open() {
   const { configuration, inForce } = openConfiguration('camel')
   const session = createDiscoverySession({
+    ...subscribe(configuration),
     nodeId: 'pod-1',
     nodeMetadata: new Map(),
-    configuration,
     log: silentLog,
   })
   /** The refusal of a response with these bytes as its resource; undefined when it was accepted. */

@@ -1,13 +1,10 @@
-import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/stats.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
 import { createFileFeed } from './files.ts'
-import { openLastGoodFile } from './last-good-file.ts'
-
-const defaultMaxMessageBytes = 64 * 1024 * 1024
+import { subscribe } from './subscribe.ts'
 
 /**
  * The feed that the settings ask for. The gRPC client is loaded for the one that needs it: it takes 6 MiB.
@@ -32,49 +29,6 @@ export async function openFeed(
       log,
     })
   }
-  const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
-  const { createXdsFeed } = await import('./xds.ts')
-  return createXdsFeed({
-    server: targetOf(settings.xdsServer),
-    nodeId: settings.xdsNodeId,
-    nodeMetadata: settings.xdsNodeMetadata,
-    headers: settings.xdsHeaders,
-    tls: settings.xdsUseTls ? await openTls(settings, log) : undefined,
-    lastGoodFile:
-      settings.lastGoodFile === ''
-        ? undefined
-        : openLastGoodFile({
-            path: settings.lastGoodFile,
-            maxBytes: maxMessageBytes,
-            clock: systemClock,
-            log,
-          }),
-    maxMessageBytes,
-    connectRetryMs: settings.xdsConnectRetryMs,
-    backoff: {
-      initialMs: settings.xdsBackoffInitialMs,
-      maxMs: settings.xdsBackoffMaxMs,
-      factor: 1 + settings.xdsBackoffFactor,
-      jitter: settings.xdsBackoffJitter ? 0.5 : 0,
-    },
-    random: Math.random,
-    configuration,
-    log,
-  })
-}
-
-function targetOf({ host, port }: Settings['xdsServer']): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
-}
-
-async function openTls(settings: Settings, log: Log) {
-  const { openXdsTls } = await import('./xds-tls.ts')
-  return openXdsTls({
-    certFile: settings.xdsCertFile,
-    keyFile: settings.xdsKeyFile,
-    caFile: settings.xdsCaFile,
-    subjectAltName: settings.xdsServerSan,
-    host: settings.xdsServer.host || 'localhost',
-    onWarning: text => log.warn(text),
-  })
+  const { openXdsFeed } = await import('@tollway/discovery/open-xds-feed.ts')
+  return openXdsFeed(settings, subscribe(configuration), log).feed
 }

@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import { checkType } from '@tollway/discovery/check-type.ts'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { DomainConfig, Problem } from '../rules/config.ts'
 import { maxFindings } from '../rules/findings.ts'
@@ -28,17 +29,12 @@ export function readResources({ typeUrl: type, resources }: Resources): {
       problems.push({ source, path: '', message: (error as Error).message })
     }
   }
-  // An empty list of another type would otherwise switch every limit off.
-  read('response', () => checkType(type))
+  read('response', () => checkType(type, rateLimitTypeUrl))
   for (const [index, { typeUrl, value }] of resources.entries()) {
     read(`resources[${index}]`, () => {
-      checkType(typeUrl)
+      checkType(typeUrl, rateLimitTypeUrl)
       configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
     })
   }
   return { configs, problems: problems.slice(0, maxFindings), warnings: [] }
-}
-
-function checkType(typeUrl: string): void {
-  if (typeUrl !== rateLimitTypeUrl) throw new Error(`its type is '${typeUrl}', not ${rateLimitTypeUrl}`)
 }

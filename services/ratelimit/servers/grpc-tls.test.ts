@@ -2,118 +2,46 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import { connect } from 'node:tls'
-import { type Log, silentLog } from '@tollway/chassis/log.ts'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { test } from 'node:test'
+import { silentLog } from '@tollway/chassis/log.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createAuthority } from '../../grpc/server-contract/certificates.ts'
 import { createStats } from '../stats/stats.ts'
-import { type GrpcTlsSettings, openGrpcTls } from './grpc-tls.ts'
+import { openGrpcTls } from './grpc-tls.ts'
 
-const fleet = createAuthority('fleet')
+const without = {
+  grpcServerTls: false,
+  grpcServerCertFile: '',
+  grpcServerKeyFile: '',
+  grpcClientCaFile: '',
+  grpcClientSan: '',
+}
 
-/** A server's files, as the settings name them. */
-function place(t: TestContext) {
+test('each reading of the certificate files is counted', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'grpc-tls-'))
   t.after(() => rmSync(folder, { recursive: true }))
-  const path = (name: string) => join(folder, name)
-  const write = (name: string) => {
-    const { cert, key } = fleet.issue(name)
-    writeFileSync(path('key'), key)
-    writeFileSync(path('cert'), cert)
-  }
-  write('one.test')
-  writeFileSync(path('ca'), fleet.ca)
-  const refusals: string[] = []
-  const settings: GrpcTlsSettings = {
-    grpcServerTls: true,
-    grpcServerCertFile: path('cert'),
-    grpcServerKeyFile: path('key'),
-    grpcClientCaFile: path('ca'),
-    grpcClientSan: '',
-  }
-  const log: Log = { ...silentLog, debug: (_, fields) => void refusals.push(String(fields?.['error'])) }
-  return { settings, log, write, refusals }
-}
-
-async function listen(
-  t: TestContext,
-  settings: GrpcTlsSettings,
-  log = silentLog,
-  stats = createStats(),
-): Promise<number> {
-  const tls = openGrpcTls(settings, stats, log)
-  assert.ok(tls)
-  const server = createGrpcServer({ methods: [], onDefect: assert.fail })
-  t.after(() => server.drain(0))
-  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
-  assert.ok('port' in bound)
-  return bound.port
-}
-
-/** The name of the server when it served a caller of this name, and `refused` when it did not. */
-function call(port: number, caller?: string): Promise<string> {
-  const identity = caller === undefined ? {} : fleet.issue(caller)
-  const fixed = { port, host: '127.0.0.1', ALPNProtocols: ['h2'], checkServerIdentity: () => undefined }
-  return new Promise(resolve => {
-    const socket = connect({ ...identity, ...fixed, ca: fleet.ca })
-    const end = (answer: string) => {
-      socket.destroy()
-      resolve(answer)
-    }
-    // A server of HTTP/2 speaks first, once it has accepted the caller.
-    socket.once('data', () => end(socket.getPeerX509Certificate()?.subjectAltName ?? ''))
-    socket.once('error', () => end('refused'))
-    socket.once('close', () => end('refused'))
-    socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1')
-  })
-}
-
-test('callers need a certificate, and the right name when one is asked for', async t => {
-  const { settings, log, refusals } = place(t)
-  const open = await listen(t, { ...settings, grpcClientCaFile: '' })
-  assert.equal(await call(open), 'DNS:one.test')
-  const mutual = await listen(t, settings)
-  assert.equal(await call(mutual, 'any.test'), 'DNS:one.test')
-  assert.equal(await call(mutual), 'refused')
-  const named = await listen(t, { ...settings, grpcClientSan: 'envoy.test' }, log)
-  assert.equal(await call(named, 'envoy.test'), 'DNS:one.test')
-  assert.equal(await call(named, 'any.test'), 'refused')
-  assert.match(refusals.at(-1) ?? '', /^the certificate is not for envoy\.test, but for DNS:any\.test$/)
-})
-
-test('a renewed certificate is shown to the next caller', async t => {
-  const { settings, write } = place(t)
+  const [certFile, keyFile] = [join(folder, 'cert'), join(folder, 'key')]
+  const { cert, key } = createAuthority('fleet').issue('one.test')
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key)
   const stats = createStats()
-  const loads = () => ['load_attempts', 'load_failures'].map(name => stats.counter(`certs.${name}`).value)
-  const port = await listen(t, settings, silentLog, stats)
-  assert.deepEqual(loads(), [1, 0])
-  write('two.test')
-  await waitFor('the new certificate', async () => (await call(port, 'any.test')) === 'DNS:two.test')
-  const [attempts = 0] = loads()
-  writeFileSync(settings.grpcServerCertFile, 'none')
-  await waitFor('the refusal', () => loads().join() === `${attempts + 1},1`)
-  assert.equal(await call(port, 'any.test'), 'DNS:two.test')
+  const counts = () => ['load_attempts', 'load_failures'].map(name => stats.counter(`certs.${name}`).value)
+  const settings = {
+    ...without,
+    grpcServerTls: true,
+    grpcServerCertFile: certFile,
+    grpcServerKeyFile: keyFile,
+  }
+  assert.ok(openGrpcTls(settings, stats, silentLog))
+  assert.deepEqual(counts(), [1, 0])
+  writeFileSync(certFile, 'none')
+  await waitFor('the failure', () => counts().join() === '2,1')
+  writeFileSync(certFile, createAuthority('other').issue('one.test').cert)
+  await waitFor('the certificate of another key', () => counts().join() === '3,2')
 })
 
-test('settings that need others say so', t => {
-  const { settings } = place(t)
-  const wrong: readonly [Partial<GrpcTlsSettings>, RegExp][] = [
-    [{ grpcServerTls: false }, /^Error: GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true$/],
-    [{ grpcServerKeyFile: '' }, /^Error: GRPC_SERVER_USE_TLS: needs GRPC_SERVER_TLS_CERT and /],
-    [
-      { grpcClientCaFile: '', grpcClientSan: 'a' },
-      /^Error: GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT$/,
-    ],
-    [
-      { grpcClientCaFile: settings.grpcServerKeyFile },
-      /^Error: GRPC_CLIENT_TLS_CACERT: .* holds no certificate in PEM$/,
-    ],
-  ]
-  for (const [change, expected] of wrong) {
-    assert.throws(() => openGrpcTls({ ...settings, ...change }, createStats(), silentLog), expected)
-  }
-  const without = { ...settings, grpcServerTls: false, grpcClientCaFile: '' }
-  assert.equal(openGrpcTls(without, createStats(), silentLog), undefined)
+test('without TLS nothing is counted', () => {
+  const stats = createStats()
+  assert.equal(openGrpcTls(without, stats, silentLog), undefined)
+  assert.equal(stats.counter('certs.load_attempts').value, 0)
 })

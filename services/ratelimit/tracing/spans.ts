@@ -40,3 +40,10 @@ export const startRedisCounting: StartCounting = (decision, batch) => {
 
 export const startMemcachedCounting: StartCounting = (decision, batch) =>
   decision.child('Memcached Fetch Execution', { 'keysToGet length': batch.length })
+
+/** The span of each backend's counting. In this process's memory it is none of its own. */
+export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', StartCounting | undefined>> = {
+  redis: startRedisCounting,
+  memcache: startMemcachedCounting,
+  memory: undefined,
+}

@@ -2,19 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
-import type { Metadata } from '@tollway/grpc/server.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { formatProblem } from '../rules/format-problem.ts'
-import type { Configuration } from './configuration.ts'
-import { createDiscoverySession, type DiscoverySession } from './discovery-session.ts'
-import type { Feed } from './feed.ts'
+import {
+  createDiscoverySession,
+  type DiscoverySession,
+  type DiscoverySessionOptions,
+} from './discovery-session.ts'
+import type { FeedConnection } from './feed-connection.ts'
 import type { LastGoodFile } from './last-good-file.ts'
-import type { XdsTls } from './xds-tls.ts'
 
 const discoveryPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const discoveryCodec = {
@@ -23,20 +22,19 @@ const discoveryCodec = {
   decode: (bytes: Uint8Array) => fromBinary(DiscoveryResponseSchema, bytes),
 }
 
-export interface XdsFeedOptions {
-  /** `host:port`. */
-  readonly server: string
-  /** Without it all is sent as it is. Closed with the feed. */
-  readonly tls?: XdsTls | undefined
-  /** Sent with every request. Their values are secrets. */
-  readonly headers?: Metadata | undefined
+/** What a management server says, loaded whenever it changes. */
+export interface XdsFeed {
+  start(): void
+  stop(): Promise<void>
+}
+
+export interface XdsFeedOptions extends DiscoverySessionOptions {
+  /** Closed with the feed. */
+  readonly connection: FeedConnection
   /** Where every configuration that was good is kept, for a start without the management server. */
   readonly lastGoodFile?: LastGoodFile | undefined
   /** After so long without any configuration the last good one is used; 1,000 when left out. */
   readonly lastGoodPatienceMs?: number | undefined
-  readonly nodeId: string
-  readonly nodeMetadata: ReadonlyMap<string, string>
-  readonly maxMessageBytes: number
   /** The wait between tries while there was no connection yet. */
   readonly connectRetryMs: number
   /** Waits after a stream ended; begin anew after a good response. */
@@ -46,18 +44,16 @@ export interface XdsFeedOptions {
     readonly factor: number
     readonly jitter: number
   }
+  /** Uniform in [0, 1). */
   readonly random: () => number
-  readonly configuration: Configuration
-  readonly log: Log
 }
 
 /** Callers get errors until then; a management server that is there has answered before. */
 const defaultLastGoodPatienceMs = 1_000
 
 /** A client of the State of the World feed of any management server. */
-export function createXdsFeed(options: XdsFeedOptions): Feed {
-  const { tls, headers, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs } = options
-  let client: GrpcClient | undefined
+export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
+  const { connection, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs } = options
   const backoff = createBackoff({ ...options.backoff, random: options.random })
   const stopped = new AbortController()
   const session = createDiscoverySession(options)
@@ -66,20 +62,8 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
   let running: Promise<void> = Promise.resolve()
   let patience: NodeJS.Timeout | undefined
 
-  /** Made when there is what it takes: a connection without a certificate or an authority is not tried. */
-  function connect(): GrpcClient {
-    const missing = tls?.missing() ?? ''
-    if (missing !== '') throw new Error(missing)
-    client ??= createGrpcClient(options.server, {
-      maxReceiveBytes: options.maxMessageBytes,
-      metadata: headers,
-      tls,
-    })
-    return client
-  }
-
   async function streamOnce(): Promise<void> {
-    const stream = connect().bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
+    const stream = connection.client().bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
     stream.write(session.firstRequest())
     for await (const response of stream.messages) {
       hadResponse = true
@@ -120,8 +104,7 @@ export function createXdsFeed(options: XdsFeedOptions): Feed {
       clearTimeout(patience)
       stopped.abort()
       await running
-      client?.close()
-      tls?.close()
+      connection.close()
       await lastGoodFile?.close()
     },
   }
@@ -144,7 +127,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
     const problems = await session.adopt(fromBinary(DiscoveryResponseSchema, found.content))
     if (problems === undefined) return
     const [problem] = problems
-    if (problem !== undefined) throw new Error(formatProblem(problem))
+    if (problem !== undefined) throw new Error(problem)
     const ageSeconds = Math.round(found.ageMs / 1000)
     log.warn('the management server gave no configuration; the last good one is used', { path, ageSeconds })
   } catch (error) {
@@ -153,7 +136,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
 }
 
 /** Tells of each new reason for an interruption once, and of its end: a server can be away for days. */
-function createReporter({ server, log }: XdsFeedOptions) {
+function createReporter({ connection: { server }, log }: XdsFeedOptions) {
   let told: string | undefined
   return {
     interrupted(reason: string, waitMs: number): void {

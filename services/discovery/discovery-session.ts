@@ -6,10 +6,6 @@ import type {
   DiscoveryRequestSchema,
   DiscoveryResponse,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import type { Problem } from '../rules/config.ts'
-import { formatProblem } from '../rules/format-problem.ts'
-import type { Configuration } from './configuration.ts'
-import { rateLimitTypeUrl } from './read-resources.ts'
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
@@ -34,21 +30,33 @@ export interface DiscoverySession {
    * again could mean another content by it. Answers what is wrong with it; then nothing has changed. When there
    * is something in force by the time of its turn, it answers undefined, and nothing has changed either.
    */
-  adopt(response: DiscoveryResponse): Promise<readonly Problem[] | undefined>
+  adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined>
 }
 
-export interface DiscoverySessionOptions {
+/** What is asked for, and who takes it. */
+export interface Subscription {
+  /** `type.googleapis.com/<package>.<Message>`. */
+  readonly typeUrl: string
+  /**
+   * Puts the whole response in force, or, when anything in it is wrong, nothing. Answers every problem, each in
+   * one line: `<name of the resource>: <what is wrong>`. Asked for one response at a time; it never rejects for
+   * what the response holds, not even for one of another type.
+   */
+  load(response: DiscoveryResponse): Promise<readonly string[]>
+}
+
+export interface DiscoverySessionOptions extends Subscription {
+  /** Who asks, as the management server knows it. */
   readonly nodeId: string
   readonly nodeMetadata: ReadonlyMap<string, string>
-  readonly configuration: Configuration
   readonly log: Log
 }
 
 export function createDiscoverySession(options: DiscoverySessionOptions): DiscoverySession {
-  const { nodeId, nodeMetadata, configuration, log } = options
+  const { typeUrl, load, nodeId, nodeMetadata, log } = options
   const node = { id: nodeId, metadata: Object.fromEntries(nodeMetadata) }
   let inForce: { readonly version: string; readonly content: string } | undefined
-  let refused: { readonly content: string; readonly problems: readonly Problem[] } | undefined
+  let refused: { readonly content: string; readonly problems: readonly string[] } | undefined
   let last: Promise<unknown> = Promise.resolve()
 
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -57,12 +65,7 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
     return done
   }
 
-  function load({ typeUrl, resources }: DiscoveryResponse): Promise<readonly Problem[]> {
-    const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))
-    return configuration.load({ from: 'response', typeUrl, resources: plain })
-  }
-
-  async function judge(response: DiscoveryResponse, content: string): Promise<readonly Problem[]> {
+  async function judge(response: DiscoveryResponse, content: string): Promise<readonly string[]> {
     if (content === inForce?.content) return []
     return content === refused?.content ? refused.problems : await load(response)
   }
@@ -70,9 +73,9 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
   async function answer(response: DiscoveryResponse): Promise<Answer> {
     const content = fingerprintOf(response)
     const problems = await judge(response, content)
-    const request = { typeUrl: rateLimitTypeUrl, responseNonce: response.nonce, node }
+    const request = { typeUrl, responseNonce: response.nonce, node }
     if (problems.length > 0) {
-      const message = problems.map(formatProblem).join('\n')
+      const message = problems.join('\n')
       const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
       const verdict = content === refused?.content ? 'refused before' : 'refused'
       refused = { content, problems }
@@ -84,7 +87,7 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
     return { request: { ...request, versionInfo: inForce.version }, verdict: 'good' }
   }
 
-  async function adopt(response: DiscoveryResponse): Promise<readonly Problem[] | undefined> {
+  async function adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined> {
     if (inForce !== undefined) return undefined
     const problems = await load(response)
     if (problems.length === 0) inForce = { version: '', content: fingerprintOf(response) }
@@ -92,7 +95,7 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
   }
 
   return {
-    firstRequest: () => ({ versionInfo: inForce?.version ?? '', node, typeUrl: rateLimitTypeUrl }),
+    firstRequest: () => ({ versionInfo: inForce?.version ?? '', node, typeUrl }),
     answer: response => inTurn(() => answer(response)),
     isConfigured: () => inForce !== undefined,
     adopt: response => inTurn(() => adopt(response)),

@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Log } from '@tollway/chassis/log.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
-import { freePorts } from '../../../test/support/free-ports.ts'
-import { waitFor } from '../../../test/support/wait-for.ts'
+import { freePorts } from '../../test/support/free-ports.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { openLastGoodFile } from './last-good-file.ts'
-import { inShort, response, startFeed, startServer } from './testdata/management-server.ts'
+import { inShort, startServer } from './testdata/management-server.ts'
+import { response, startFeed } from './testdata/start-feed.ts'
 
 const maxBytes = 10_000
 

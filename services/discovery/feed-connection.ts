@@ -1,0 +1,45 @@
+import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
+import type { Metadata } from '@tollway/grpc/server.ts'
+import type { XdsTls } from './xds-tls.ts'
+
+/** The one connection to the management server, over which all calls to it go. */
+export interface FeedConnection {
+  /** `host:port`. */
+  readonly server: string
+  /**
+   * The same each time. Made when there is what it takes: a connection without a certificate or an authority
+   * is not tried.
+   *
+   * @throws Error that names the files that are waited for.
+   */
+  client(): GrpcClient
+  close(): void
+}
+
+export interface FeedConnectionOptions {
+  /** `host:port`. */
+  readonly server: string
+  /** Without it all is sent as it is. Closed with the connection. */
+  readonly tls?: XdsTls | undefined
+  /** Sent with every call. Their values are secrets. */
+  readonly headers?: Metadata | undefined
+  readonly maxMessageBytes: number
+}
+
+export function createFeedConnection(options: FeedConnectionOptions): FeedConnection {
+  const { server, tls, headers, maxMessageBytes } = options
+  let client: GrpcClient | undefined
+  return {
+    server,
+    client() {
+      const missing = tls?.missing() ?? ''
+      if (missing !== '') throw new Error(missing)
+      client ??= createGrpcClient(server, { maxReceiveBytes: maxMessageBytes, metadata: headers, tls })
+      return client
+    },
+    close() {
+      client?.close()
+      tls?.close()
+    },
+  }
+}

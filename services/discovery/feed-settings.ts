@@ -1,0 +1,118 @@
+import {
+  boolean,
+  decimal,
+  durationAtLeast,
+  hostPort,
+  integer,
+  pairs,
+  settingsTable,
+  text,
+  type Values,
+} from '@tollway/chassis/settings.ts'
+import { additionalHeaders } from './additional-headers.ts'
+
+/** For what is done again and again: in less it would be done all the time. */
+const atLeast10Ms = durationAtLeast(10)
+
+/** How a service reaches its management server, under the names of the reference. */
+export const feedSettings = settingsTable({
+  xdsNodeId: {
+    name: 'CONFIG_GRPC_XDS_NODE_ID',
+    kind: text,
+    fallback: 'default',
+    help: 'Who this process is to the management server.',
+  },
+  xdsNodeMetadata: {
+    name: 'CONFIG_GRPC_XDS_NODE_METADATA',
+    kind: pairs,
+    fallback: '',
+    help: 'More about this process, as texts in node.metadata.',
+  },
+  xdsServer: {
+    name: 'CONFIG_GRPC_XDS_SERVER_URL',
+    kind: hostPort,
+    fallback: 'localhost:18000',
+    help: 'The management server.',
+  },
+  xdsUseTls: {
+    name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Reach the management server by TLS.',
+  },
+  xdsCertFile: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
+    kind: text,
+    fallback: '',
+    help: 'The file of the certificate that is shown to it.',
+  },
+  xdsKeyFile: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
+    kind: text,
+    fallback: '',
+    help: 'The file of its private key.',
+  },
+  xdsCaFile: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+    kind: text,
+    fallback: '',
+    help: 'The file of those who vouch for the management server; empty for the authorities that Node knows.',
+  },
+  xdsServerSan: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
+    kind: text,
+    fallback: '',
+    help: 'The name that its certificate must have, instead of its host.',
+  },
+  xdsHeaders: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+    kind: additionalHeaders,
+    fallback: '',
+    help: 'More headers of the requests to it, such as an authorization: k1:v1,k2:v2.',
+    secret: true,
+  },
+  lastGoodFile: {
+    name: 'CONFIG_LAST_GOOD_FILE',
+    kind: text,
+    fallback: '',
+    help: 'Keeps the last good configuration, for a start without the management server.',
+  },
+  xdsConnectRetryMs: {
+    name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '3s',
+    help: 'The wait between tries while there was no connection yet.',
+  },
+  xdsBackoffJitter: {
+    name: 'XDS_CLIENT_BACKOFF_JITTER',
+    kind: boolean,
+    fallback: 'true',
+    help: 'Spread the waits by chance.',
+  },
+  xdsBackoffInitialMs: {
+    name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '10s',
+    help: 'The first wait after a stream ended.',
+  },
+  xdsBackoffMaxMs: {
+    name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
+    kind: atLeast10Ms,
+    fallback: '60s',
+    help: 'The longest wait.',
+  },
+  xdsBackoffFactor: {
+    name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
+    kind: decimal(0, 10),
+    fallback: '0.5',
+    help: 'The next wait is the last one times 1 plus this.',
+  },
+  xdsMaxMessageBytes: {
+    name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
+    kind: integer(0, 1 << 30),
+    fallback: '0',
+    help: 'The largest configuration that is taken; 0 for 64 MiB.',
+  },
+})
+
+export type FeedSettings = Values<typeof feedSettings>

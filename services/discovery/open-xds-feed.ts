@@ -1,0 +1,66 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Subscription } from './discovery-session.ts'
+import { createFeedConnection, type FeedConnection } from './feed-connection.ts'
+import type { FeedSettings } from './feed-settings.ts'
+import { type LastGoodFile, openLastGoodFile } from './last-good-file.ts'
+import { createXdsFeed, type XdsFeed } from './xds-feed.ts'
+import { openXdsTls, type XdsTls } from './xds-tls.ts'
+
+const defaultMaxMessageBytes = 64 * 1024 * 1024
+
+/**
+ * The feed of the management server that the settings name, and the connection to it, for other calls; the
+ * feed closes it. To be imported only when there is a feed: the gRPC client takes 6 MiB.
+ *
+ * @throws Error that names the setting whose file of TLS cannot be used.
+ */
+export function openXdsFeed(
+  settings: FeedSettings,
+  subscription: Subscription,
+  log: Log,
+): { readonly feed: XdsFeed; readonly connection: FeedConnection } {
+  const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
+  const connection = createFeedConnection({
+    server: targetOf(settings.xdsServer),
+    headers: settings.xdsHeaders,
+    tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
+    maxMessageBytes,
+  })
+  const feed = createXdsFeed({
+    ...subscription,
+    connection,
+    nodeId: settings.xdsNodeId,
+    nodeMetadata: settings.xdsNodeMetadata,
+    lastGoodFile: openFile(settings.lastGoodFile, maxMessageBytes, log),
+    connectRetryMs: settings.xdsConnectRetryMs,
+    backoff: {
+      initialMs: settings.xdsBackoffInitialMs,
+      maxMs: settings.xdsBackoffMaxMs,
+      factor: 1 + settings.xdsBackoffFactor,
+      jitter: settings.xdsBackoffJitter ? 0.5 : 0,
+    },
+    random: Math.random,
+    log,
+  })
+  return { feed, connection }
+}
+
+function openFile(path: string, maxBytes: number, log: Log): LastGoodFile | undefined {
+  return path === '' ? undefined : openLastGoodFile({ path, maxBytes, clock: systemClock, log })
+}
+
+function targetOf({ host, port }: FeedSettings['xdsServer']): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
+}
+
+function openTls(settings: FeedSettings, log: Log): XdsTls {
+  return openXdsTls({
+    certFile: settings.xdsCertFile,
+    keyFile: settings.xdsKeyFile,
+    caFile: settings.xdsCaFile,
+    subjectAltName: settings.xdsServerSan,
+    host: settings.xdsServer.host || 'localhost',
+    onWarning: text => log.warn(text),
+  })
+}

@@ -1,0 +1,70 @@
+import type { TestContext } from 'node:test'
+import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import type { DiscoveryResponse } from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import { checkType } from '../check-type.ts'
+import { createFeedConnection, type FeedConnectionOptions } from '../feed-connection.ts'
+import { createXdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
+import type { Response } from './management-server.ts'
+
+/** The type of these tests: a name and a number as text, `a:1`. */
+export const textTypeUrl = 'type.googleapis.com/test.Text'
+
+/** Takes texts as a service takes its resources, and counts. */
+function createTexts() {
+  const counts = { loads: 0, refusals: 0 }
+  let inForce: string | undefined
+  return {
+    counts,
+    inForce: () => inForce,
+    async load({ typeUrl, resources }: DiscoveryResponse): Promise<readonly string[]> {
+      const texts = resources.map(({ value }) => Buffer.from(value).toString())
+      const problems = texts.filter(text => text.endsWith(':wrong')).map(text => `${text}: is no number`)
+      try {
+        checkType(typeUrl, textTypeUrl)
+      } catch (error) {
+        problems.push(`response: ${(error as Error).message}`)
+      }
+      if (problems.length > 0) counts.refusals += 1
+      else {
+        counts.loads += 1
+        inForce = texts.join(' ')
+      }
+      return problems
+    },
+  }
+}
+
+type Options = Partial<XdsFeedOptions & Omit<FeedConnectionOptions, 'server'>>
+
+/** A feed of texts, what of them is in force, and what it said. */
+export function startFeed(t: TestContext, server: string, options: Options = {}) {
+  const { counts, inForce, load } = createTexts()
+  const warnings: string[] = []
+  const log: Log = {
+    ...silentLog,
+    warn: (message, fields) => void warnings.push([message, ...Object.values(fields ?? {})].join(' ')),
+  }
+  const { tls, headers, maxMessageBytes = 1024 * 1024, ...feedOptions } = options
+  const feed = createXdsFeed({
+    typeUrl: textTypeUrl,
+    load,
+    connection: createFeedConnection({ server, tls, headers, maxMessageBytes }),
+    nodeId: 'pod-1',
+    nodeMetadata: new Map([['uid', 'u-1']]),
+    connectRetryMs: 20,
+    backoff: { initialMs: 10, maxMs: 40, factor: 2, jitter: 0 },
+    random: () => 0.5,
+    log,
+    ...feedOptions,
+  })
+  feed.start()
+  t.after(() => feed.stop())
+  return { feed, log, warnings, inForce, loads: () => counts.loads, refusals: () => counts.refusals }
+}
+
+/** `a:1 b:2`: two resources; `a:wrong` is refused. */
+export function response(version: string, text: string, more: Partial<Response> = {}): Response {
+  const words = text.split(' ').filter(word => word !== '')
+  const resources = words.map(word => ({ typeUrl: textTypeUrl, value: Buffer.from(word) }))
+  return { versionInfo: version, typeUrl: textTypeUrl, nonce: `nonce of ${version}`, resources, ...more }
+}

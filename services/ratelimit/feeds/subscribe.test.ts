@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inShort, type Response, startServer } from '../../discovery/testdata/management-server.ts'
+import { rateLimitTypeUrl } from './read-resources.ts'
+import { response, startFeed } from './testdata/start-feed.ts'
+
+test('what a management server sends is in force, and it is asked for by its type', async t => {
+  const server = await startServer(t)
+  const { inForce } = startFeed(t, server.address)
+  const stream = await server.stream(0)
+  assert.equal((await stream.heard()).typeUrl, rateLimitTypeUrl)
+  for (const [version, text] of [
+    ['v1', 'a:1'],
+    ['v2', 'a:2 b:1'],
+    ['v3', ''],
+  ] as const) {
+    stream.send(response(version, text))
+    assert.equal(inShort(await stream.heard()), `ack ${version} (nonce of ${version})`)
+    assert.equal(inForce(), text)
+  }
+})
+
+test('a refusal has a line for each problem, and keeps the version and the limits in force', async t => {
+  const server = await startServer(t)
+  const { inForce, refusals, errors } = startFeed(t, server.address)
+  const stream = await server.stream(0)
+  await stream.heard()
+  stream.send(response('v1', 'a:1'))
+  await stream.heard()
+  stream.send(response('v2', 'a:2 b:wrong c:wrong'))
+  const refusal = await stream.heard()
+  assert.equal(inShort(refusal), 'nack v1 (nonce of v2)')
+  assert.equal(refusal.errorDetail?.code, 3)
+  const lines = refusal.errorDetail?.message.split('\n') ?? []
+  assert.equal(lines.length, 2)
+  assert.match(lines[0] ?? '', /^shop\/b: invalid rate limit unit '' \(at descriptors\[0\]\.rateLimit\.unit/)
+  assert.match(lines[1] ?? '', /^shop\/c: invalid rate limit unit ''/)
+  assert.deepEqual(
+    errors,
+    lines.map(line => `Error loading new configuration: ${line}`),
+  )
+  assert.equal(inForce(), 'a:1')
+  stream.send(response('v3', 'a:3'))
+  assert.equal(inShort(await stream.heard()), 'ack v3 (nonce of v3)')
+  assert.equal(inForce(), 'a:3')
+  assert.equal(refusals(), 1)
+})
+
+const malformed: readonly [string, Response, RegExp[]][] = [
+  [
+    'a response of another type, which would be an empty configuration',
+    response('v2', '', { typeUrl: 'type.googleapis.com/other.Type' }),
+    [/^response: its type is 'type\.googleapis\.com\/other\.Type', not /],
+  ],
+  [
+    'resources of another type, and bytes that are none',
+    response('v2', '', {
+      resources: [
+        { typeUrl: 'type.googleapis.com/other.Type', value: new Uint8Array() },
+        { typeUrl: rateLimitTypeUrl, value: Uint8Array.of(0x0a, 0xff) },
+      ],
+    }),
+    [/^resources\[0\]: its type is 'type\.googleapis\.com\/other\.Type'/, /^resources\[1\]: /],
+  ],
+  ['a domain twice', response('v2', 'b:1 b:2'), [/^shop\/b: duplicate domain 'b' in config file/]],
+]
+
+test('what is no configuration at all is refused as a whole', async t => {
+  for (const [what, wrong, expected] of malformed) {
+    await t.test(what, async t => {
+      const server = await startServer(t)
+      const { inForce, refusals } = startFeed(t, server.address)
+      const stream = await server.stream(0)
+      await stream.heard()
+      stream.send(response('v1', 'a:1'))
+      await stream.heard()
+      stream.send(wrong)
+      const refusal = await stream.heard()
+      assert.equal(inShort(refusal), 'nack v1 (nonce of v2)')
+      const lines = refusal.errorDetail?.message.split('\n') ?? []
+      assert.equal(lines.length, expected.length, refusal.errorDetail?.message)
+      for (const [index, line] of lines.entries()) assert.match(line, expected[index] ?? /never/)
+      assert.equal(inForce(), 'a:1')
+      assert.equal(refusals(), 1)
+    })
+  }
+})
