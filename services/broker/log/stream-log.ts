@@ -24,7 +24,8 @@ export interface StreamLog {
   list(): readonly LoggedRequest[]
   /**
    * Ends requests with INFO "interrupted", wherever their producers are, and refuses further pushes of these ids for
-   * `interruptedMs`. An empty request id means all of the stream. Answers how many running requests were ended.
+   * `interruptedMs`, also when none of them has begun yet. An empty request id means those of the stream that run
+   * now: the stream's next requests are welcome. Answers how many running requests were ended.
    */
   interrupt(streamId: string, requestId: string): Promise<number>
   readonly healthy: boolean
@@ -48,7 +49,7 @@ export interface Opening {
 }
 
 export interface RingLimits {
-  /** Of the entries together, the header aside. One entry always has room. */
+  /** Of the entries together, the header aside, with `entryOverheadBytes` for each. One always has room. */
   readonly bytes: number
   readonly ms: number
   /** How long an ended request stays, for consumers that still read it or come late. */
@@ -89,8 +90,8 @@ export interface RingCursor {
   /** The next entry, or undefined when there is none yet. */
   next(): Entry | undefined
   /**
-   * Moves to a position; to the oldest entry that is kept when that is gone, which is no gap to be told of. The
-   * header is given in any case when `position` is 0.
+   * Moves to a position; to the oldest entry that is kept when that is gone, which is no gap to be told of, as
+   * none before it is any more. The header is given in any case when `position` is 0.
    */
   seek(to: number | 'oldest' | 'newest' | { readonly lastMs: number }): void
   /** How the request ended, once every entry was taken; undefined before. */
@@ -132,8 +133,17 @@ export type RequestEnd =
   | { readonly how: 'completed' }
   | { readonly how: 'interrupted' | 'lost' | 'refused' | 'superseded'; readonly status: Status }
 
+/** What consumers get at the end of a request that somebody interrupted, and its producer as the answer. */
+export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' }
+
+/** What they get when the producer's process ends while it pushes. */
+export const shuttingDownStatus: Status = { code: 'ERROR', message: 'shutting down' }
+
 /** After an interruption pushes of the same ids are refused for so long. */
 export const interruptedMs = 60_000
+
+/** What an entry counts besides its bytes, so that a flood of empty messages is bounded too. */
+export const entryOverheadBytes = 256
 
 export class LogRefusal extends Error {
   readonly reason: 'exists' | 'interrupted' | 'unavailable' | 'gone'

@@ -1,4 +1,7 @@
-/** What holds for the requests that a route matches. Made from an AnimationStreamRoute; types and defaults only. */
+/**
+ * What holds for the requests that a route matches. Made from an AnimationStreamRoute; types and
+ * defaults only.
+ */
 export interface Route {
   /** `namespace/name` of its custom resource; empty for what holds where no route matches. */
   readonly name: string
@@ -55,8 +58,9 @@ export const slowConsumerPolicies = ['wait', 'drop-oldest', 'cut-off'] as const
 export type SlowConsumers = (typeof slowConsumerPolicies)[number]
 
 /**
- * What becomes of a request that begins while a pull is served another: it waits for its turn, it takes the
- * place of the other, which the pull is told by WARNING "superseded", or it is refused to its producer.
+ * What becomes of a request that begins while a pull is served another: it waits for its turn, or it takes the
+ * place of the other, which the pull is told by WARNING "superseded". With `refuse` it does not come to that: a
+ * stream's object has one request at a time, and the push of another is refused with RESOURCE_EXHAUSTED.
  */
 export const concurrentRequestPolicies = ['queue', 'newest', 'refuse'] as const
 export type ConcurrentRequests = (typeof concurrentRequestPolicies)[number]

@@ -1,0 +1,66 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import {
+  type AnimationDataStream,
+  Status_Code,
+} from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import { createAnimationClient } from './animation-client.ts'
+import { createRecording, filesOf, type Recording } from './recording.ts'
+
+/** Writes what it receives as WAV, CSV and SVG. README.md has the options. */
+
+const { values: options } = parseArgs({
+  options: {
+    target: { type: 'string', default: '127.0.0.1:8082' },
+    token: { type: 'string' },
+    stream: { type: 'string', default: 'demo' },
+    // Empty for all requests of the stream, until Ctrl-C.
+    request: { type: 'string', default: 'hello' },
+    object: { type: 'string', default: '' },
+    out: { type: 'string', default: 'out/animation' },
+  },
+})
+
+const stop = new AbortController()
+process.once('SIGINT', () => stop.abort())
+
+let recording: Recording | undefined
+let written = 0
+
+function take({ streamPart: { case: part, value } }: AnimationDataStream): void {
+  if (part === 'animationDataStreamHeader') {
+    write()
+    recording = createRecording(value)
+    console.log(`${recording.title}: ${recording.names.length} blend shapes, from ${value.sourceServiceId}`)
+  } else if (part === 'animationData') recording?.add(value)
+  else if (part === 'status') console.log(`${Status_Code[value.code] ?? value.code} "${value.message}"`)
+}
+
+/** The first request's files are plainly named, those of later ones are numbered. */
+function write(): void {
+  if (recording === undefined) return
+  written += 1
+  const name = written === 1 ? 'received' : `received-${written}`
+  mkdirSync(options.out, { recursive: true })
+  for (const [ending, content] of Object.entries(filesOf(recording))) {
+    const path = join(options.out, `${name}.${ending}`)
+    writeFileSync(path, content)
+    console.log(`wrote ${path}`)
+  }
+  recording = undefined
+}
+
+const client = createAnimationClient(options.target, options.token)
+try {
+  const ids = { streamId: options.stream, requestId: options.request, targetObjectId: options.object }
+  for await (const message of client.pull(ids, stop.signal)) take(message)
+} catch (error) {
+  if (!stop.signal.aborted) {
+    console.error(`${error}`)
+    process.exitCode = 1
+  }
+} finally {
+  write()
+  client.close()
+}

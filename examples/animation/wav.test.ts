@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict'
+import { Buffer } from 'node:buffer'
+import { test } from 'node:test'
+import { makeSpeech } from './speech.ts'
+import { formatWav, parseWav } from './wav.ts'
+
+test('a sound is the same after it was written and read', () => {
+  const sound = makeSpeech(0.1, 44100)
+  assert.deepEqual(parseWav(formatWav(sound)), sound)
+})
+
+test('chunks that are not needed are passed over, those of odd length too', () => {
+  const file = formatWav(makeSpeech(0.1))
+  const list = Buffer.from('LIST\x03\0\0\0abc\0', 'latin1')
+  const longer = Buffer.concat([file.subarray(0, 12), list, file.subarray(12)])
+  assert.deepEqual(parseWav(longer), parseWav(file))
+})
+
+test('what cannot be played is refused', () => {
+  const file = formatWav(makeSpeech(0.1))
+  const withBits = Buffer.from(file)
+  withBits.writeUInt16LE(24, 34)
+  assert.throws(() => parseWav(withBits), /encoding 1 of 24 bits, only PCM \(1\) of 16 bits/)
+  assert.throws(() => parseWav(file.subarray(0, 40)), /no chunk "data"/)
+  assert.throws(() => parseWav(Buffer.from('ID3')), /does not begin as a WAV file does/)
+})

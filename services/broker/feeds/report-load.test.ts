@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import {
+  type StreamReport,
+  StreamReportEndSchema,
+  StreamReportSchema,
+} from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { createLoadReporter, type RouteLoad, streamReportPath } from './report-load.ts'
+
+/** One report, in short: `pod-1 shop/a:2/3 :0/1`, the streams and consumers of each route. */
+function inShort({ uid, routes }: StreamReport): string {
+  return [
+    uid,
+    ...routes.map(({ route, activeStreams, consumers }) => `${route}:${activeStreams}/${consumers}`),
+  ].join(' ')
+}
+
+interface HeardStream {
+  readonly reports: string[]
+  readonly heardMs: number[]
+  /** Ends it with OK, or with this error. */
+  end(error?: GrpcError): void
+  hasEnded: boolean
+}
+
+/** What an operator is to its brokers. */
+function createReports() {
+  const streams: HeardStream[] = []
+  const method: Method<StreamReport, object> = {
+    kind: 'client-stream',
+    path: streamReportPath,
+    decode: bytes => fromBinary(StreamReportSchema, bytes),
+    encode: () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema)),
+    async handle(requests, call) {
+      const end = Promise.withResolvers<object>()
+      const stream: HeardStream = {
+        reports: [],
+        heardMs: [],
+        hasEnded: false,
+        end: error => (error === undefined ? end.resolve({}) : end.reject(error)),
+      }
+      streams.push(stream)
+      call.signal.addEventListener('abort', () => end.reject(call.signal.reason))
+      const listen = async () => {
+        for await (const report of requests) {
+          stream.reports.push(inShort(report))
+          stream.heardMs.push(performance.now())
+        }
+      }
+      listen().catch(end.reject)
+      return await end.promise.finally(() => {
+        stream.hasEnded = true
+      })
+    },
+  }
+  const stream = (index: number) => waitFor(`stream ${index}`, () => streams[index])
+  return { method, streams, stream }
+}
+
+async function listen(t: TestContext, methods: readonly AnyMethod[], port = 0) {
+  const server = createGrpcServer({ methods, onDefect: (_, error) => assert.fail(`${error}`) })
+  const bound = await server.listen({ host: '127.0.0.1', port })
+  assert.ok('port' in bound)
+  const stop = () => server.drain(0)
+  t.after(stop)
+  return { port: bound.port, stop }
+}
+
+const intervalMs = 100
+
+function startReporter(t: TestContext, port: number, loads: () => readonly RouteLoad[]) {
+  const warnings: string[] = []
+  const log: Log = { ...silentLog, warn: (_, fields) => void warnings.push(String(fields?.['reason'])) }
+  const connection = createFeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 })
+  const reporter = createLoadReporter({
+    ...{ connection, uid: 'pod-1', loads, log },
+    clock: systemClock,
+    random: () => 0.5,
+    timing: { intervalMs, backoff: { initialMs: 20, maxMs: 80 } },
+  })
+  reporter.start()
+  t.after(async () => {
+    await reporter.stop()
+    connection.close()
+  })
+  return { reporter, warnings }
+}
+
+const load = (route: string, activeStreams: number, consumers: number): RouteLoad => ({
+  route,
+  activeStreams,
+  consumers,
+})
+
+test('the whole report comes first, and again when it has changed, at most once an interval', async t => {
+  const { method, stream } = createReports()
+  const { port } = await listen(t, [method])
+  let loads = [load('shop/b', 1, 2), load('', 0, 1)]
+  let looks = 0
+  startReporter(t, port, () => {
+    looks += 1
+    return loads
+  })
+  const { reports, heardMs } = await stream(0)
+  await waitFor('the first report', () => reports.length === 1)
+  loads = [load('', 0, 1), load('shop/b', 1, 2)]
+  const before = looks
+  await waitFor('two looks more', () => looks >= before + 2)
+  assert.deepEqual(reports, ['pod-1 :0/1 shop/b:1/2'], 'another order is no change')
+  loads = [load('shop/a', 3, 0)]
+  await waitFor('the second report', () => reports.length === 2)
+  loads = []
+  await waitFor('the third report', () => reports.length === 3)
+  assert.deepEqual(reports.slice(1), ['pod-1 shop/a:3/0', 'pod-1'])
+  const [, second = 0, third = 0] = heardMs
+  assert.ok(third - second > intervalMs / 2, `${third - second} ms between two reports`)
+})
+
+test('each new stream begins with the whole report, however the last one ended', async t => {
+  const { method, stream } = createReports()
+  const { port } = await listen(t, [method])
+  const { warnings } = startReporter(t, port, () => [load('shop/a', 1, 1)])
+  const ends = [undefined, new GrpcError('UNAVAILABLE', 'go'), new GrpcError('PERMISSION_DENIED', 'no pod')]
+  for (const [index, error] of [...ends, ...ends].entries()) {
+    const { reports, end } = await stream(index)
+    await waitFor('the report', () => reports.length > 0)
+    assert.deepEqual(reports, ['pod-1 shop/a:1/1'])
+    end(error)
+  }
+  await stream(2 * ends.length)
+  assert.deepEqual(warnings, ['no pod'], 'what the feed does not tell, and once')
+})
+
+test('an operator that comes back is told; one that knows no reports is no harm', async t => {
+  const old = await listen(t, [])
+  const { warnings, reporter } = startReporter(t, old.port, () => [load('shop/a', 1, 1)])
+  await waitFor('the warning', () => warnings.length === 1)
+  await old.stop()
+  const { method, stream } = createReports()
+  await listen(t, [method], old.port)
+  const heard = await stream(0)
+  await waitFor('the report', () => heard.reports.length === 1)
+  await reporter.stop()
+  await waitFor('the end of the stream', () => heard.hasEnded)
+  assert.equal(warnings.length, 1)
+})

@@ -1,0 +1,40 @@
+import type { LoggedRequest, Opening, RingCursor, RingLimits } from './stream-log.ts'
+
+/** Texts stand for messages: a log does not look into them. */
+export const toBytes = (text: string): Uint8Array => Buffer.from(text)
+export const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString()
+
+/** A request of the stream `s`. */
+export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): Opening {
+  return {
+    ids: { requestId, streamId: 's', targetObjectId: 't' },
+    sourceServiceId: 'source',
+    route: '',
+    header: toBytes('header'),
+    limits: { bytes: 1_000_000, ms: 60_000, keepMs: 60_000, whenFull: 'trim', ...limits },
+    traceparent: '',
+  }
+}
+
+/** A reader that takes whatever there is. */
+export interface Collected {
+  readonly cursor: RingCursor
+  readonly texts: readonly string[]
+  readonly positions: readonly number[]
+}
+
+export async function collect(request: LoggedRequest): Promise<Collected> {
+  const texts: string[] = []
+  const positions: number[] = []
+  let cursor: RingCursor | undefined
+  function take(): void {
+    for (let entry = cursor?.next(); entry; entry = cursor?.next()) {
+      texts.push(toText(entry.bytes))
+      positions.push(entry.position)
+    }
+  }
+  const opened = await request.read({ onNews: take })
+  cursor = opened
+  take()
+  return { cursor: opened, texts, positions }
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { openingOf, toBytes } from './log-under-test.ts'
+import { createMemoryLog, type MemoryLogOptions } from './memory.ts'
+import { streamLogContract } from './stream-log-contract.ts'
+
+function open(options: Partial<MemoryLogOptions> = {}) {
+  let requests = 0
+  return createMemoryLog({
+    clock: systemClock,
+    repeat: (_everyMs, work) => {
+      const timer = setInterval(work, 10)
+      return () => clearInterval(timer)
+    },
+    newKey: () => {
+      requests += 1
+      return String(requests)
+    },
+    ...options,
+  })
+}
+
+streamLogContract('memory', async () => {
+  const log = open()
+  return { producers: log, consumers: log }
+})
+
+test('of ended requests the oldest are forgotten when they are too many or hold too much', async t => {
+  const log = open({ maxEnded: 3, maxEndedBytes: 10_000 })
+  t.after(() => log.close())
+  const push = async (id: string, bytes: number) => {
+    const writer = await log.open(openingOf(id))
+    writer.append(toBytes('x'.repeat(bytes)))
+    await writer.end({ how: 'completed' })
+  }
+  for (const id of ['a', 'b', 'c', 'd', 'e']) await push(id, 10)
+  assert.deepEqual(
+    log.list().map(({ ids }) => ids.requestId),
+    ['c', 'd', 'e'],
+  )
+  await push('f', 9300)
+  assert.deepEqual(
+    log.list().map(({ ids }) => ids.requestId),
+    ['e', 'f'],
+  )
+})
+
+test('who reads a request that is forgotten reads on', async t => {
+  const log = open({ maxEnded: 0 })
+  t.after(() => log.close())
+  const writer = await log.open(openingOf('a'))
+  writer.append(toBytes('x'))
+  const cursor = await writer.request.read({ onNews() {} })
+  cursor.next()
+  await writer.end({ how: 'completed' })
+  assert.equal(log.list().length, 0)
+  assert.equal(cursor.next()?.position, 1)
+  assert.deepEqual(cursor.end, { how: 'completed' })
+})

@@ -1,0 +1,222 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Repeat } from '../repeat.ts'
+import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
+import { createInterruptions } from './interruptions.ts'
+import { createRing, type Ring } from './ring.ts'
+import {
+  interruptedStatus,
+  type LoggedRequest,
+  LogRefusal,
+  type Opening,
+  type RequestEnd,
+  type RequestWriter,
+  type StreamLog,
+  shuttingDownStatus,
+} from './stream-log.ts'
+
+export interface MemoryLogOptions {
+  readonly clock: Clock
+  readonly repeat: Repeat
+  /** Makes the key of a request, unlike all before. */
+  readonly newKey: () => string
+  /** What ended requests may hold together; the oldest are forgotten first. */
+  readonly maxEndedBytes?: number
+  readonly maxEnded?: number
+}
+
+const defaultMaxEndedBytes = 256 * 1024 * 1024
+const defaultMaxEnded = 10_000
+const sweepEveryMs = 250
+
+/** A request with its ring. */
+interface Kept {
+  readonly request: LoggedRequest
+  readonly opening: Opening
+  readonly ring: Ring
+  endedMs: number | undefined
+  onEnded: (end: RequestEnd) => void
+}
+
+/** The log of one process alone; always healthy. */
+export function createMemoryLog(options: MemoryLogOptions): StreamLog {
+  const { clock } = options
+  /** By the three ids, which only one request has at a time. */
+  const running = new Map<string, Kept>()
+  const all = new Map<string, Kept>()
+  const watchers = new Set<Watcher>()
+  const interruptions = createInterruptions(clock)
+  const ended = createEndedRequests(options, kept => all.delete(kept.request.key))
+  const stopSweep = options.repeat(sweepEveryMs, () => {
+    ended.sweep()
+    interruptions.sweep()
+  })
+  let closed = false
+
+  function refuseUnlessWelcome({ ids }: Opening): void {
+    if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
+    if (running.has(keyOf(ids))) throw new LogRefusal('exists', 'a push with the same ids is running')
+    if (interruptions.has(ids)) throw new LogRefusal('interrupted', 'the request was interrupted')
+  }
+
+  function keep(opening: Opening): Kept {
+    const { ids, sourceServiceId, route, traceparent, header, limits } = opening
+    const openedMs = clock.nowMs()
+    const ring = createRing({ header, openedMs, limits, clock })
+    const request: LoggedRequest = {
+      key: options.newKey(),
+      ids,
+      sourceServiceId,
+      route,
+      traceparent,
+      openedMs,
+      get ended() {
+        return ring.end !== undefined
+      },
+      async read(reader) {
+        if (!all.has(request.key)) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+        return ring.read(reader)
+      },
+    }
+    return { request, opening, ring, endedMs: undefined, onEnded: () => {} }
+  }
+
+  function finish(kept: Kept, end: RequestEnd): void {
+    if (kept.ring.end !== undefined) return
+    running.delete(keyOf(kept.opening.ids))
+    kept.endedMs = clock.nowMs()
+    ended.add(kept)
+    kept.ring.finish(end)
+  }
+
+  function finishForOthers(kept: Kept, end: RequestEnd): void {
+    finish(kept, end)
+    kept.onEnded(end)
+  }
+
+  return {
+    async open(opening) {
+      refuseUnlessWelcome(opening)
+      const kept = keep(opening)
+      running.set(keyOf(opening.ids), kept)
+      all.set(kept.request.key, kept)
+      for (const watcher of [...watchers]) watcher.tell(kept.request)
+      return createWriter(kept, clock, end => finish(kept, end))
+    },
+    watch(wanted, onRequest) {
+      const watcher = createWatcher(wanted, onRequest)
+      for (const { request } of all.values()) watcher.tell(request)
+      if (!closed) watchers.add(watcher)
+      return () => watchers.delete(watcher)
+    },
+    list: () => Array.from(all.values(), ({ request }) => request),
+    async interrupt(streamId, requestId) {
+      const concerned = [...running.values()].filter(
+        ({ opening: { ids } }) =>
+          ids.streamId === streamId && (requestId === '' || ids.requestId === requestId),
+      )
+      if (requestId !== '') interruptions.add(streamId, requestId)
+      for (const kept of concerned) {
+        interruptions.add(streamId, kept.opening.ids.requestId)
+        finishForOthers(kept, { how: 'interrupted', status: interruptedStatus })
+      }
+      return concerned.length
+    },
+    healthy: true,
+    problem: '',
+    onHealth: () => () => {},
+    async close() {
+      if (closed) return
+      closed = true
+      stopSweep()
+      watchers.clear()
+      for (const kept of [...running.values()]) {
+        finishForOthers(kept, { how: 'lost', status: shuttingDownStatus })
+      }
+    },
+  }
+}
+
+const keyOf = ({ streamId, requestId, targetObjectId }: AnimationIds) =>
+  JSON.stringify([streamId, requestId, targetObjectId])
+
+interface Watcher {
+  tell(request: LoggedRequest): void
+}
+
+function createWatcher(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): Watcher {
+  return {
+    tell(request) {
+      if (matchesIds(wanted, request.ids)) onRequest(request)
+    },
+  }
+}
+
+function createWriter(kept: Kept, clock: Clock, finish: (end: RequestEnd) => void): RequestWriter {
+  const { ring } = kept
+  let endedBy: RequestEnd | undefined
+  let room: PromiseWithResolvers<void> | undefined
+  let onEnded: (end: RequestEnd) => void = () => {}
+
+  function tellRoom(): void {
+    room?.resolve()
+    room = undefined
+  }
+
+  ring.onRoom(tellRoom)
+  kept.onEnded = end => {
+    endedBy = end
+    onEnded(end)
+  }
+  return {
+    request: kept.request,
+    append: bytes => ring.append(bytes, clock.nowMs()),
+    ready() {
+      if (!ring.full) return Promise.resolve()
+      room ??= Promise.withResolvers()
+      return room.promise
+    },
+    get endedBy() {
+      return endedBy
+    },
+    onEnded(listener) {
+      onEnded = listener
+      if (endedBy !== undefined) listener(endedBy)
+    },
+    async end(how) {
+      finish(how)
+    },
+  }
+}
+
+/** Ended requests in the order of their ends, until they are too old or too many. */
+function createEndedRequests(options: MemoryLogOptions, forget: (kept: Kept) => void) {
+  const { clock, maxEnded = defaultMaxEnded, maxEndedBytes = defaultMaxEndedBytes } = options
+  /** With what each held at its end: readers may bring about that it holds less. */
+  const requests = new Map<Kept, number>()
+  let bytes = 0
+
+  function drop(kept: Kept, size: number): void {
+    requests.delete(kept)
+    bytes -= size
+    forget(kept)
+  }
+
+  return {
+    add(kept: Kept): void {
+      requests.set(kept, sizeOf(kept))
+      bytes += sizeOf(kept)
+      for (const [oldest, size] of requests) {
+        if (requests.size <= maxEnded && bytes <= maxEndedBytes) return
+        drop(oldest, size)
+      }
+    },
+    sweep(): void {
+      const nowMs = clock.nowMs()
+      for (const [kept, size] of requests) {
+        if ((kept.endedMs ?? nowMs) + kept.opening.limits.keepMs <= nowMs) drop(kept, size)
+      }
+    },
+  }
+}
+
+const sizeOf = ({ opening, ring }: Kept) => opening.header.length + ring.bytes

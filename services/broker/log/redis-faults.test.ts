@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { seededRandom } from '../../../test/support/api-proxy.ts'
+import { randomFault, startBackendProxy } from '../../../test/support/backend-proxy.ts'
+import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../test/support/require-server.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { type Collected, collect, openingOf, toBytes } from './log-under-test.ts'
+import { openRedisLog, patientTimings, quickTimings } from './redis-log-under-test.ts'
+import type { LoggedRequest, RequestWriter, StreamLog } from './stream-log.ts'
+
+const skip = missingProgram('redis-server')
+const success = { how: 'completed' } as const
+/** Long forms are asked for by the environment. */
+const seeds = Number(process.env['FC_RUNS'] ?? 3)
+
+const open = (t: TestContext, url: string) => openRedisLog(t, url, { timings: quickTimings })
+const openPatient = (t: TestContext, url: string) => openRedisLog(t, url, { timings: patientTimings })
+
+async function serve(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {
+  const redis = await startRedis(args)
+  t.after(() => redis.stop())
+  return redis
+}
+
+async function proxied(t: TestContext, redis: RedisServer, seed = 1) {
+  const proxy = await startBackendProxy({ targetPort: redis.port, seed })
+  t.after(() => proxy.stop())
+  return { proxy, log: await open(t, `redis://${proxy.address}`) }
+}
+
+const requestAt = (log: StreamLog, requestId = 'r1'): Promise<LoggedRequest> =>
+  waitFor(`the request ${requestId}`, () => log.list().find(({ ids }) => ids.requestId === requestId))
+
+function append(writer: RequestWriter, from: number, to: number): void {
+  for (let position = from; position <= to; position += 1) writer.append(toBytes(`${position}`))
+}
+
+async function assertReads(reader: Collected, to: number): Promise<void> {
+  await waitFor(`${to} entries, got ${reader.positions.at(-1)}`, () => reader.positions.at(-1) === to)
+  assert.deepEqual(reader.texts, ['header', ...Array.from({ length: to }, (_, index) => `${index + 1}`)])
+  assert.equal(reader.cursor.takeGap(), 0)
+}
+
+async function endOf(reader: Collected): Promise<string> {
+  const end = await waitFor('the end', () => reader.cursor.end)
+  return end.how === 'completed' ? end.how : `${end.how}: ${end.status.code} ${end.status.message}`
+}
+
+async function streamOf(redis: RedisServer, request: LoggedRequest): Promise<string> {
+  return await redis.command('XRANGE', `{tollway:broker}:entries:${request.key}`, '-', '+')
+}
+
+describe('the log in Redis, when something goes wrong', { skip, concurrency: false }, () => {
+  test('a process that is killed has lost its requests, for everybody and once', async t => {
+    const redis = await serve(t)
+    const logs = [await open(t, redis.url), await open(t, redis.url)]
+    const program = fileURLToPath(new URL('redis-producer-under-test.ts', import.meta.url))
+    const child = spawn(process.execPath, [program, redis.url, 'r1', '1', '2'], { stdio: 'inherit' })
+    t.after(() => child.kill('SIGKILL'))
+    const readers = await Promise.all(logs.map(async log => collect(await requestAt(log))))
+    for (const reader of readers) await assertReads(reader, 2)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    assert.equal(await logs[0]?.open(openingOf('r1')).catch(error => error.reason), 'exists')
+    for (const reader of readers)
+      assert.equal(await endOf(reader), "lost: ERROR the producer's broker was lost")
+    const [lost] = logs[0]?.list() ?? []
+    assert.equal((await streamOf(redis, lost as LoggedRequest)).match(/^end$/gm)?.length, 1)
+    const again = await waitFor('the ids to be free', () => logs[0]?.open(openingOf('r1')))
+    assert.notEqual(again.request.key, lost?.key)
+  })
+
+  test('what is appended while Redis hangs is there when it goes on, once and in order', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
+    const writer = await one.open(openingOf('r1'))
+    const [here, there] = [await collect(writer.request), await collect(await requestAt(two))]
+    append(writer, 1, 10)
+    await assertReads(there, 10)
+    await redis.kill('SIGSTOP')
+    append(writer, 11, 20)
+    await assertReads(here, 20)
+    await waitFor('the fault to be noticed', () => !one.healthy && !two.healthy)
+    assert.notEqual(one.problem, '')
+    append(writer, 21, 30)
+    await redis.kill('SIGCONT')
+    append(writer, 31, 40)
+    await assertReads(there, 40)
+    await writer.end(success)
+    assert.deepEqual([await endOf(here), await endOf(there)], ['completed', 'completed'])
+    await waitFor('health', () => one.healthy && two.healthy)
+  })
+
+  test('a producer waits for a Redis that hangs only so much and so long', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
+    const writer = await one.open(openingOf('r1'))
+    const [here, there] = [await collect(writer.request), await collect(await requestAt(two))]
+    await redis.kill('SIGSTOP')
+    const bytes = toBytes('x'.repeat(10_000))
+    let appended = 0
+    while (writer.append(bytes)) appended += 1
+    assert.ok(appended < 200, `${appended} entries were taken`)
+    await writer.ready()
+    assert.equal(writer.endedBy?.how, 'lost')
+    assert.equal(await endOf(here), 'lost: ERROR the log is away')
+    assert.equal(await one.open(openingOf('r2')).catch(error => error.reason), 'unavailable')
+    await redis.kill('SIGCONT')
+    assert.equal(await endOf(there), 'lost: ERROR the log is away')
+    await waitFor('the ids to be free', () => two.open(openingOf('r1')))
+  })
+
+  test('an end that Redis does not take is an error, and is told when Redis is back', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
+    const writer = await one.open(openingOf('r1'))
+    const there = await collect(await requestAt(two))
+    append(writer, 1, 1)
+    await assertReads(there, 1)
+    await redis.kill('SIGSTOP')
+    assert.equal(await writer.end(success).catch(error => error.reason), 'unavailable')
+    await redis.kill('SIGCONT')
+    assert.equal(await endOf(there), 'completed')
+  })
+
+  test('readers of another broker do not wait for a Redis that stays away', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
+    await one.open(openingOf('r1'))
+    const there = await collect(await requestAt(two))
+    await redis.kill('SIGKILL')
+    assert.equal(await endOf(there), 'lost: ERROR the log is away')
+  })
+
+  test('a Redis that comes back without its data ends what ran, with an error', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
+    const busy = await one.open(openingOf('r1'))
+    await one.open(openingOf('r2'))
+    const requests = [busy.request, await requestAt(two, 'r1'), await requestAt(two, 'r2')]
+    const readers = await Promise.all(requests.map(request => collect(request)))
+    await redis.kill('SIGKILL')
+    append(busy, 1, 5)
+    await redis.restart()
+    for (const reader of readers)
+      assert.equal(await endOf(reader), 'lost: ERROR the log has lost the request')
+    assert.equal(busy.endedBy?.how, 'lost')
+    await waitFor('health', () => one.healthy && two.healthy)
+    await one.open(openingOf('r1'))
+    await requestAt(two)
+  })
+
+  test('data that is gone without a restart is noticed too', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
+    const writer = await one.open(openingOf('r1'))
+    const there = await collect(await requestAt(two))
+    await redis.command('FLUSHALL')
+    assert.equal(await endOf(there), 'lost: ERROR the log has lost the request')
+    await waitFor('the producer to know', () => writer.endedBy)
+  })
+
+  test('a Redis that was killed and has its data goes on', async t => {
+    const redis = await serve(t, ['--appendonly', 'yes', '--appendfsync', 'always'])
+    const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
+    const writer = await one.open(openingOf('r1'))
+    const there = await collect(await requestAt(two))
+    append(writer, 1, 10)
+    await assertReads(there, 10)
+    await redis.kill('SIGKILL')
+    append(writer, 11, 20)
+    await redis.restart()
+    append(writer, 21, 30)
+    await assertReads(there, 30)
+    await writer.end(success)
+    assert.equal(await endOf(there), 'completed')
+  })
+
+  test('what Redis has lost of a request that goes on is a gap', async t => {
+    const redis = await serve(t)
+    const [one, two, late] = [
+      await openPatient(t, redis.url),
+      await openPatient(t, redis.url),
+      await openPatient(t, redis.url),
+    ]
+    const writer = await one.open(openingOf('r1'))
+    const there = await collect(await requestAt(two))
+    append(writer, 1, 10)
+    await assertReads(there, 10)
+    await redis.command('SAVE')
+    append(writer, 11, 20)
+    await assertReads(there, 20)
+    await redis.kill('SIGKILL')
+    await redis.restart()
+    append(writer, 21, 30)
+    await assertReads(there, 30)
+    const cursor = await (await requestAt(late)).read({ onNews() {} })
+    await waitFor('the last entry', () => cursor.behind.entries === 10)
+    const positions: number[] = []
+    for (let entry = cursor.next(); entry; entry = cursor.next()) positions.push(entry.position)
+    // A ring has no hole: what came before the lost entries counts as lost to who comes later.
+    assert.deepEqual(positions, [0, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30])
+    assert.equal(cursor.takeGap(), 20)
+  })
+
+  test('a producer that was cut off too long has lost its request to the next one', async t => {
+    const redis = await serve(t)
+    const { proxy, log: old } = await proxied(t, redis)
+    const [next, third] = [await open(t, redis.url), await open(t, redis.url)]
+    const writer = await old.open(openingOf('r1'))
+    const there = await collect(await requestAt(third))
+    append(writer, 1, 5)
+    await assertReads(there, 5)
+    await proxy.setFault({ kind: 'silence' })
+    assert.equal(await endOf(there), "lost: ERROR the producer's broker was lost")
+    const successor = await waitFor('the ids to be free', () => next.open(openingOf('r1')))
+    append(writer, 6, 10)
+    await proxy.setFault()
+    await waitFor('the old one to know', () => writer.endedBy)
+    assert.equal(writer.endedBy?.how, 'lost')
+    append(writer, 11, 15)
+    await writer.ready()
+    append(successor, 1, 3)
+    await assertReads(await collect(successor.request), 3)
+    assert.equal(there.positions.at(-1), 5)
+    assert.doesNotMatch(await streamOf(redis, writer.request), /^(6|11)$/m)
+  })
+
+  test('a producer does not wait for readers whose broker is gone', async t => {
+    const redis = await serve(t)
+    const one = await open(t, redis.url)
+    const { proxy, log: gone } = await proxied(t, redis)
+    const writer = await one.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const slow = await (await requestAt(gone)).read({ onNews() {} })
+    slow.next()
+    await waitFor('the producer to be held', () => !writer.append(toBytes('x'.repeat(500))))
+    await proxy.setFault({ kind: 'silence' })
+    await writer.ready()
+    assert.equal(writer.endedBy, undefined)
+  })
+
+  test('whatever happens on the way, nothing is lost without a word, and nothing comes twice', async t => {
+    const redis = await serve(t)
+    for (let seed = 1; seed <= seeds; seed += 1) await t.test(`seed ${seed}`, t => storm(t, redis, seed))
+  })
+})
+
+/** Faults by chance between both brokers and Redis, while a producer appends and a consumer reads. */
+async function storm(t: TestContext, redis: RedisServer, seed: number): Promise<void> {
+  const random = seededRandom(seed)
+  const [from, to] = [await proxied(t, redis, seed), await proxied(t, redis, seed + 1000)]
+  const writer = await from.log.open(openingOf(`r${seed}`))
+  const reader = await collect(await requestAt(to.log, `r${seed}`))
+  let last = 0
+  for (let round = 0; round < 4; round += 1) {
+    const { proxy } = random() < 0.5 ? from : to
+    await proxy.setFault(randomFault(random))
+    append(writer, last + 1, last + 20)
+    last += 20
+    await waitFor('the fault to strike', () => proxy.struck() > 0 || writer.endedBy !== undefined, 200).catch(
+      () => {},
+    )
+    await proxy.setFault()
+    append(writer, last + 1, last + 5)
+    last += 5
+  }
+  await writer.end(success).catch(error => assert.equal(error.reason, 'unavailable'))
+  const how = await endOf(reader)
+  const { positions } = reader
+  const gap = reader.cursor.takeGap()
+  assert.deepEqual(
+    positions,
+    [...new Set(positions)].sort((a, b) => a - b),
+  )
+  if (how === 'completed') assert.equal(positions.length + gap, last + 1)
+  else assert.match(how, /^lost: ERROR/)
+}

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { makeCertificate } from '../../../test/support/certificate.ts'
+import { freePorts } from '../../../test/support/free-ports.ts'
+import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../test/support/require-server.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { systemRepeat } from '../repeat.ts'
+import { collect, openingOf, toBytes } from './log-under-test.ts'
+import { createRedisLog } from './redis.ts'
+import { openRedisLog, patientTimings } from './redis-log-under-test.ts'
+import { entryOverheadBytes, type StreamLog } from './stream-log.ts'
+import { streamLogContract } from './stream-log-contract.ts'
+
+const skip = missingProgram('redis-server')
+const success = { how: 'completed' } as const
+
+const firstRequest = (log: StreamLog) => waitFor('a request', () => log.list()[0])
+
+describe('the log in Redis', { skip }, () => {
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+  })
+  after(() => redis.stop())
+
+  streamLogContract('Redis with two brokers', async t => {
+    await redis.command('FLUSHALL')
+    return { producers: await openRedisLog(t, redis.url), consumers: await openRedisLog(t, redis.url) }
+  })
+
+  streamLogContract('Redis with one broker', async t => {
+    await redis.command('FLUSHALL')
+    const log = await openRedisLog(t, redis.socketPath)
+    return { producers: log, consumers: log }
+  })
+
+  const keys = async () => (await redis.command('KEYS', '*')).split('\n').filter(key => key !== '')
+
+  test('nothing is left behind, and what remains for a while has an expiry', async t => {
+    await redis.command('FLUSHALL')
+    const timings = { ...patientTimings, directoryMs: 50 }
+    const [one, two] = [
+      await openRedisLog(t, redis.url, { timings }),
+      await openRedisLog(t, redis.url, { timings }),
+    ]
+    const ended = await one.open(openingOf('r1', { keepMs: 20, whenFull: 'wait' }))
+    const reader = await collect(await firstRequest(two))
+    for (let count = 0; count < 50; count += 1) ended.append(toBytes(`${count}`))
+    await ended.end(success)
+    await waitFor('the end', () => reader.cursor.end)
+    reader.cursor.close()
+    await one.open(openingOf('r2', { keepMs: 20 }))
+    await one.open(openingOf('r3', { keepMs: 20 }))
+    await two.interrupt('s', 'r2')
+    for (const key of await keys()) assert.ok(Number(await redis.command('PTTL', key)) > 0, `${key} stays`)
+    await one.close()
+    const left = async () => (await keys()).filter(key => !/:(epoch|news|interrupted:.*)$/.test(key))
+    await waitFor('the directory to be empty', async () =>
+      /:heartbeat:[^ ]+ [^ ]+:inbox:[^ ]+$/.test((await left()).sort().join(' ')),
+    )
+    await two.close()
+    assert.deepEqual(await left(), [])
+    for (const key of await keys()) assert.ok(Number(await redis.command('PTTL', key)) > 0, `${key} stays`)
+  })
+
+  test('Redis holds no more of a request than it may, and a sixteenth', async t => {
+    await redis.command('FLUSHALL')
+    const log = await openRedisLog(t, redis.url)
+    const bytes = 64_000
+    const writer = await log.open(openingOf('r1', { bytes }))
+    const entries = `{tollway:broker}:entries:${writer.request.key}`
+    let most = 0
+    for (let count = 1; count <= 500; count += 1) {
+      if (!writer.append(toBytes('x'.repeat(1000 - entryOverheadBytes)))) await writer.ready()
+      if (count % 25 !== 0) continue
+      most = Math.max(most, Number(await redis.command('XLEN', entries)))
+    }
+    assert.ok(most >= 60, `${most} entries were the most`)
+    // The batch on its way comes on top.
+    assert.ok(most <= 64 + 4 + 10, `${most} entries were the most`)
+    await writer.end(success)
+    const usage = Number(await redis.command('MEMORY', 'USAGE', entries))
+    assert.ok(usage < 1.5 * bytes, `Redis uses ${usage} bytes`)
+  })
+
+  test('a consumer goes on at another broker where it was', async t => {
+    await redis.command('FLUSHALL')
+    const [one, two, three] = [
+      await openRedisLog(t, redis.url),
+      await openRedisLog(t, redis.url),
+      await openRedisLog(t, redis.url),
+    ]
+    const writer = await one.open(openingOf('r1'))
+    for (const text of ['a', 'b', 'c', 'd']) writer.append(toBytes(text))
+    const before = await collect(await firstRequest(two))
+    await waitFor('all', () => before.texts.length === 5)
+    before.cursor.close()
+    const cursor = await (await firstRequest(three)).read({ onNews() {} })
+    await waitFor('all', () => cursor.behind.entries === 4)
+    cursor.seek(3)
+    assert.deepEqual([cursor.next()?.position, cursor.next()?.position, cursor.next()], [3, 4, undefined])
+    assert.equal(cursor.takeGap(), 0)
+  })
+
+  test('what happens is told at once, not when it is looked for', async t => {
+    await redis.command('FLUSHALL')
+    const never = 3_600_000
+    const timings = { heartbeatMs: never, directoryMs: never, positionsMs: never, stallMs: never }
+    const one = await openRedisLog(t, redis.url, { timings })
+    const two = await openRedisLog(t, redis.url, { timings })
+    for (const requestId of ['r1', 'r2', 'r3']) {
+      const writer = await one.open(openingOf(requestId, { bytes: 4000, whenFull: 'wait' }))
+      const request = await waitFor('a request', () =>
+        two.list().find(({ ids }) => ids.requestId === requestId),
+      )
+      const reader = await collect(request)
+      for (let count = 0; count < 50; count += 1) {
+        if (!writer.append(toBytes('x'.repeat(1000)))) await writer.ready()
+      }
+      await waitFor('all', () => reader.texts.length === 51)
+      await writer.end(success)
+      await waitFor('the end', () => reader.cursor.end)
+      assert.equal(reader.cursor.takeGap(), 0)
+    }
+  })
+
+  test('all keys lie in one slot, so that a node of a Redis Cluster serves them', async t => {
+    const node = await startRedis(['--cluster-enabled', 'yes'])
+    t.after(() => node.stop())
+    await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+    await waitFor('the cluster', async () =>
+      (await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+    )
+    const [one, two] = [await openRedisLog(t, node.url), await openRedisLog(t, node.url)]
+    const writers = [await one.open(openingOf('r1')), await one.open(openingOf('r2', { whenFull: 'wait' }))]
+    await waitFor('both', () => two.list().length === 2)
+    const readers = await Promise.all(two.list().map(request => collect(request)))
+    for (const writer of writers) writer.append(toBytes('a'))
+    await writers[0]?.end(success)
+    await waitFor('the entries', () => readers.every(({ texts }) => texts.length === 2))
+    assert.equal(await two.interrupt('s', ''), 1)
+    await waitFor('the ends', () => readers.every(({ cursor }) => cursor.end))
+  })
+
+  test('over TLS, with a password', async t => {
+    const folder = await mkdtemp(join(tmpdir(), 'tollway-log-'))
+    t.after(() => rm(folder, { recursive: true }))
+    const { certFile, keyFile, cert } = await makeCertificate(folder, 'redis', 'IP:127.0.0.1')
+    const [port = 0] = await freePorts(1)
+    const secure = await startRedis([
+      ...['--tls-port', `${port}`, '--tls-cert-file', certFile, '--tls-key-file', keyFile],
+      ...['--tls-ca-cert-file', certFile, '--tls-auth-clients', 'no', '--requirepass', 'p@ss'],
+    ])
+    t.after(() => secure.stop())
+    const [one, two] = [
+      await openRedisLog(t, `rediss://:p%40ss@127.0.0.1:${port}`, { tls: { ca: cert } }),
+      await openRedisLog(t, `redis://:p%40ss@127.0.0.1:${secure.port}`),
+    ]
+    const writer = await one.open(openingOf('r1'))
+    writer.append(toBytes('a'))
+    const reader = await collect(await firstRequest(two))
+    await waitFor('the entry', () => reader.texts.length === 2)
+    const options = { clock: systemClock, repeat: systemRepeat, random: Math.random }
+    const wrong = createRedisLog({
+      ...options,
+      url: `redis://:secret@127.0.0.1:${secure.port}`,
+      podId: 'wrong',
+    })
+    t.after(() => wrong.close())
+    await waitFor('the password to be refused', () => /WRONGPASS/.test(wrong.problem))
+    assert.doesNotMatch(wrong.problem, /secret/)
+    assert.equal(wrong.healthy, false)
+  })
+
+  test('an address that is none is refused without telling it', () => {
+    const options = { podId: 'p', clock: systemClock, repeat: systemRepeat, random: Math.random }
+    for (const url of ['', 'localhost', 'http://u:secret@host', 'redis://', 'secret']) {
+      assert.throws(
+        () => createRedisLog({ ...options, url }),
+        (error: Error) => /must be redis:/.test(error.message) && !error.message.includes('secret'),
+      )
+    }
+  })
+})

@@ -1,0 +1,159 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { ConnectionOptions as TlsOptions } from 'node:tls'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Repeat } from '../repeat.ts'
+import { connectRedis, type RedisConnection } from './redis/connection.ts'
+import { createDirectory, type KnownRequest } from './redis/directory.ts'
+import { createDirectorySync } from './redis/directory-sync.ts'
+import { createFeeds } from './redis/feeds.ts'
+import { createInbox } from './redis/inbox.ts'
+import { interruptRequests } from './redis/interrupt-requests.ts'
+import { redisKeys } from './redis/keys.ts'
+import { startLife } from './redis/life.ts'
+import { awayStatus, lostDataStatus } from './redis/local-request.ts'
+import { createPositionReports } from './redis/positions.ts'
+import { createProducers } from './redis/producers.ts'
+import { startReadLoop } from './redis/read-loop.ts'
+import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './redis/setup.ts'
+import {
+  LogRefusal,
+  type RingCursor,
+  type RingReader,
+  type StreamLog,
+  shuttingDownStatus,
+} from './stream-log.ts'
+
+export interface RedisLogOptions {
+  /** See `RedisConnectionOptions.url`. */
+  readonly url: string
+  /** For a URL that begins with `rediss:`. */
+  readonly tls?: TlsOptions
+  /** Unlike that of any other process, ever: a request's key begins with it. */
+  readonly podId: string
+  readonly clock: Clock
+  readonly repeat: Repeat
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Tells installations apart that share a Redis. */
+  readonly keyPrefix?: string
+  readonly timings?: Partial<RedisLogTimings>
+}
+
+const lostData = { how: 'lost', status: lostDataStatus } as const
+const logAway = { how: 'lost', status: awayStatus } as const
+const shuttingDown = { how: 'lost', status: shuttingDownStatus } as const
+/** Readers of other brokers' requests wait for Redis so many times as long as producers do. */
+const readersWaitFactor = 2
+/** Of what a broker that shuts down has to tell. */
+const closeMs = 2_000
+
+/**
+ * A log that brokers share over one Redis, in its streams.
+ *
+ * Consumers of a producer's own broker read its ring, and never wait for Redis. Those of other brokers read a
+ * ring that is filled from Redis; after Redis was away they go on where they were. A request's entries and
+ * its end reach Redis within `awayMs`, or it ends with an error; what Redis has lost is an error or a gap for
+ * those who read it.
+ *
+ * @throws Error when the URL is none
+ */
+export function createRedisLog(options: RedisLogOptions): StreamLog {
+  const { url, tls, random, podId, clock, repeat, keyPrefix = 'tollway' } = options
+  const timings = { ...defaultTimings, ...options.timings }
+  const connect = () =>
+    connectRedis({ url, stallMs: timings.stallMs, random, ...(tls === undefined ? {} : { tls }) })
+  const setup: RedisLogSetup = {
+    podId,
+    keys: redisKeys(keyPrefix),
+    commands: connect(),
+    clock,
+    repeat,
+    timings,
+  }
+  return startRedisLog(setup, connect())
+}
+
+function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog {
+  const { commands, clock, repeat, timings } = setup
+  const loop = startReadLoop({
+    connection: reads,
+    blockMs: Math.round(timings.stallMs / 2),
+    interrupt: () => inbox.wake(),
+  })
+  const directory = createDirectory({ nowMs: clock.nowMs, read, onEnded })
+  const producers = createProducers(setup, directory)
+  const sync = createDirectorySync({ setup, directory, endOfOwn: producers.endOf, onVanished })
+  const reports = createPositionReports(setup, () => feeds.slowest())
+  const feeds = createFeeds({
+    setup,
+    loop,
+    onEnd: (filed, end) => directory.learn({ ...filed, ended: { end, atMs: clock.nowMs() } }),
+    onProgress: reports.soon,
+    onLeft: reports.left,
+  })
+  const inbox = createInbox(setup, producers.heard)
+  const life = startLife({
+    ...{ setup, reads, directory, producers, sync },
+    onSynced: () => loop.follow(sync.news),
+  })
+  let closed = false
+
+  async function read(key: string, reader: RingReader): Promise<RingCursor> {
+    const known = directory.get(key)
+    if (known === undefined) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    return known.local?.ring.read(reader) ?? (await feeds.read(known.filed, reader))
+  }
+
+  function onEnded({ filed, local }: KnownRequest): void {
+    if (filed.ended !== undefined) local?.endedByOthers(filed.ended.end)
+    producers.settled(filed.key)
+    feeds.ended(filed.key)
+  }
+
+  function onVanished({ filed: { key }, local }: KnownRequest): void {
+    local?.lose(lostData)
+    producers.settled(key)
+    feeds.giveUp(key, lostData)
+  }
+
+  function tick(): void {
+    for (const local of producers.running()) local.tick()
+    if (life.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.giveUpAll(logAway)
+    reports.tick()
+    directory.sweep()
+  }
+
+  loop.follow(inbox)
+  const stopTicks = repeat(timings.positionsMs, tick)
+  return {
+    async open(opening) {
+      if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
+      return await producers.open(opening)
+    },
+    watch: (wanted, onRequest) => directory.watch(wanted, onRequest),
+    list: () => directory.all().map(({ request }) => request),
+    interrupt: (streamId, requestId) => interruptRequests(setup, directory, sync, streamId, requestId),
+    get healthy() {
+      return life.healthy
+    },
+    get problem() {
+      return life.problem
+    },
+    onHealth: life.onHealth,
+    async close() {
+      if (closed) return
+      closed = true
+      directory.close()
+      stopTicks()
+      loop.close()
+      await Promise.race([
+        Promise.all(producers.running().map(local => local.shutDown(shuttingDown))),
+        pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
+      ])
+      for (const local of producers.running()) local.lose(shuttingDown)
+      await life.close()
+      reads.close()
+      commands.close()
+    },
+  }
+}

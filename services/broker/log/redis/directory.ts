@@ -1,0 +1,112 @@
+import { type AnimationIds, matchesIds } from '../../wire/animation-ids.ts'
+import type { LoggedRequest, RingCursor, RingReader } from '../stream-log.ts'
+import type { FiledRequest } from './filed-request.ts'
+import type { LocalRequest } from './local-request.ts'
+
+/** The requests that this broker knows of, as the directory in Redis has told them. */
+export interface Directory {
+  get(key: string): KnownRequest | undefined
+  /** Oldest first. */
+  all(): readonly KnownRequest[]
+  /** Requests that are known are told oldest first, then each that becomes known. */
+  watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void
+  /**
+   * A request that was not known is told to those who watch, unless it ended too long ago; of a known one
+   * only the end is news.
+   *
+   * @param createLocal for one whose producer is here
+   */
+  learn(filed: FiledRequest, createLocal?: (request: LoggedRequest) => LocalRequest): void
+  forget(key: string): void
+  /** Forgets those that ended long enough ago. */
+  sweep(): void
+  /** Nothing is told any more. */
+  close(): void
+}
+
+export interface KnownRequest {
+  readonly filed: FiledRequest
+  readonly request: LoggedRequest
+  /** While the producer is here and has not ended it; then Redis has all of it. */
+  readonly local: LocalRequest | undefined
+}
+
+export interface DirectoryOptions {
+  readonly nowMs: () => number
+  readonly read: (key: string, reader: RingReader) => Promise<RingCursor>
+  /** Once a request, when it becomes known that it has ended. */
+  readonly onEnded: (known: KnownRequest) => void
+}
+
+interface Known extends KnownRequest {
+  filed: FiledRequest
+  local: LocalRequest | undefined
+  forgetAtMs: number
+}
+
+export function createDirectory({ nowMs, read, onEnded }: DirectoryOptions): Directory {
+  const requests = new Map<string, Known>()
+  const watchers = new Set<(request: LoggedRequest) => void>()
+  const sorted = () => [...requests.values()].sort((a, b) => a.filed.epoch - b.filed.epoch)
+
+  function add(filed: FiledRequest, createLocal?: (request: LoggedRequest) => LocalRequest): void {
+    const forgetAtMs = forgetAt(filed, nowMs())
+    if (forgetAtMs <= nowMs()) return
+    const request = requestOf(filed, () => known, read)
+    const known: Known = { filed, request, local: undefined, forgetAtMs }
+    known.local = createLocal?.(request)
+    requests.set(filed.key, known)
+    for (const tell of [...watchers]) tell(request)
+  }
+
+  return {
+    get: key => requests.get(key),
+    all: sorted,
+    watch(wanted, onRequest) {
+      const tell = (request: LoggedRequest) => {
+        if (matchesIds(wanted, request.ids)) onRequest(request)
+      }
+      for (const { request } of sorted()) tell(request)
+      watchers.add(tell)
+      return () => watchers.delete(tell)
+    },
+    learn(filed, createLocal) {
+      const known = requests.get(filed.key)
+      if (known === undefined) {
+        add(filed, createLocal)
+        return
+      }
+      if (filed.ended === undefined || known.filed.ended !== undefined) return
+      known.filed = filed
+      known.forgetAtMs = forgetAt(filed, nowMs())
+      onEnded(known)
+      known.local = undefined
+    },
+    forget: key => requests.delete(key),
+    sweep() {
+      for (const [key, { forgetAtMs }] of requests) if (forgetAtMs <= nowMs()) requests.delete(key)
+    },
+    close: () => watchers.clear(),
+  }
+}
+
+function requestOf(filed: FiledRequest, known: () => Known, read: DirectoryOptions['read']): LoggedRequest {
+  const { key, ids, sourceServiceId, route, traceparent, openedMs } = filed
+  return {
+    key,
+    ids,
+    sourceServiceId,
+    route,
+    traceparent,
+    openedMs,
+    get ended() {
+      return known().filed.ended !== undefined || known().local?.ring.end !== undefined
+    },
+    read: reader => read(key, reader),
+  }
+}
+
+/** The clocks of two brokers may differ: an end cannot lie ahead. */
+function forgetAt({ ended, limits }: FiledRequest, nowMs: number): number {
+  return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
+}

@@ -1,0 +1,96 @@
+import { createRing, type Ring } from '../ring.ts'
+import { LogRefusal, type RequestEnd } from '../stream-log.ts'
+import type { FiledRequest } from './filed-request.ts'
+import { entryId, positionOf } from './keys.ts'
+import type { FollowedStream } from './read-loop.ts'
+import type { RedisLogSetup } from './setup.ts'
+
+/** A request of another broker in a ring of this one, filled from Redis. */
+export interface Feed {
+  readonly filed: FiledRequest
+  readonly ring: Ring
+  /** For the read loop, which goes on where loading has come to. */
+  readonly stream: FollowedStream
+  /**
+   * The request has ended, and Redis will forget it: takes what is left at once, however slow the readers
+   * are.
+   */
+  hurry(): void
+}
+
+/** In one reply. */
+const loadEntries = 256
+
+type Entries = readonly (readonly [Uint8Array, readonly Uint8Array[]])[]
+
+/**
+ * Brings what Redis keeps of a request into a ring.
+ *
+ * @param onEnd told once, when the end has come from Redis
+ *
+ * Rejects with a `LogRefusal` `gone` when Redis keeps nothing of it, and with another error when Redis does
+ * not answer.
+ */
+export async function loadFeed(
+  setup: RedisLogSetup,
+  filed: FiledRequest,
+  onEnd: (end: RequestEnd) => void,
+): Promise<Feed> {
+  const { keys, commands } = setup
+  const { key, epoch } = filed
+  const entriesAfter = (id: string) =>
+    commands.call('XRANGE', keys.entries(key), `(${id}`, '+', 'COUNT', loadEntries) as Promise<Entries>
+  const beginning = entriesAfter(entryId(epoch, 0))
+  const [header, entries] = await Promise.all([commands.call('GET', keys.header(key)), beginning])
+  if (!(header instanceof Uint8Array)) {
+    throw new LogRefusal('gone', 'nothing of the request is kept any more')
+  }
+  const feed = createFeed(setup, filed, new Uint8Array(header), onEnd)
+  let loaded = entries
+  for (;;) {
+    for (const [id, fields] of loaded) feed.stream.take(String(id), fields)
+    if (loaded.length < loadEntries || feed.ring.end !== undefined) return feed
+    loaded = await entriesAfter(feed.stream.after)
+  }
+}
+
+function createFeed(
+  setup: RedisLogSetup,
+  filed: FiledRequest,
+  header: Uint8Array,
+  onEnd: (end: RequestEnd) => void,
+): Feed {
+  const { openedMs, limits, key, epoch } = filed
+  const ring = createRing({ header, openedMs, limits, clock: setup.clock })
+  let inHurry = false
+  return {
+    filed,
+    ring,
+    stream: {
+      key: setup.keys.entries(key),
+      get after() {
+        return entryId(epoch, ring.nextPosition - 1)
+      },
+      get wanted() {
+        return ring.end === undefined && (inHurry || !ring.full)
+      },
+      take(id, [name, value]) {
+        const position = positionOf(id)
+        if (value === undefined) return
+        if (position === undefined) {
+          const end: RequestEnd = JSON.parse(String(value))
+          ring.finish(end)
+          onEnd(end)
+        } else if (position >= ring.nextPosition) {
+          // What Redis has lost, or dropped before it came here, is a gap.
+          ring.skipTo(position)
+          // A copy: the reply's bytes are part of a larger buffer, which the ring must not keep.
+          ring.append(new Uint8Array(value), Number(String(name)))
+        }
+      },
+    },
+    hurry() {
+      inHurry = true
+    },
+  }
+}

@@ -1,0 +1,137 @@
+import type { RequestEnd } from '../stream-log.ts'
+import type { RedisConnection } from './connection.ts'
+import type { Directory } from './directory.ts'
+import type { DirectorySync } from './directory-sync.ts'
+import { createPods } from './pods.ts'
+import type { Producers } from './producers.ts'
+import type { RedisLogSetup } from './setup.ts'
+
+/** What a broker does again and again in Redis, and whether it works. */
+export interface Life {
+  readonly healthy: boolean
+  readonly problem: string
+  onHealth(listener: (healthy: boolean) => void): () => void
+  /** For how long nothing could be read; 0 when it can. */
+  readsAwayMs(): number
+  /** Takes leave of the others. */
+  close(): Promise<void>
+}
+
+export interface LifeOptions {
+  readonly setup: RedisLogSetup
+  readonly reads: RedisConnection
+  readonly directory: Directory
+  readonly producers: Producers
+  readonly sync: DirectorySync
+  /** The whole directory was read. */
+  readonly onSynced: () => void
+}
+
+const lostBroker: RequestEnd = {
+  how: 'lost',
+  status: { code: 'ERROR', message: "the producer's broker was lost" },
+}
+/** The expiry of what Redis holds of a running request is set anew so many times before it passes. */
+const refreshesPerExpiry = 3
+
+export function startLife(options: LifeOptions): Life {
+  const { setup, reads, directory, producers, sync } = options
+  const { keys, podId, commands, clock, repeat, timings } = setup
+  const pods = createPods(setup)
+  const listeners = new Set<(healthy: boolean) => void>()
+  let synced = false
+  let healthy = false
+  let refused = ''
+  let awaySinceMs: number | undefined = clock.monotonicMs()
+  let refreshedMs = clock.monotonicMs()
+
+  function lookAtHealth(): void {
+    const next = commands.ready && reads.ready && synced
+    if (next === healthy) return
+    healthy = next
+    for (const listener of listeners) listener(next)
+  }
+
+  async function readAll(): Promise<void> {
+    await sync.readAll()
+    synced = true
+    refused = ''
+    options.onSynced()
+    lookAtHealth()
+  }
+
+  async function beat(): Promise<void> {
+    const running = directory.all().filter(({ filed }) => filed.podId !== podId && filed.ended === undefined)
+    const lost = new Set(await pods.beat(new Set(running.map(({ filed }) => filed.podId))))
+    const orphans = running.filter(({ filed }) => lost.has(filed.podId))
+    await Promise.all(orphans.map(({ filed }) => sync.end(filed, lostBroker)))
+    if (!synced) await readAll()
+    await refresh()
+  }
+
+  /** What Redis holds of the requests of this broker goes by itself when it is not wanted for long enough. */
+  async function refresh(): Promise<void> {
+    const nowMs = clock.monotonicMs()
+    if (nowMs - refreshedMs < timings.orphanMs / refreshesPerExpiry) return
+    refreshedMs = nowMs
+    const names = producers.running().flatMap(({ filed: { key } }) => [keys.entries(key), keys.header(key)])
+    await Promise.all(names.map(name => commands.call('PEXPIRE', name, timings.orphanMs)))
+  }
+
+  const beatInTurn = inTurn(beat, tell)
+  const readAllInTurn = inTurn(readAll, tell)
+  function tell(error: Error): void {
+    refused = `Redis: ${error.message}`
+  }
+
+  commands.onChange(ready => {
+    synced = false
+    if (ready) {
+      pods.resetDeadlines()
+      for (const local of producers.running()) local.readers.resetDeadlines()
+      beatInTurn()
+    }
+    lookAtHealth()
+  })
+  reads.onChange(ready => {
+    awaySinceMs = ready ? undefined : (awaySinceMs ?? clock.monotonicMs())
+    lookAtHealth()
+  })
+  const stopBeats = repeat(timings.heartbeatMs, beatInTurn)
+  const stopReading = repeat(timings.directoryMs, readAllInTurn)
+
+  return {
+    get healthy() {
+      return healthy
+    },
+    get problem() {
+      if (healthy) return ''
+      return commands.problem || reads.problem || refused || 'the directory was not read yet'
+    },
+    onHealth(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    readsAwayMs: () => (awaySinceMs === undefined ? 0 : clock.monotonicMs() - awaySinceMs),
+    async close() {
+      stopBeats()
+      stopReading()
+      listeners.clear()
+      if (commands.ready) await pods.leave().catch(() => {})
+    },
+  }
+}
+
+/** Work that is not begun while it is under way; what it rejects with is told. */
+function inTurn(work: () => Promise<void>, onError: (error: Error) => void): () => void {
+  let busy = false
+  return () => {
+    if (busy) return
+    busy = true
+    work()
+      .catch(onError)
+      .finally(() => {
+        busy = false
+      })
+  }
+}

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { createRing, type Ring } from './ring.ts'
+import { entryOverheadBytes, type RingCursor, type RingLimits } from './stream-log.ts'
+
+const header = Buffer.from('header')
+
+function ringOf(limits: Partial<RingLimits> = {}) {
+  const time = { ms: 1_000_000 }
+  const ring = createRing({
+    header,
+    openedMs: time.ms,
+    limits: { bytes: 1_000_000, ms: 30_000, keepMs: 0, whenFull: 'trim', ...limits },
+    clock: { nowMs: () => time.ms },
+  })
+  return { ring, time, append: (size = 0) => ring.append(Buffer.alloc(size), time.ms) }
+}
+
+const silent = { onNews() {} }
+
+test('entries that are too old make room', () => {
+  const { ring, time, append } = ringOf({ ms: 1000 })
+  append()
+  time.ms += 600
+  append()
+  time.ms += 600
+  append()
+  assert.equal(ring.entries, 2)
+  time.ms += 5000
+  append()
+  assert.equal(ring.entries, 1)
+})
+
+test('a cursor can go to what came in the last milliseconds', () => {
+  const { ring, time, append } = ringOf()
+  for (let count = 0; count < 10; count += 1) {
+    append()
+    time.ms += 100
+  }
+  const cursor = ring.read(silent)
+  const positionOf = (lastMs: number) => {
+    cursor.seek({ lastMs })
+    return cursor.position
+  }
+  assert.deepEqual([0, 100, 250, 1000, 9999].map(positionOf), [11, 10, 9, 1, 1])
+})
+
+test('only who has taken everything is told of news, once', () => {
+  const { ring, append } = ringOf()
+  let news = 0
+  const cursor = ring.read({ onNews: () => (news += 1) })
+  append()
+  assert.equal(news, 0)
+  while (cursor.next());
+  append()
+  append()
+  assert.equal(news, 1)
+  while (cursor.next());
+  ring.finish({ how: 'completed' })
+  assert.equal(news, 2)
+})
+
+test('what is missing of a ring that is filled from elsewhere is a gap', () => {
+  const { ring, append } = ringOf()
+  const cursor = ring.read(silent)
+  cursor.next()
+  append()
+  ring.skipTo(10)
+  append()
+  assert.equal(cursor.next()?.position, 10)
+  assert.equal(cursor.takeGap(), 9)
+  assert.equal(ring.nextPosition, 11)
+})
+
+test('a producer that is blocked by the age of what waits goes on when that is read', () => {
+  const { ring, time, append } = ringOf({ ms: 1000, whenFull: 'wait' })
+  let room = 0
+  ring.onRoom(() => (room += 1))
+  const cursor = ring.read(silent)
+  cursor.next()
+  append()
+  time.ms += 2000
+  assert.equal(append(), false)
+  cursor.next()
+  assert.equal(room, 1)
+  assert.equal(ring.full, false)
+})
+
+/** A ring of whole entries against lists that are searched from the start each time. */
+const sizes = fc.integer({ min: 0, max: 300 })
+const command = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('append'), size: sizes }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('take'), who: fc.nat(5), count: fc.nat(4) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('join') }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('leave'), who: fc.nat(5) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('seek'), who: fc.nat(5), to: fc.nat(30) }) },
+)
+type Command = { do: string; size?: number; who?: number; count?: number; to?: number }
+
+interface Reader {
+  readonly cursor: RingCursor
+  next: number
+  lost: number
+}
+
+/** Each reader sees every position once, or is told that it missed it; nothing is dropped when waiting. */
+function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): void {
+  const limit = 3000
+  const { ring, append } = ringOf({ bytes: limit, whenFull })
+  const readers: Reader[] = []
+  let appended = 0
+  let roomTold = true
+  ring.onRoom(() => (roomTold = true))
+  for (const { do: what, size = 0, who = 0, count = 0, to = 0 } of commands) {
+    const reader = readers[who]
+    if (what === 'append' && !ring.full) {
+      roomTold = append(size)
+      appended += 1
+    } else if (what === 'join' && readers.length < 6) {
+      readers.push({ cursor: ring.read(silent), next: 0, lost: 0 })
+    } else if (what === 'leave' && reader) {
+      readers.splice(who, 1)
+      reader.cursor.close()
+    } else if (what === 'seek' && reader) {
+      reader.cursor.seek(to)
+      reader.next = reader.cursor.position
+      assert.ok(reader.next >= Math.min(to, appended + 1))
+    } else if (what === 'take' && reader) {
+      for (let taken = 0; taken < count; taken += 1) takeOne(ring, reader, appended)
+    }
+    assert.ok(ring.bytes <= limit || ring.entries <= 1 || ring.full)
+    assert.ok(ring.bytes <= limit + 300 + entryOverheadBytes)
+    assert.equal(ring.full, !roomTold)
+    const places = readers.map(({ cursor }) => cursor.position)
+    if (whenFull === 'wait') assert.equal(ring.slowestPosition, Math.min(appended + 1, ...places))
+  }
+}
+
+function takeOne(ring: Ring, reader: Reader, appended: number): void {
+  const joined = reader.next === 0
+  const gap = reader.cursor.takeGap()
+  const entry = reader.cursor.next()
+  if (entry === undefined) {
+    assert.equal(reader.next + gap, appended + 1)
+    return
+  }
+  assert.equal(entry.position, reader.next + gap)
+  assert.ok(gap === 0 || !joined)
+  assert.ok(entry.position === 0 || entry.position >= ring.nextPosition - ring.entries - 1)
+  reader.next = entry.position + 1
+}
+
+const numRuns = Number(process.env['FC_RUNS'] ?? 300)
+
+for (const whenFull of ['trim', 'wait'] as const) {
+  test(`every cursor sees each entry or learns of it: ${whenFull}`, () => {
+    fc.assert(
+      fc.property(fc.array(command, { minLength: 30, maxLength: 120, size: 'max' }), commands =>
+        runCommands(commands, whenFull),
+      ),
+      { numRuns },
+    )
+  })
+}

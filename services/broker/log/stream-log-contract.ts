@@ -1,0 +1,333 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import type { AnimationIds } from '../wire/animation-ids.ts'
+import { type Collected, collect, openingOf, toBytes, toText } from './log-under-test.ts'
+import { entryOverheadBytes, LogRefusal, type StreamLog } from './stream-log.ts'
+
+/** Two logs that see the same requests, as those of two processes; in memory it is the same one twice. */
+export interface OpenedLogs {
+  readonly producers: StreamLog
+  readonly consumers: StreamLog
+}
+
+/**
+ * Registers the tests that each fulfilment of `StreamLog` must pass.
+ *
+ * @param open called once a test, with nothing in the store; what it opened is closed after the test
+ * @param skip why the whole suite is skipped; false when it is not
+ */
+export function streamLogContract(
+  name: string,
+  open: (t: TestContext) => Promise<OpenedLogs>,
+  skip: string | false = false,
+): void {
+  describe(`${name} as a stream log`, { skip }, () => {
+    const tests = { ...readingTests, ...boundTests, ...watchTests, ...endTests }
+    for (const [rule, run] of Object.entries(tests)) {
+      test(rule, async t => {
+        const logs = await open(t)
+        t.after(() => Promise.all([logs.producers.close(), logs.consumers.close()]))
+        await run(logs)
+      })
+    }
+  })
+}
+
+type ContractTest = (logs: OpenedLogs) => Promise<void>
+
+const success = { how: 'completed' } as const
+const lost = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } } as const
+
+/** Reads a request of these ids as soon as there is one. */
+async function follow(log: StreamLog, wanted: Partial<AnimationIds>): Promise<Collected> {
+  const ids = { requestId: '', streamId: '', targetObjectId: '', ...wanted }
+  return await collect(await firstRequest(log, ids))
+}
+
+function firstRequest(log: StreamLog, ids: AnimationIds) {
+  const requests: Parameters<Parameters<StreamLog['watch']>[1]>[0][] = []
+  const stop = log.watch(ids, request => requests.push(request))
+  return waitFor('a request to be told', () => requests[0]).finally(stop)
+}
+
+const until = (reader: Collected, texts: readonly string[]) =>
+  waitFor(
+    `${texts.join(' ')}, got ${reader.texts.join(' ')}`,
+    () => reader.texts.length >= texts.length,
+  ).then(() => assert.deepEqual(reader.texts, texts))
+
+async function refusalOf(promise: Promise<unknown>): Promise<string> {
+  const error = await promise.then(
+    () => 'no refusal',
+    (refusal: unknown) => refusal,
+  )
+  return error instanceof LogRefusal ? error.reason : String(error)
+}
+
+const readingTests: Record<string, ContractTest> = {
+  'what is appended is read by everybody, in order, as the same bytes': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1'))
+    const early = await follow(consumers, { streamId: 's' })
+    for (const text of ['a', '', 'ä\u0000\r\n', 'x'.repeat(100_000)]) writer.append(toBytes(text))
+    const texts = ['header', 'a', '', 'ä\u0000\r\n', 'x'.repeat(100_000)]
+    await until(early, texts)
+    const late = await follow(consumers, { requestId: 'r1' })
+    await until(late, texts)
+    assert.deepEqual(early.positions, [0, 1, 2, 3, 4])
+    assert.equal(early.cursor.position, 5)
+    assert.equal(late.cursor.end, undefined)
+    await writer.end(success)
+    await waitFor('the end', () => early.cursor.end && late.cursor.end)
+    assert.deepEqual([early.cursor.end, late.cursor.end], [success, success])
+    assert.deepEqual([early.cursor.takeGap(), late.cursor.takeGap()], [0, 0])
+  },
+
+  'a request tells who it is': async ({ producers, consumers }) => {
+    const opening = { ...openingOf('r1'), traceparent: 'trace', sourceServiceId: 'a2f', route: 'ns/route' }
+    const writer = await producers.open(opening)
+    const request = await firstRequest(consumers, opening.ids)
+    const { ids, traceparent, sourceServiceId, route, ended, key } = request
+    assert.deepEqual(
+      { ids, traceparent, sourceServiceId, route, ended },
+      {
+        ids: opening.ids,
+        traceparent: 'trace',
+        sourceServiceId: 'a2f',
+        route: 'ns/route',
+        ended: false,
+      },
+    )
+    assert.equal(key, writer.request.key)
+    assert.ok(Math.abs(request.openedMs - Date.now()) < 60_000)
+  },
+
+  'a cursor can be moved': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1'))
+    for (const text of ['a', 'b', 'c', 'd']) writer.append(toBytes(text))
+    const reader = await follow(consumers, { streamId: 's' })
+    await until(reader, ['header', 'a', 'b', 'c', 'd'])
+    const { cursor } = reader
+    const readFrom = (to: Parameters<typeof cursor.seek>[0]) => {
+      cursor.seek(to)
+      const texts: string[] = []
+      for (let entry = cursor.next(); entry; entry = cursor.next()) texts.push(toText(entry.bytes))
+      return texts.join(' ')
+    }
+    assert.equal(readFrom('oldest'), 'a b c d')
+    assert.equal(readFrom('newest'), '')
+    assert.equal(readFrom(0), 'header a b c d')
+    assert.equal(readFrom(3), 'c d')
+    assert.equal(readFrom(99), '')
+    assert.equal(readFrom({ lastMs: 60_000 }), 'a b c d')
+    cursor.seek(3)
+    assert.deepEqual(cursor.behind, { entries: 2, bytes: 2 + 2 * entryOverheadBytes })
+    assert.equal(cursor.takeGap(), 0)
+  },
+
+  'a closed cursor gives nothing more': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1'))
+    const reader = await follow(consumers, { streamId: 's' })
+    const other = await follow(consumers, { streamId: 's' })
+    reader.cursor.close()
+    writer.append(toBytes('a'))
+    await until(other, ['header', 'a'])
+    assert.deepEqual(reader.texts, ['header'])
+    assert.equal(reader.cursor.next(), undefined)
+  },
+}
+
+const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - entryOverheadBytes))
+
+const boundTests: Record<string, ContractTest> = {
+  'the oldest entries make room, and cursors that come too late learn how many': async logs => {
+    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'trim' }))
+    const stalled = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onNews() {} })
+    const reader = await follow(logs.consumers, { streamId: 's' })
+    for (let count = 0; count < 10; count += 1) assert.equal(writer.append(entryOf(1000)), true)
+    await waitFor('the last entry', () => reader.cursor.position === 11)
+    assert.equal(stalled.next()?.position, 0)
+    const first = await waitFor('an entry', () => stalled.next())
+    assert.equal(stalled.takeGap(), first.position - 1)
+    assert.ok(first.position >= 7, `the first entry that is kept is ${first.position}`)
+    assert.equal(stalled.takeGap(), 0)
+    assert.equal(stalled.next()?.position, first.position + 1)
+  },
+
+  'one entry always has room': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1', { bytes: 10, whenFull: 'trim' }))
+    const reader = await follow(consumers, { streamId: 's' })
+    writer.append(toBytes('x'.repeat(5000)))
+    await until(reader, ['header', 'x'.repeat(5000)])
+    assert.equal(reader.cursor.takeGap(), 0)
+  },
+
+  'a producer waits for the slowest reader, and goes on when that has read': async logs => {
+    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onNews() {} })
+    const fast = await follow(logs.consumers, { streamId: 's' })
+    const total = await appendUntilFull(writer, entryOf(1000))
+    await waitFor('the fast one', () => fast.positions.length === total + 1)
+    let isReady = false
+    const ready = writer.ready().then(() => {
+      isReady = true
+    })
+    assert.equal(slow.next()?.position, 0)
+    assert.equal(isReady, false)
+    const taken: number[] = []
+    while (!isReady && taken.length < total) {
+      const entry = await waitFor('an entry', () => slow.next())
+      taken.push(entry.position)
+      await new Promise(resolve => setTimeout(resolve, 1))
+    }
+    await Promise.race([ready, waitFor('room', () => isReady)])
+    assert.equal(slow.takeGap(), 0)
+    assert.deepEqual(
+      taken,
+      taken.map((_, index) => index + 1),
+    )
+  },
+
+  'a producer need not wait for readers that are gone, nor without any': async logs => {
+    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    for (let count = 0; count < 10; count += 1) {
+      if (!writer.append(entryOf(1000))) await writer.ready()
+    }
+    const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onNews() {} })
+    slow.next()
+    await appendUntilFull(writer, entryOf(1000))
+    slow.close()
+    await writer.ready()
+  },
+}
+
+async function appendUntilFull(writer: { append(bytes: Uint8Array): boolean }, bytes: Uint8Array) {
+  let appended = 0
+  await waitFor('the ring to be full', () => {
+    appended += 1
+    return !writer.append(bytes)
+  })
+  return appended
+}
+
+const watchTests: Record<string, ContractTest> = {
+  'requests are told oldest first, each once, to those that they match': async ({ producers, consumers }) => {
+    const all: string[] = []
+    const some: string[] = []
+    await producers.open(openingOf('r1'))
+    await producers.open(openingOf('r2'))
+    const none = { requestId: '', targetObjectId: '' }
+    const stop = consumers.watch({ ...none, streamId: 's' }, ({ ids }) => all.push(ids.requestId))
+    consumers.watch({ ...none, streamId: 's', requestId: 'r3' }, ({ ids }) => some.push(ids.requestId))
+    await waitFor('two requests', () => all.length === 2)
+    await producers.open(openingOf('r3'))
+    await waitFor('the third', () => all.length === 3 && some.length === 1)
+    stop()
+    await producers.open(openingOf('r4'))
+    await waitFor('four in the list', () => consumers.list().length === 4)
+    assert.deepEqual(all, ['r1', 'r2', 'r3'])
+    assert.deepEqual(some, ['r3'])
+    const listed = consumers.list().map(({ ids }) => ids.requestId)
+    assert.deepEqual(listed, ['r1', 'r2', 'r3', 'r4'])
+  },
+
+  'only one producer of the same ids at a time; after it, it is another request': async logs => {
+    const [one, two] = [logs.producers, logs.consumers]
+    const writer = await one.open(openingOf('r1'))
+    assert.equal(await refusalOf(two.open(openingOf('r1'))), 'exists')
+    assert.equal(await refusalOf(one.open(openingOf('r1'))), 'exists')
+    await two.open({ ...openingOf('r1'), ids: { ...writer.request.ids, targetObjectId: 'other' } })
+    await writer.end(success)
+    const again = await waitFor('the ids to be free', () => two.open(openingOf('r1')))
+    assert.notEqual(again.request.key, writer.request.key)
+  },
+
+  'an ended request is kept for a while, and read whole': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1', { keepMs: 1500 }))
+    writer.append(toBytes('a'))
+    await writer.end(lost)
+    const reader = await follow(consumers, { streamId: 's' })
+    await until(reader, ['header', 'a'])
+    assert.deepEqual(await waitFor('the end', () => reader.cursor.end), lost)
+    const [request] = consumers.list()
+    assert.equal(request?.ended, true)
+    await waitFor('it to be forgotten', () => consumers.list().length === 0)
+    assert.equal(await refusalOf(request.read({ onNews() {} })), 'gone')
+  },
+}
+
+const endTests: Record<string, ContractTest> = {
+  'what was appended before the end is read before the end': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1'))
+    const reader = await follow(consumers, { streamId: 's' })
+    for (let count = 0; count < 100; count += 1) writer.append(toBytes(`${count}`))
+    await writer.end(lost)
+    await waitFor('the end', () => reader.cursor.end)
+    assert.equal(reader.texts.length, 101)
+  },
+
+  'an interruption ends the request for its producer and its readers, and refuses it': async logs => {
+    const writer = await logs.producers.open(openingOf('r1'))
+    const other = await logs.producers.open(openingOf('r2'))
+    const reader = await follow(logs.consumers, { requestId: 'r1' })
+    const ends: string[] = []
+    writer.onEnded(({ how }) => ends.push(how))
+    await waitFor('the request to be known', () => logs.consumers.list().length === 2)
+    assert.equal(await logs.consumers.interrupt('s', 'r1'), 1)
+    const end = await waitFor('the end', () => reader.cursor.end)
+    assert.deepEqual(end, { how: 'interrupted', status: { code: 'INFO', message: 'interrupted' } })
+    await waitFor('the producer to know', () => writer.endedBy)
+    assert.deepEqual(ends, ['interrupted'])
+    writer.append(toBytes('late'))
+    await writer.ready()
+    assert.equal(await refusalOf(logs.producers.open(openingOf('r1'))), 'interrupted')
+    assert.equal(other.endedBy, undefined)
+    assert.deepEqual(reader.texts, ['header'])
+    assert.equal(await logs.consumers.interrupt('s', 'r1'), 0)
+    assert.equal(await logs.consumers.interrupt('none', ''), 0)
+  },
+
+  'a producer that waits for room learns of the end': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const slow = await (await firstRequest(consumers, writer.request.ids)).read({ onNews() {} })
+    slow.next()
+    await appendUntilFull(writer, entryOf(1000))
+    const ready = writer.ready()
+    await consumers.interrupt('s', 'r1')
+    await ready
+    await waitFor('the end', () => writer.endedBy)
+  },
+
+  'a whole stream can be interrupted, and its next requests are welcome': async logs => {
+    const writers = [await logs.producers.open(openingOf('r1')), await logs.producers.open(openingOf('r2'))]
+    await waitFor('the requests to be known', () => logs.consumers.list().length === 2)
+    assert.equal(await logs.consumers.interrupt('s', ''), 2)
+    await waitFor('both ends', () => writers.every(writer => writer.endedBy?.how === 'interrupted'))
+    assert.equal(await refusalOf(logs.producers.open(openingOf('r2'))), 'interrupted')
+    await logs.producers.open(openingOf('r3'))
+  },
+
+  'a request can be interrupted before it begins': async ({ producers, consumers }) => {
+    assert.equal(await consumers.interrupt('s', 'r1'), 0)
+    assert.equal(await refusalOf(producers.open(openingOf('r1'))), 'interrupted')
+    await producers.open(openingOf('r2'))
+  },
+
+  'requests of a log that closes end with an error, and it takes no more': async logs => {
+    const writer = await logs.producers.open(openingOf('r1'))
+    const reader = await follow(logs.consumers, { streamId: 's' })
+    writer.append(toBytes('a'))
+    await logs.producers.close()
+    const end = await waitFor('the end', () => reader.cursor.end)
+    assert.deepEqual(end, { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } })
+    assert.deepEqual(reader.texts, ['header', 'a'])
+    assert.equal(writer.endedBy?.how, 'lost')
+    assert.equal(await refusalOf(logs.producers.open(openingOf('r2'))), 'unavailable')
+    await logs.producers.close()
+  },
+
+  'what is healthy has no problem': async ({ producers }) => {
+    await waitFor('health', () => producers.healthy)
+    assert.equal(producers.problem, '')
+  },
+}

@@ -1,0 +1,209 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { maxDurationMs } from '@tollway/chassis/settings.ts'
+import {
+  type StreamRoute,
+  type StreamRoute_Limits,
+  type StreamRoute_Match,
+  type StreamRoute_Rules,
+  StreamRouteSchema,
+} from '@tollway/proto/tollway/broker/v1/stream_route'
+import { maxIdCharacters } from '../wire/id-limit.ts'
+import {
+  concurrentRequestPolicies,
+  defaultRoute,
+  type LateJoiners,
+  type Route,
+  type RouteLimits,
+  type RouteMatch,
+  type RouteRules,
+  ruleModes,
+  slowConsumerPolicies,
+} from './route.ts'
+
+export type DecodedRoute = { readonly route: Route } | { readonly problems: readonly string[] }
+
+/** A longer message could not be sent on to a consumer. */
+export const maxMessageBytes = 64 * 1024 * 1024
+/** Of one request's buffer. */
+export const maxBufferBytes = 1024 * 1024 * 1024
+export const maxAudioFormats = 100
+export const maxTokenHashes = 1000
+
+const minSeconds = 0.001
+const maxSeconds = maxDurationMs / 1000
+const hashBytes = 32
+/** A problem quotes so much of what was found. */
+const maxQuotedCharacters = 200
+
+const lateJoinerWords = ['now', 'start', 'last'] as const
+/** Two names of Kubernetes, of at most 63 and 253 characters. */
+const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
+
+/**
+ * A resource of the feed, a `tollway.broker.v1.StreamRoute`, as a route with every default filled in. Otherwise
+ * every problem, each in one line: `<name of the route>: <field>: <what was found> is not allowed: <what is>`.
+ * Fields are told in the spelling of JSON. Where the route has no name, `place` stands for it.
+ */
+export function decodeRoute(bytes: Uint8Array, place: string): DecodedRoute {
+  const message = parse(bytes)
+  if (message instanceof Error) return { problems: [`${place}: ${message.message}`] }
+  const isNamed = nameForm.test(message.name)
+  const reader = createReader(isNamed ? message.name : place)
+  if (!isNamed) reader.refuse('name', quote(message.name), 'namespace/name, as in Kubernetes')
+  const route: Route = {
+    name: message.name,
+    createdMs: reader.integer('createdMs', message.createdMs, 0, Number.MAX_SAFE_INTEGER, 0),
+    match: readMatch(message.match, reader),
+    rules: readRules(message.rules, reader),
+    lateJoiners: readLateJoiners(message, reader),
+    slowConsumers: reader.word('slowConsumers', message.slowConsumers, slowConsumerPolicies, 'wait'),
+    concurrentRequests: reader.word(
+      'concurrentRequests',
+      message.concurrentRequests,
+      concurrentRequestPolicies,
+      'queue',
+    ),
+    limits: readLimits(message.limits, reader),
+    tokenHashes: readTokenHashes(message.tokenHashes, reader),
+  }
+  return reader.problems.length > 0 ? { problems: reader.problems } : { route }
+}
+
+function parse(bytes: Uint8Array): StreamRoute | Error {
+  try {
+    return fromBinary(StreamRouteSchema, bytes)
+  } catch (error) {
+    return error as Error
+  }
+}
+
+/** Reads fields, and keeps what is wrong with them; what is empty or 0 is the fallback. */
+function createReader(source: string) {
+  const problems: string[] = []
+  const refuse = (field: string, found: string, allowed: string) =>
+    void problems.push(`${source}: ${field}: ${found} is not allowed: ${allowed}`)
+
+  function inRange(
+    field: string,
+    value: number | bigint,
+    min: number,
+    max: number,
+    allowed: string,
+  ): boolean {
+    const isRight = value >= min && value <= max
+    if (!isRight) refuse(field, `${value}`, allowed)
+    return isRight
+  }
+
+  return {
+    problems,
+    refuse,
+    word<const Word extends string>(
+      field: string,
+      text: string,
+      words: readonly Word[],
+      fallback: Word,
+    ): Word {
+      if (text === '') return fallback
+      const word = words.find(known => known === text)
+      if (word === undefined) refuse(field, quote(text), `one of ${words.join(', ')}`)
+      return word ?? fallback
+    },
+    integer(field: string, value: bigint, min: number, max: number, fallback: number): number {
+      const allowed = `a whole number from ${min} to ${max}`
+      return value !== 0n && inRange(field, value, min, max, allowed) ? Number(value) : fallback
+    },
+    seconds(field: string, value: number, fallback: number): number {
+      const allowed = `a number from ${minSeconds} to ${maxSeconds}`
+      return value !== 0 && inRange(field, value, minSeconds, maxSeconds, allowed) ? value : fallback
+    },
+    id(field: string, text: string): string {
+      if (lengthOf(text) > maxIdCharacters) {
+        refuse(field, `a text of ${lengthOf(text)} characters`, `at most ${maxIdCharacters}`)
+      }
+      return text
+    },
+    list<T>(field: string, items: readonly T[], max: number): readonly T[] {
+      if (items.length > max) refuse(field, `a list of ${items.length}`, `at most ${max}`)
+      return items.slice(0, max)
+    },
+  }
+}
+
+type Reader = ReturnType<typeof createReader>
+
+function readMatch(match: StreamRoute_Match | undefined, { id }: Reader): RouteMatch {
+  if (match === undefined) return defaultRoute.match
+  return {
+    sourceServiceId: id('match.sourceServiceId', match.sourceServiceId),
+    streamIdPrefix: id('match.streamIdPrefix', match.streamIdPrefix),
+    targetObjectId: id('match.targetObjectId', match.targetObjectId),
+  }
+}
+
+function readRules(rules: StreamRoute_Rules | undefined, { word, list }: Reader): RouteRules {
+  const fallback = defaultRoute.rules
+  if (rules === undefined) return fallback
+  return {
+    order: word('rules.order', rules.order, ruleModes, fallback.order),
+    timeCodes: word('rules.timeCodes', rules.timeCodes, ruleModes, fallback.timeCodes),
+    counts: word('rules.counts', rules.counts, ruleModes, fallback.counts),
+    audio: word('rules.audio', rules.audio, ruleModes, fallback.audio),
+    audioFormats: list('rules.audioFormats', rules.audioFormats, maxAudioFormats).map(
+      ({ channelCount, samplesPerSecond, bitsPerSample }) => ({
+        channelCount,
+        samplesPerSecond,
+        bitsPerSample,
+      }),
+    ),
+  }
+}
+
+function readLateJoiners(message: StreamRoute, { word, seconds, refuse }: Reader): LateJoiners {
+  const from = word('lateJoiners', message.lateJoiners, lateJoinerWords, 'now')
+  const found = message.lateJoinerSeconds
+  if (from === 'last') {
+    if (found === 0) refuse('lateJoinerSeconds', '0', 'more than 0 where lateJoiners is last')
+    return { from, seconds: seconds('lateJoinerSeconds', found, 0) }
+  }
+  if (found !== 0) refuse('lateJoinerSeconds', `${found}`, 'nothing where lateJoiners is not last')
+  return { from }
+}
+
+function readLimits(limits: StreamRoute_Limits | undefined, { integer, seconds }: Reader): RouteLimits {
+  const fallback = defaultRoute.limits
+  if (limits === undefined) return fallback
+  const bytes = (field: 'messageBytes' | 'bufferBytes', max: number) =>
+    integer(`limits.${field}`, limits[field], 1, max, fallback[field])
+  const time = (field: 'bufferSeconds' | 'idleSeconds' | 'totalSeconds') =>
+    seconds(`limits.${field}`, limits[field], fallback[field])
+  return {
+    messageBytes: bytes('messageBytes', maxMessageBytes),
+    bufferBytes: bytes('bufferBytes', maxBufferBytes),
+    bufferSeconds: time('bufferSeconds'),
+    idleSeconds: time('idleSeconds'),
+    totalSeconds: time('totalSeconds'),
+    consumers: limits.consumers || fallback.consumers,
+    streams: limits.streams || fallback.streams,
+  }
+}
+
+function readTokenHashes(hashes: readonly Uint8Array[], { list, refuse }: Reader): readonly Uint8Array[] {
+  const found = list('tokenHashes', hashes, maxTokenHashes)
+  for (const [index, hash] of found.entries()) {
+    if (hash.length === hashBytes) continue
+    refuse(`tokenHashes[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
+  }
+  // The bytes of the message hold those of the whole response.
+  return found.map(hash => hash.slice())
+}
+
+/** In Unicode characters. */
+function lengthOf(text: string): number {
+  if (text.length <= maxIdCharacters) return text.length
+  let characters = 0
+  for (const _ of text) characters += 1
+  return characters
+}
+
+const quote = (text: string) => JSON.stringify(text.slice(0, maxQuotedCharacters))

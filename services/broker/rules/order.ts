@@ -1,0 +1,35 @@
+import type { Message } from '../wire/message.ts'
+import type { Rule } from './rule.ts'
+
+/**
+ * The header first and once, then at least one message of data, and a status as the last message; a status may
+ * also stand between others. A request that ends with ERROR needs no data. ("Message ordering" of the
+ * specification.)
+ */
+export function createOrderRule(): Rule {
+  let hasHeader = false
+  let hasData = false
+  let last: Message | undefined
+
+  return {
+    judge(message) {
+      const before = hasHeader
+      if (message.part === 'none')
+        return 'neither header nor data nor status is found, one of them is allowed'
+      last = message
+      if (message.part === 'header') {
+        hasHeader = true
+        return before ? 'a second header is found, one is allowed' : undefined
+      }
+      if (message.part === 'data') hasData = true
+      return before ? undefined : `a ${message.part} message is found, a header is allowed as the first`
+    },
+    end() {
+      if (!hasHeader) return 'the request ended without a header'
+      if (last?.part !== 'status')
+        return `the request ended with ${last?.part}, a status is allowed as the last`
+      if (!hasData && last.status.code !== 'ERROR') return 'the request ended without data'
+      return undefined
+    },
+  }
+}

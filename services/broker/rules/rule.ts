@@ -1,0 +1,9 @@
+import type { Message } from '../wire/message.ts'
+
+/** One rule of the specification, judging the messages of one request in their order. */
+export interface Rule {
+  /** What was found and what is allowed, for people; undefined when the message keeps the rule. */
+  judge(message: Message, number: number): string | undefined
+  /** The same of a request that ends here. */
+  end?(): string | undefined
+}

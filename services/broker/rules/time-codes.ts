@@ -1,0 +1,48 @@
+import type { Disorder, SkelAnimation } from '../wire/message.ts'
+import type { Rule } from './rule.ts'
+
+const lists = ['weights', 'translations', 'rotations', 'scales'] as const
+
+interface End {
+  readonly number: number
+  readonly latest: number
+}
+
+/**
+ * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after the
+ * end of the one before. A message counts as from its earliest to its latest time code in all four lists. One
+ * that breaks the rule is still the one that the next is compared with: a producer that jumped once is told once.
+ * ("Limits" of the specification.)
+ */
+export function createTimeCodesRule(): Rule {
+  let before: End | undefined
+
+  return {
+    judge(message, number) {
+      if (message.part !== 'data' || message.skelAnimation === undefined) return undefined
+      const { earliest, latest } = message.skelAnimation
+      const found = disorderOf(message.skelAnimation)
+      const overlap = earliest === undefined ? undefined : overlapOf(earliest, before)
+      if (latest !== undefined) before = { number, latest }
+      return found ?? overlap
+    },
+  }
+}
+
+function disorderOf(skel: SkelAnimation): string | undefined {
+  for (const name of lists) {
+    const disorder = skel[name]?.disorder
+    if (disorder !== undefined) return `${name}: ${describe(disorder)}`
+  }
+  return undefined
+}
+
+function overlapOf(earliest: number, before: End | undefined): string | undefined {
+  if (before === undefined || earliest > before.latest) return undefined
+  return `${earliest} is found, more than ${before.latest} is allowed, where message ${before.number} ended`
+}
+
+function describe({ found, previous }: Disorder): string {
+  if (!Number.isFinite(found)) return `${found} is found, a finite number is allowed`
+  return `${found} is found after ${previous}, more than that is allowed`
+}

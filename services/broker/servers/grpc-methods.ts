@@ -1,0 +1,85 @@
+import type { AnyMethod, Call, MessageSink, Method } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import type { Broker } from '../streams/broker.ts'
+import type { Push } from '../streams/push.ts'
+import type { AnimationIds } from '../wire/animation-ids.ts'
+import { encodeStatus } from '../wire/encode-status.ts'
+import { IdTooLong } from '../wire/id-limit.ts'
+import { MalformedMessage } from '../wire/malformed-message.ts'
+import { readAnimationIds } from '../wire/read-animation-ids.ts'
+import type { Status } from '../wire/status.ts'
+
+/** The name of the specification, and that of the public definition, which is the same on the wire. */
+export const serviceNames = {
+  specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
+  public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
+} as const
+
+/** AnimationDataService, under the specification's name and, when asked for, under the public one too. */
+export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
+  const names = options.publicName ? [serviceNames.specified, serviceNames.public] : [serviceNames.specified]
+  return names.flatMap(name => [pushMethod(name, broker), pullMethod(name, broker)])
+}
+
+const identity = (bytes: Uint8Array) => bytes
+
+function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status> {
+  return {
+    path: `/${service}/PushAnimationDataStream`,
+    kind: 'client-stream',
+    decode: identity,
+    encode: encodeStatus,
+    handle(requests, call) {
+      const push = broker.push(call)
+      takeAll(requests, push)
+      onAbort(call, reason => push.lose(reason))
+      return push.answer
+    },
+  }
+}
+
+/** Reads no further while the push waits for room. Its end, whoever brings it about, ends the messages. */
+async function takeAll(requests: AsyncIterable<Uint8Array>, push: Push): Promise<void> {
+  try {
+    for await (const bytes of requests) {
+      const room = push.take(bytes)
+      if (room !== undefined) await room
+      if (push.over) return
+    }
+    push.halfClose()
+  } catch (error) {
+    push.lose(error instanceof GrpcError ? error : new GrpcError('INTERNAL', 'internal error'))
+  }
+}
+
+function pullMethod(service: string, broker: Broker): Method<AnimationIds | GrpcError, Uint8Array> {
+  return {
+    path: `/${service}/PullAnimationDataStream`,
+    kind: 'server-sink',
+    decode: decodeIds,
+    encode: identity,
+    async handle(request: AnimationIds | GrpcError, call: Call, sink: MessageSink) {
+      if (request instanceof GrpcError) throw request
+      // The consumer learns at once that it is heard, though it may be long until something matches.
+      call.sendHeaders(new Map())
+      const pull = broker.pull(request, call, sink)
+      onAbort(call, reason => pull.cut(reason))
+      await pull.done
+    },
+  }
+}
+
+/** A refusal has a status of its own, which only a handler can give. */
+function decodeIds(bytes: Uint8Array): AnimationIds | GrpcError {
+  try {
+    return readAnimationIds(bytes)
+  } catch (error) {
+    if (!(error instanceof MalformedMessage || error instanceof IdTooLong)) throw error
+    return new GrpcError('INVALID_ARGUMENT', `AnimationIds: ${error.message}`)
+  }
+}
+
+function onAbort({ signal }: Call, end: (reason: GrpcError) => void): void {
+  signal.addEventListener('abort', () => end(signal.reason), { once: true })
+  if (signal.aborted) end(signal.reason)
+}

@@ -1,0 +1,47 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+
+/** Answers one path. */
+export type Page = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void
+
+/** What a path is answered with; undefined when there is nothing. */
+export type FindPage = (path: string, method: string) => Page | undefined
+
+const text = 'text/plain; charset=utf-8'
+
+export function send(response: ServerResponse, status: number, body: string, type = text): void {
+  response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' })
+  response.end(body)
+}
+
+/** A server that tells `notFound` to whoever asks for anything else. */
+export function createPageServer(find: FindPage, notFound: string): Server {
+  const server = createServer((request, response) => {
+    request.resume()
+    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    const page = find(path, request.method ?? '')
+    if (page === undefined) send(response, 404, notFound)
+    else page(request, response, new URLSearchParams(query))
+  })
+  server.requestTimeout = 10_000
+  server.headersTimeout = 10_000
+  return server
+}
+
+/** Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound. */
+export function listenHttp(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+/** Takes no new connection, and cuts those that are there. */
+export function closeHttp(server: Server): Promise<void> {
+  return new Promise(resolve => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}

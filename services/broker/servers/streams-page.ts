@@ -1,0 +1,74 @@
+import type { Broker, RequestView } from '../streams/broker.ts'
+
+type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
+
+/** A list is cut there; a broker may have more than anybody reads. */
+const maxShown = 1_000
+
+/** The requests that are known here, oldest first. Times are milliseconds, ids as they were sent. */
+export function streamsJson(broker: Shown, nowMs: number) {
+  const requests = broker.requests()
+  return {
+    waitingPulls: broker.waitingPulls,
+    total: requests.length,
+    streams: requests.slice(0, maxShown).map(view => streamOf(view, nowMs)),
+  }
+}
+
+function streamOf({ request, producer, consumers }: RequestView, nowMs: number) {
+  const { ids, sourceServiceId, route, openedMs, ended } = request
+  return {
+    ...ids,
+    sourceServiceId,
+    route,
+    ageMs: nowMs - openedMs,
+    ended,
+    /** null when the producer is gone, or connected to another broker. */
+    producer: producer ?? null,
+    consumers: consumers.map(({ peer, behind }) => ({
+      peer,
+      messagesBehind: behind.entries,
+      bytesBehind: behind.bytes,
+    })),
+  }
+}
+
+const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
+
+/** The same as a page that shows itself anew every two seconds. */
+export function streamsPage(broker: Shown, nowMs: number): string {
+  const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
+  const rows = streams.map(stream =>
+    row('td', [
+      stream.streamId,
+      stream.requestId,
+      stream.targetObjectId,
+      stream.sourceServiceId,
+      stream.route || 'default',
+      `${(stream.ageMs / 1000).toFixed(1)} s`,
+      stream.ended ? 'ended' : 'running',
+      stream.producer ?? '',
+      stream.consumers.map(({ peer, messagesBehind }) => `${peer} (${messagesBehind} behind)`).join(', '),
+    ]),
+  )
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="2"><title>streams</title>
+<style>
+body { font: 14px system-ui, sans-serif; margin: 2rem }
+td, th { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #ddd }
+</style></head><body>
+<h1>Streams</h1>
+<p>${total} requests are known here, ${waitingPulls} pulls wait for one.</p>
+<table><thead>${row('th', columns)}</thead><tbody>
+${rows.join('\n')}
+</tbody></table></body></html>
+`
+}
+
+function row(cell: 'td' | 'th', texts: readonly string[]): string {
+  return `<tr>${texts.map(text => `<${cell}>${escapeHtml(text)}</${cell}>`).join('')}</tr>`
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
+}

@@ -1,0 +1,195 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { openTracing } from '@tollway/chassis/open-tracing.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createHealthTable } from '@tollway/grpc/health.ts'
+import { openServerTls } from '@tollway/grpc/open-server-tls.ts'
+import type { BoundAddress } from '@tollway/grpc/server.ts'
+import type { RouteFeed } from './feeds/route-feed.ts'
+import { createHealth } from './health.ts'
+import { createMemoryLog } from './log/memory.ts'
+import type { StreamLog } from './log/stream-log.ts'
+import { systemRepeat } from './repeat.ts'
+import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
+import { assertAddressesFree } from './servers/assert-addresses-free.ts'
+import { createDebugServer, createMetricsServer } from './servers/debug.ts'
+import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
+import { closeHttp, listenHttp } from './servers/http.ts'
+import type { Settings } from './settings.ts'
+import { createBrokerStats } from './stats/broker-stats.ts'
+import { type Broker, createBroker } from './streams/broker.ts'
+import type { BrokerLimits } from './streams/stream-context.ts'
+import { createTally } from './streams/tally.ts'
+
+export interface Service {
+  readonly grpc: BoundAddress
+  readonly debugPort: number
+  /** Unhealthy at once; after DRAIN_DELAY no more calls are taken, and running requests may end. */
+  stop(): Promise<void>
+}
+
+/** The last traces are given up after so long; nobody waits for them but the end of the process. */
+const traceFlushTimeoutMs = 3_000
+/** Callers have so long to take the last status of a request that the end of the process has cut. */
+const lastStatusMs = 1_000
+/** Of one connection: a proxy may bring all calls over one. */
+const maxConcurrentStreams = 10_000
+
+/**
+ * Starts the whole service and resolves when it takes calls: with routes from a feed, when the first ones are
+ * there. What cannot be had is told first, before anything is waited for.
+ */
+export async function startService(settings: Settings, log: Log): Promise<Service> {
+  await assertAddressesFree(settings)
+  const tls = openServerTls(settings, { log })
+  const tracing = await openTracing(settings, log)
+  const stats = createBrokerStats()
+  const streamLog = await openStreamLog(settings)
+  const table = createRouteTable({ clock: systemClock, log })
+  const broker = createBroker(
+    {
+      log: streamLog,
+      routes: table,
+      stats,
+      clock: systemClock,
+      limits: limitsOf(settings),
+      tracing,
+      newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),
+      requestsOfRoute: createTally(),
+      consumersOfRequest: createTally(),
+    },
+    systemRepeat,
+  )
+  const health = createHealth(streamLog)
+  stats.gauge('log.healthy', () => Number(streamLog.healthy))
+  stats.gauge('process.resident_bytes', () => process.memoryUsage.rss())
+  const pages = await openPages(settings, { broker, log: streamLog, stats, health, clock: systemClock })
+  const feed = await openFeed(settings, table, broker, log)
+  const healthTable = createHealthTable()
+  const grpc = createGrpcServer({
+    methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
+    health: healthTable,
+    onDefect: (path, error) =>
+      log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) }),
+    limits: {
+      maxReceiveBytes: settings.maxMessageBytes,
+      maxSendBytes: Number.MAX_SAFE_INTEGER,
+      maxConcurrentStreams,
+      maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,
+      maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
+    },
+  })
+  await firstRoutes(feed, table)
+  const bound = await grpc.listen({ ...grpcAddress(settings), tls })
+  healthTable.set('', true)
+  health.onChange(healthy => {
+    for (const name of Object.values(serviceNames)) healthTable.set(name, healthy)
+    reportHealth(healthy, health.problem())
+  })
+  health.serve()
+  tellOfLog(streamLog, log)
+  log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, streams: settings.streamLog })
+  return {
+    grpc: bound,
+    debugPort: pages.debugPort,
+    async stop() {
+      health.terminate()
+      await pause(settings.drainDelayMs)
+      broker.drain()
+      const closed = grpc.drain(settings.drainTimeoutMs + lastStatusMs)
+      await Promise.race([broker.idle(), pause(settings.drainTimeoutMs, undefined, { ref: false })])
+      await broker.close()
+      await closed
+      await feed?.stop()
+      await pages.stop()
+      await tracing?.stop(traceFlushTimeoutMs)
+    },
+  }
+}
+
+/** What a broker in memory does without is not loaded there: the client of Redis. */
+async function openStreamLog({ streamLog, redisUrl, redisKeyPrefix }: Settings): Promise<StreamLog> {
+  if (streamLog === 'memory') {
+    return createMemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
+  }
+  const { createRedisLog } = await import('./log/redis.ts')
+  return createRedisLog({
+    url: redisUrl,
+    podId: randomUUID(),
+    clock: systemClock,
+    repeat: systemRepeat,
+    random: Math.random,
+    keyPrefix: redisKeyPrefix,
+  })
+}
+
+/** Neither is the client of gRPC, where nobody feeds routes. */
+async function openFeed(
+  settings: Settings,
+  table: FedRouteTable,
+  { loads }: Broker,
+  log: Log,
+): Promise<RouteFeed | undefined> {
+  if (settings.routes === 'none') return undefined
+  const { openRouteFeed } = await import('./feeds/route-feed.ts')
+  return openRouteFeed(settings, { table, loads, log })
+}
+
+/** A route may ask for tokens: before the routes are known no call is taken. */
+async function firstRoutes(feed: RouteFeed | undefined, table: FedRouteTable): Promise<void> {
+  if (feed === undefined) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const stop = table.onChange(resolve)
+  feed.start()
+  await promise
+  stop()
+}
+
+function limitsOf(settings: Settings): BrokerLimits {
+  return {
+    pushes: settings.maxPushes,
+    pulls: settings.maxPulls,
+    pullIdleMs: settings.pullIdleMs,
+    headerWaitMs: settings.headerWaitMs,
+    waitingRequests: settings.maxWaitingRequests,
+  }
+}
+
+/** Of W3C Trace Context: its ids are new, and it is sampled as a call without a parent would be. */
+function newTraceparent(samplingRate: number): string {
+  const sampled = Math.random() < samplingRate ? '01' : '00'
+  return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`
+}
+
+function grpcAddress({ grpcUnixSocket, grpcHost, grpcPort, reusePort }: Settings) {
+  return grpcUnixSocket === ''
+    ? { host: grpcHost, port: grpcPort, reusePort }
+    : { socketPath: grpcUnixSocket }
+}
+
+async function openPages(settings: Settings, options: Parameters<typeof createDebugServer>[0]) {
+  const debug = createDebugServer(options)
+  await listenHttp(debug, settings.debugHost, settings.debugPort)
+  const servers: Server[] = [debug]
+  if (settings.metricsPort !== 0) {
+    const metrics = createMetricsServer(options)
+    await listenHttp(metrics, settings.metricsHost, settings.metricsPort)
+    servers.push(metrics)
+  }
+  return {
+    debugPort: (debug.address() as AddressInfo).port,
+    stop: () => Promise.all(servers.map(closeHttp)),
+  }
+}
+
+function tellOfLog(streamLog: StreamLog, log: Log): void {
+  streamLog.onHealth(healthy => {
+    if (healthy) log.info('the stream log answers')
+    else log.warn('the stream log is away', { problem: streamLog.problem })
+  })
+}

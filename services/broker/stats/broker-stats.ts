@@ -1,0 +1,97 @@
+import { type RuleName, ruleNames } from '../rules/stream-rules.ts'
+import { createHistogram, type Histogram } from './histogram.ts'
+
+/** What is counted of a route's requests. Each is a number that only grows. */
+export const counterNames = [
+  'pushes',
+  'requests_served',
+  'messages_in',
+  'messages_out',
+  'bytes_in',
+  'bytes_out',
+  'messages_dropped',
+  'requests_dropped',
+  'requests_superseded',
+  'requests_interrupted',
+  'producers_lost',
+  'consumers_cut_off',
+] as const
+export type CounterName = (typeof counterNames)[number]
+
+/** Durations in milliseconds. */
+export const histogramNames = ['time_to_first_message_ms', 'lag_ms', 'audio_animation_skew_ms'] as const
+export type HistogramName = (typeof histogramNames)[number]
+
+export interface RouteStats {
+  readonly counters: Record<CounterName, number>
+  /** Broken rules, by rule. */
+  readonly violations: Record<RuleName, number>
+  readonly histograms: Readonly<Record<HistogramName, Histogram>>
+}
+
+/** Everything that is measured. What is active now is asked for when somebody looks. */
+export interface BrokerStats {
+  /** Of a route by its name; beyond `maxRoutes` all others share one, named `overflow`. */
+  route(name: string): RouteStats
+  routes(): readonly (readonly [name: string, stats: RouteStats])[]
+  /** A call was refused, or ended, with a gRPC error. */
+  failed(call: 'push' | 'pull', status: string): void
+  /** By `push.` or `pull.` and the status. */
+  failures(): readonly (readonly [name: string, count: number])[]
+  gauge(name: GaugeName, read: () => number): void
+  gauges(): readonly (readonly [name: GaugeName, value: number])[]
+}
+
+export type GaugeName =
+  | 'streams.active'
+  | 'producers.active'
+  | 'consumers.active'
+  | 'queue.messages'
+  | 'queue.bytes'
+  | 'log.healthy'
+  | 'process.resident_bytes'
+
+const maxRoutes = 200
+export const overflowRoute = 'overflow'
+
+export function createBrokerStats(): BrokerStats {
+  const routes = new Map<string, RouteStats>()
+  const failures = new Map<string, number>()
+  const gauges = new Map<GaugeName, () => number>()
+
+  function add(name: string): RouteStats {
+    const stats = createRouteStats()
+    routes.set(name, stats)
+    return stats
+  }
+
+  return {
+    route(name) {
+      const known = routes.get(name)
+      if (known !== undefined) return known
+      if (routes.size < maxRoutes) return add(name)
+      return routes.get(overflowRoute) ?? add(overflowRoute)
+    },
+    routes: () => [...routes],
+    failed(call, status) {
+      const name = `${call}.${status}`
+      failures.set(name, (failures.get(name) ?? 0) + 1)
+    },
+    failures: () => [...failures],
+    gauge(name, read) {
+      gauges.set(name, read)
+    },
+    gauges: () => Array.from(gauges, ([name, read]) => [name, read()] as const),
+  }
+}
+
+function createRouteStats(): RouteStats {
+  const zeros = <Name extends string>(names: readonly Name[]) =>
+    Object.fromEntries(names.map(name => [name, 0])) as Record<Name, number>
+  const histograms = Object.fromEntries(histogramNames.map(name => [name, createHistogram()]))
+  return {
+    counters: zeros(counterNames),
+    violations: zeros(ruleNames),
+    histograms: histograms as Record<HistogramName, Histogram>,
+  }
+}

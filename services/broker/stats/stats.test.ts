@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createBrokerStats, overflowRoute } from './broker-stats.ts'
+import { exposition, statEntries } from './exposition.ts'
+import { createHistogram } from './histogram.ts'
+
+test('a histogram counts what is at most each bound', () => {
+  const histogram = createHistogram()
+  for (const value of [-5, 0, 1, 1.5, 100, 1e9, Number.NaN]) histogram.record(value)
+  assert.deepEqual(histogram.cumulative(), [3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6])
+  assert.equal(histogram.count, 6)
+})
+
+test('sums are those of all routes, and routes beyond the limit share one', () => {
+  const stats = createBrokerStats()
+  for (let count = 0; count < 1000; count += 1) stats.route(`shop/route-${count}`).counters.pushes += 1
+  assert.equal(stats.routes().length, 201)
+  assert.equal(stats.route(overflowRoute).counters.pushes, 800)
+  assert.equal(new Map(statEntries(stats)).get('broker.pushes'), 1000)
+})
+
+test('names of routes cannot break a line of the exposition', () => {
+  const stats = createBrokerStats()
+  stats.route('a"b\\c\nd').counters.pushes = 2
+  assert.match(exposition(stats), /^tollway_broker_pushes_total\{route="a\\"b\\\\c\\nd"\} 2$/m)
+  for (const line of exposition(stats).trimEnd().split('\n')) assert.match(line, /^(# TYPE )?tollway_broker_/)
+})

@@ -1,0 +1,163 @@
+import { GrpcError, statusName } from '@tollway/grpc/status.ts'
+import type { LoggedRequest } from '../log/stream-log.ts'
+import type { Repeat } from '../repeat.ts'
+import type { AnimationIds } from '../wire/animation-ids.ts'
+import { createPull, type Pull, type PullSink, shuttingDown } from './pull.ts'
+import { createPush, type Push } from './push.ts'
+import type { Caller, StreamContext } from './stream-context.ts'
+
+/** The pushes and pulls of one process. */
+export interface Broker {
+  /** @throws GrpcError when no more pushes are taken, now or at all */
+  push(caller: Caller): Push
+  /** @throws GrpcError when no more pulls are taken, now or at all, and for a pull that is not in order */
+  pull(wanted: AnimationIds, caller: Caller, sink: PullSink): Pull
+  /** Takes no more calls, and ends the pulls that wait for a request; what runs may end. */
+  drain(): void
+  /** Resolves when no call runs any more. */
+  idle(): Promise<void>
+  /** Ends what still runs, with ERROR "shutting down" to consumers and producers. */
+  close(): Promise<void>
+  /** What each route carries here; those that carry nothing are left out. */
+  loads(): readonly RouteLoad[]
+  /** The requests that are known here, and their consumers in this process. */
+  requests(): readonly RequestView[]
+  readonly waitingPulls: number
+}
+
+export interface RouteLoad {
+  readonly route: string
+  /** Requests whose producer is connected to this process. */
+  readonly activeStreams: number
+  readonly consumers: number
+}
+
+export interface RequestView {
+  readonly request: LoggedRequest
+  /** Where the producer is; undefined when it is another process's, or gone. */
+  readonly producer: string | undefined
+  readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
+}
+
+/** How often limits in time are looked at; each is exact to this. */
+const sweepEveryMs = 250
+
+export function createBroker(context: StreamContext, repeat: Repeat): Broker {
+  const { log, stats, limits } = context
+  const pushes = new Set<Push>()
+  const pulls = new Set<Pull>()
+  let draining = false
+  let onIdle = () => {}
+
+  const stopSweep = repeat(sweepEveryMs, () => {
+    for (const call of [...pushes, ...pulls]) call.sweep()
+  })
+  const stopRouteWatch = context.routes.onChange(() => {
+    for (const call of [...pushes, ...pulls]) call.recheck()
+  })
+
+  function assertRoom(call: 'push' | 'pull', running: number, limit: number): void {
+    if (draining) throw shuttingDown()
+    if (running < limit) return
+    throw new GrpcError('RESOURCE_EXHAUSTED', `${limit} calls of ${call} are running, which are all`)
+  }
+
+  function counted<T>(call: 'push' | 'pull', begin: () => T): T {
+    try {
+      return begin()
+    } catch (error) {
+      countError(call, error)
+      throw error
+    }
+  }
+
+  function countError(call: 'push' | 'pull', error: unknown): void {
+    if (error instanceof GrpcError) stats.failed(call, statusName(error.code))
+  }
+
+  /** Keeps the call in its set until it ends. */
+  function track<Of>(call: 'push' | 'pull', set: Set<Of>, entry: Of, ended: Promise<unknown>): void {
+    set.add(entry)
+    ended
+      .catch((error: unknown) => countError(call, error))
+      .finally(() => {
+        set.delete(entry)
+        if (pushes.size === 0 && pulls.size === 0) onIdle()
+      })
+  }
+
+  const busyPulls = () => [...pulls].filter(({ request }) => request !== undefined)
+  stats.gauge('producers.active', () => pushes.size)
+  stats.gauge('consumers.active', () => pulls.size)
+  stats.gauge('streams.active', () => log.list().filter(({ ended }) => !ended).length)
+  stats.gauge('queue.messages', () => sum(busyPulls().map(({ behind }) => behind.entries)))
+  stats.gauge('queue.bytes', () => sum(busyPulls().map(({ behind }) => behind.bytes)))
+  return {
+    push: caller =>
+      counted('push', () => {
+        assertRoom('push', pushes.size, limits.pushes)
+        const push = createPush(context, caller)
+        track('push', pushes, push, push.answer)
+        return push
+      }),
+    pull: (wanted, caller, sink) =>
+      counted('pull', () => {
+        assertRoom('pull', pulls.size, limits.pulls)
+        const pull = createPull(context, { wanted, caller, sink })
+        track('pull', pulls, pull, pull.done)
+        return pull
+      }),
+    drain() {
+      draining = true
+      for (const pull of [...pulls]) pull.drain()
+    },
+    idle() {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      onIdle = resolve
+      if (pushes.size === 0 && pulls.size === 0) resolve()
+      return promise
+    },
+    async close() {
+      draining = true
+      stopSweep()
+      stopRouteWatch()
+      await log.close()
+      for (const push of [...pushes]) push.lose(shuttingDown())
+      for (const pull of [...pulls]) pull.cut(shuttingDown())
+    },
+    loads: () => loadsOf(pushes, pulls),
+    requests: () => viewsOf(log.list(), pushes, pulls),
+    get waitingPulls() {
+      return pulls.size - busyPulls().length
+    },
+  }
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
+
+function loadsOf(pushes: Iterable<Push>, pulls: Iterable<Pull>): readonly RouteLoad[] {
+  const loads = new Map<string, { route: string; activeStreams: number; consumers: number }>()
+  const loadOf = ({ route }: LoggedRequest) => {
+    const load = loads.get(route) ?? { route, activeStreams: 0, consumers: 0 }
+    loads.set(route, load)
+    return load
+  }
+  for (const { request } of pushes) if (request !== undefined) loadOf(request).activeStreams += 1
+  for (const { request } of pulls) if (request !== undefined) loadOf(request).consumers += 1
+  return [...loads.values()]
+}
+
+function viewsOf(
+  requests: readonly LoggedRequest[],
+  pushes: Iterable<Push>,
+  pulls: Iterable<Pull>,
+): readonly RequestView[] {
+  const producers = new Map<string, string>()
+  for (const { request, peer } of pushes) if (request !== undefined) producers.set(request.key, peer)
+  const consumers = Map.groupBy(pulls, ({ request }) => request?.key)
+  return requests.map(request => ({
+    request,
+    producer: producers.get(request.key),
+    consumers: (consumers.get(request.key) ?? []).map(({ peer, behind }) => ({ peer, behind })),
+  }))
+}

@@ -1,0 +1,316 @@
+import { defaultRoute } from '../routes/route.ts'
+import { type Scenario, testScenarios } from './scenario-under-test.ts'
+
+/** About three messages, each of which counts some 300 bytes. */
+const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }
+
+const matching: readonly Scenario[] = [
+  {
+    rule: 'a pull waits for its push, and gets all of it',
+    story: `
+      pull p: stream=s
+      push r1: header 1 2
+      p got header r1, 1, 2
+      push r1: SUCCESS
+      p got SUCCESS
+      r1 runs
+      push r1: end
+      r1 answered SUCCESS 4 messages
+      p runs`,
+  },
+  {
+    rule: 'a pull that names a request ends after it; others stay for the next',
+    story: `
+      pull named: request=r1
+      pull open: stream=s
+      push r1: header 1 SUCCESS end
+      named got header r1, 1, SUCCESS
+      named ended OK
+      open got header r1, 1, SUCCESS
+      push r2: header 2 SUCCESS end
+      open got header r2, 2, SUCCESS`,
+  },
+  {
+    rule: 'three empty ids are refused, in a pull and in a push',
+    story: `
+      pull p:
+      p ended INVALID_ARGUMENT all three are empty
+      push r1: no-ids
+      r1 answered INVALID_ARGUMENT all three are empty`,
+  },
+  {
+    rule: 'two producers of the same ids: the first one stays',
+    story: `
+      push r1/a: header 1
+      push r1/b: header 2
+      r1/b answered ALREADY_EXISTS
+      r1/a runs
+      push r1/a: SUCCESS end
+      push r1/c: header 3
+      r1/c runs`,
+  },
+  {
+    rule: 'an open pull that nothing matches ends after a while',
+    limits: { pullIdleMs: 60_000 },
+    story: `
+      pull p: stream=s
+      push r1: header SUCCESS end
+      59s pass
+      p runs
+      2s pass
+      p ended DEADLINE_EXCEEDED no request matched for 60 s`,
+  },
+]
+
+const lateJoiners: readonly Scenario[] = [
+  {
+    rule: 'from now on, and told so',
+    story: `
+      push r1: header 1 2
+      pull p: stream=s
+      p got header r1, INFO joined late, the next is message 3
+      push r1: 3 SUCCESS end
+      p got 3, SUCCESS`,
+  },
+  {
+    rule: 'from the start',
+    route: { lateJoiners: { from: 'start' } },
+    story: `
+      push r1: header 1 2
+      pull p: stream=s
+      p got header r1, 1, 2`,
+  },
+  {
+    rule: 'from the last seconds',
+    route: { lateJoiners: { from: 'last', seconds: 5 } },
+    story: `
+      push r1: header 1
+      4s pass
+      push r1: 2
+      4s pass
+      push r1: 3
+      pull p: stream=s
+      p got header r1, INFO joined late, the next is message 2, 2, 3`,
+  },
+  {
+    rule: 'an ended request is not for who did not ask for it',
+    story: `
+      push r1: header 1 SUCCESS end
+      pull open: stream=s
+      open got nothing
+      pull named: request=r1
+      named got header r1, INFO joined late, the next is message 3, SUCCESS
+      named ended OK`,
+  },
+  {
+    rule: 'who comes between the last status and the end gets that status',
+    story: `
+      push r1: header 1 SUCCESS
+      pull p: request=r1
+      push r1: end
+      p got header r1, INFO joined late, the next is message 3, SUCCESS
+      p ended OK`,
+  },
+  {
+    rule: 'from the start also when it has ended, for as long as it is kept',
+    route: { lateJoiners: { from: 'start' } },
+    story: `
+      push r1: header 1 SUCCESS end
+      pull p: stream=s
+      p got header r1, 1, SUCCESS
+      31s pass
+      pull q: stream=s
+      q got nothing`,
+  },
+  {
+    rule: 'a consumer that was there before goes on where it was',
+    story: `
+      push r1: header 1 2 3 4
+      pull p: stream=s received=r1=3
+      p got header r1, 3, 4
+      push r1: SUCCESS end
+      p got SUCCESS
+      pull q: stream=s received=r1=6
+      q got header r1, SUCCESS`,
+  },
+  {
+    rule: 'what is not kept any more is told to who resumes',
+    route: { limits: smallBuffer, slowConsumers: 'drop-oldest' },
+    story: `
+      push r1: header 1 2 3 4 5 6
+      pull p: stream=s received=r1=2
+      p got header r1, WARNING 2 messages are not kept any more, the next is message 4, 4, 5, 6`,
+  },
+  {
+    rule: 'what cannot be read of the metadata is refused',
+    story: `
+      pull p: stream=s received=r1
+      p ended INVALID_ARGUMENT tollway-received: "r1" is not <request>=<count>`,
+  },
+]
+
+const concurrent: readonly Scenario[] = [
+  {
+    rule: 'requests wait for their turn, and are not mixed',
+    story: `
+      pull p: stream=s
+      push r1: header 1
+      push r2: header 10
+      push r1: 2
+      push r2: 11
+      p got header r1, 1, 2
+      push r3: header 20
+      push r1: SUCCESS end
+      p got SUCCESS, header r2, 10, 11
+      push r2: SUCCESS end
+      p got SUCCESS, header r3, 20`,
+  },
+  {
+    rule: 'too many that wait: the oldest is dropped, which is told',
+    limits: { waitingRequests: 1 },
+    story: `
+      pull p: stream=s
+      push r1: header 1
+      push r2: header 2
+      push r3: header 3
+      p got header r1, 1
+      push r1: 2 SUCCESS end
+      p got WARNING dropped: 1 of the requests that waited for their turn, 2, SUCCESS, header r3, 3`,
+  },
+  {
+    rule: 'the newest takes the place of the other',
+    route: { concurrentRequests: 'newest' },
+    story: `
+      pull p: stream=s
+      push r1: header 1
+      push r2: header 10
+      p got header r1, 1, WARNING superseded by the request "r2", header r2, 10
+      push r1: 2 SUCCESS end
+      r1 answered SUCCESS
+      push r2: SUCCESS end
+      p got SUCCESS`,
+  },
+  {
+    rule: 'the newest also when the consumer takes nothing for now',
+    route: { concurrentRequests: 'newest' },
+    story: `
+      pull p: stream=s
+      push r1: header 1
+      p stalls
+      push r1: 2 3 4
+      push r2: header 20
+      push r3: header 30
+      p goes on
+      p got header r1, 1, 2, 3, WARNING superseded by the request "r3", header r3, 30`,
+  },
+  {
+    rule: 'a stream has one request at a time, and refuses others',
+    route: { concurrentRequests: 'refuse' },
+    story: `
+      push r1: header 1
+      push r2: header 2
+      r2 answered RESOURCE_EXHAUSTED the request "r1" of this stream and object is running
+      push r1: SUCCESS end
+      push r3: header
+      r3 runs`,
+  },
+]
+
+const slowConsumers: readonly Scenario[] = [
+  {
+    rule: 'wait: the producer waits, and nothing is lost',
+    route: { limits: smallBuffer, slowConsumers: 'wait' },
+    story: `
+      pull p: stream=s
+      p stalls
+      push r1: header 1 2 3 4 5 6 7 8 SUCCESS end
+      r1 waits
+      p goes on
+      p got header r1, 1, 2, 3, 4, 5, 6, 7, 8, SUCCESS
+      r1 answered SUCCESS`,
+  },
+  {
+    rule: 'wait: who takes nothing at all is cut off in the end',
+    route: { limits: smallBuffer, slowConsumers: 'wait' },
+    story: `
+      pull p: stream=s
+      pull q: stream=s
+      p stalls
+      push r1: header 1 2 3 4 5 6 7 8 SUCCESS end
+      1s pass
+      29s pass
+      r1 waits
+      2s pass
+      p ended RESOURCE_EXHAUSTED nothing was taken for 30 s
+      q got header r1, 1, 2, 3, 4, 5, 6, 7, 8, SUCCESS
+      r1 answered SUCCESS`,
+  },
+  {
+    rule: 'drop-oldest: the gap is told, others notice nothing',
+    route: { limits: smallBuffer, slowConsumers: 'drop-oldest' },
+    story: `
+      pull p: stream=s
+      pull q: stream=s
+      p stalls
+      push r1: header 1 2 3 4 5 6 7 8 SUCCESS end
+      q got header r1, 1, 2, 3, 4, 5, 6, 7, 8, SUCCESS
+      r1 answered SUCCESS
+      p goes on
+      p got header r1, 1, WARNING 5 messages were dropped, the next is message 7, 7, 8, SUCCESS`,
+  },
+  {
+    rule: 'cut-off: who is too slow is told so at once',
+    route: { limits: smallBuffer, slowConsumers: 'cut-off' },
+    story: `
+      pull p: stream=s
+      pull q: stream=s
+      p stalls
+      push r1: header 1 2 3 4 5 6 7 8
+      q got header r1, 1, 2, 3, 4, 5, 6, 7, 8
+      1s pass
+      p ended RESOURCE_EXHAUSTED too slow: 4 messages behind what is kept
+      q runs`,
+  },
+  {
+    rule: 'a request has so many consumers',
+    route: { limits: { ...defaultRoute.limits, consumers: 1 } },
+    story: `
+      pull p: stream=s
+      pull q: stream=s
+      push r1: header
+      q ended RESOURCE_EXHAUSTED the request "r1" has 1 consumers
+      p cancels
+      pull r: stream=s
+      r got header r1`,
+  },
+  {
+    rule: 'a consumer that is busy goes on without a request that has enough consumers',
+    route: { limits: { ...defaultRoute.limits, consumers: 1 } },
+    story: `
+      push r1: header 1
+      pull p: request=r2
+      pull q: stream=s
+      push r2: header 10
+      push r1: 2 SUCCESS end
+      p got header r2, 10
+      q got header r1, INFO joined late, the next is message 2, WARNING left out: \
+the request "r2" has 1 consumers, which are all that its route allows, 2, SUCCESS
+      q runs`,
+  },
+  {
+    rule: 'wait: who was superseded keeps nobody waiting',
+    route: { limits: smallBuffer, slowConsumers: 'wait', concurrentRequests: 'newest' },
+    story: `
+      pull p: stream=s
+      push r1: header
+      p stalls
+      push r1: 1 2 3 4 5 6 7 8 SUCCESS end
+      r1 waits
+      push r2: header 10
+      r1 answered SUCCESS
+      p goes on
+      p got header r1, 1, 2, WARNING superseded by the request "r2", header r2, 10`,
+  },
+]
+
+for (const scenarios of [matching, lateJoiners, concurrent, slowConsumers]) testScenarios(scenarios)

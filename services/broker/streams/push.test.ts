@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto'
+import { defaultRoute } from '../routes/route.ts'
+import { type Scenario, testScenarios } from './scenario-under-test.ts'
+
+const producers: readonly Scenario[] = [
+  {
+    rule: 'a producer that is gone is an error to its consumers',
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      push r1: cancel
+      p got header r1, 1, ERROR the producer is gone: the caller is gone
+      p ended OK`,
+  },
+  {
+    rule: 'an end without a status is an error to producer and consumers',
+    story: `
+      pull p: request=r1
+      push r1: header 1 end
+      r1 answered ERROR without a status
+      p got header r1, 1, ERROR the producer ended without a status after 2 messages`,
+  },
+  {
+    rule: 'a first message that is no header ends the push',
+    story: `
+      push r1: 1
+      r1 answered ERROR order #0
+      push r2: end
+      r2 answered ERROR order #0`,
+  },
+  {
+    rule: 'what is no message is refused, and ends what has begun',
+    story: `
+      push r1: junk
+      r1 answered INVALID_ARGUMENT message #0
+      pull p: request=r2
+      push r2: header 1 junk
+      r2 answered INVALID_ARGUMENT message #2
+      p ended OK`,
+  },
+  {
+    rule: 'a message that is too long for its route is refused',
+    route: { limits: { ...defaultRoute.limits, messageBytes: 100 } },
+    story: `
+      pull p: request=r1
+      push r1: header big:101
+      r1 answered RESOURCE_EXHAUSTED message #1 has 101 bytes, at most 100
+      p got header r1, ERROR message #1 has 101 bytes, at most 100 are allowed`,
+  },
+  {
+    rule: 'a route has so many requests at a time',
+    route: { limits: { ...defaultRoute.limits, streams: 1 } },
+    story: `
+      push r1: header
+      push r2: header
+      r2 answered RESOURCE_EXHAUSTED the default route has 1
+      push r1: SUCCESS end
+      push r3: header
+      r3 runs`,
+  },
+  {
+    rule: 'a producer that sends nothing is given up, and so is one that never ends',
+    route: { limits: { ...defaultRoute.limits, idleSeconds: 5, totalSeconds: 12 } },
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      5s pass
+      r1 runs
+      1s pass
+      r1 answered ERROR the producer sent nothing for 5 s
+      p got header r1, 1, ERROR the producer sent nothing for 5 s
+      push r2: header
+      4s pass
+      push r2: 1
+      4s pass
+      push r2: 2
+      4s pass
+      push r2: 3
+      1s pass
+      r2 answered ERROR the request ran for 12 s`,
+  },
+  {
+    rule: 'a push without a header is given up',
+    limits: { headerWaitMs: 3000 },
+    story: `
+      push r1: 
+      4s pass
+      r1 answered ERROR sent nothing for 3 s`,
+  },
+  {
+    rule: 'of a rule that warns consumers get the first, and the producer the sum',
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      p got header r1, 1
+      push r1: header header 2 SUCCESS end
+      p got WARNING order #2: a second header is found, one is allowed, header r1, header r1, 2, SUCCESS
+      r1 answered SUCCESS 6 messages; warnings: order ×2`,
+  },
+  {
+    rule: 'a rule that rejects ends the request for everybody',
+    route: { rules: { ...defaultRoute.rules, order: 'reject' } },
+    story: `
+      pull p: request=r1
+      push r1: header 1 header 2
+      p got header r1, 1, ERROR order #2: a second header is found, one is allowed
+      r1 answered ERROR order #2
+      push r2: header SUCCESS end
+      r2 answered ERROR order #2: the request ended without data`,
+  },
+]
+
+const ends: readonly Scenario[] = [
+  {
+    rule: 'an interrupted request ends for everybody, and is refused for a minute',
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      interrupt s r1
+      p got header r1, 1, INFO interrupted
+      p ended OK
+      r1 answered INFO interrupted
+      push r1/b: header
+      r1/b answered FAILED_PRECONDITION interrupted
+      61s pass
+      push r1/c: header
+      r1/c runs`,
+  },
+  {
+    rule: 'a broker that drains takes no calls, and lets requests end',
+    story: `
+      pull idle: stream=other
+      pull open: stream=s
+      push r1: header 1
+      drain
+      idle ended UNAVAILABLE shutting down
+      pull late: stream=s
+      late ended UNAVAILABLE
+      push r2: header
+      r2 answered UNAVAILABLE
+      push r1: 2 SUCCESS end
+      r1 answered SUCCESS
+      open got header r1, 1, 2, SUCCESS
+      open ended UNAVAILABLE shutting down`,
+  },
+  {
+    rule: 'what still runs at the end of the drain ends with an error',
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      drain
+      close
+      p got header r1, 1, ERROR shutting down
+      p ended OK
+      r1 answered ERROR shutting down`,
+  },
+]
+
+const secret = { name: 'shop/secret', tokenHashes: [createHash('sha256').update('open').digest()] }
+
+const tokens: readonly Scenario[] = [
+  {
+    rule: 'a push needs the token of its route',
+    route: secret,
+    story: `
+      push r1: header
+      r1 answered UNAUTHENTICATED the route shop/secret
+      push r2: token=wrong header
+      r2 answered PERMISSION_DENIED the route shop/secret
+      push r3: token=open header
+      r3 runs`,
+  },
+  {
+    rule: 'a pull sees only what its token opens',
+    route: secret,
+    story: `
+      pull without: stream=s
+      pull wrong: stream=s token=wrong
+      pull right: stream=s token=open
+      push r1: token=open header 1
+      without got nothing
+      wrong got nothing
+      right got header r1, 1`,
+  },
+  {
+    route: { name: 'shop/secret' },
+    rule: 'a route that changes ends the calls that it does not admit any more',
+    story: `
+      pull p: stream=s token=open
+      pull q: stream=s token=old
+      push r1: token=open header 1
+      route needs open
+      q got header r1, 1
+      q ended PERMISSION_DENIED
+      p runs
+      r1 runs
+      route needs new
+      r1 answered PERMISSION_DENIED
+      p got header r1, 1, ERROR the route shop/secret does not admit this token
+      p runs`,
+  },
+]
+
+for (const scenarios of [producers, ends, tokens]) testScenarios(scenarios)

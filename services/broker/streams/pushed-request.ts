@@ -1,0 +1,249 @@
+import { GrpcError } from '@tollway/grpc/status.ts'
+import { type LoggedRequest, LogRefusal, type RequestEnd, type RequestWriter } from '../log/stream-log.ts'
+import type { Route } from '../routes/route.ts'
+import { createStreamRules, type StreamRules, type Violation } from '../rules/stream-rules.ts'
+import type { RouteStats } from '../stats/broker-stats.ts'
+import { encodeStatusMessage } from '../wire/encode-status.ts'
+import { IdTooLong } from '../wire/id-limit.ts'
+import { MalformedMessage } from '../wire/malformed-message.ts'
+import type { HeaderMessage, Message } from '../wire/message.ts'
+import { readMessage } from '../wire/read-message.ts'
+import type { Status } from '../wire/status.ts'
+import { admits, refusal, type TokenHash } from './admission.ts'
+import { createMediaTiming } from './media-timing.ts'
+import { routeOf, type StreamContext } from './stream-context.ts'
+
+/** A request of which this process has the producer: judged by its route's rules, and relayed to the log. */
+export interface PushedRequest {
+  readonly request: LoggedRequest
+  readonly route: Route
+  /**
+   * Relays the next message.
+   *
+   * @returns false when `ready` should be awaited before the next one
+   * @throws GrpcError for a message that cannot be taken, RuleBroken for one that must not
+   */
+  relay(bytes: Uint8Array): boolean
+  ready(): Promise<void>
+  /** What the producer is told, and how its consumers' request ends, when it has sent everything. */
+  complete(): { readonly end: RequestEnd; readonly answer: Status }
+  /** Called at the end, and only once. Rejects with a `LogRefusal`. */
+  end(end: RequestEnd): Promise<void>
+  onEnded(listener: (end: RequestEnd) => void): void
+  /** Why the routes that hold now do not admit the producer; undefined while they do. */
+  findRefusal(): GrpcError | undefined
+}
+
+/** A rule that the route rejects for: told by a Status, to producer and consumers. */
+export class RuleBroken extends Error {}
+
+export interface PushedHeader {
+  readonly bytes: Uint8Array
+  readonly token: TokenHash
+  readonly traceparent: string
+}
+
+/**
+ * Begins the request of a push, whose first message this is.
+ *
+ * @throws GrpcError when it cannot be taken, RuleBroken when a rule forbids it; there is no request then
+ */
+export async function beginRequest(
+  context: StreamContext,
+  { bytes, token, traceparent }: PushedHeader,
+): Promise<PushedRequest> {
+  const { stats, requestsOfRoute } = context
+  const header = headerOf(readOrRefuse(bytes, 0))
+  const { ids, sourceServiceId } = header
+  const { streamId, targetObjectId } = ids
+  const route = context.routes.choose({ sourceServiceId, streamId, targetObjectId })
+  if (!admits(route, token)) throw refusal(route, token)
+  assertSize(bytes, 0, route)
+  const rules = createStreamRules(route.rules)
+  const ofRoute = stats.route(route.name)
+  const warnings = judge(rules, ofRoute, header, 0)
+  assertAlone(context, header, route)
+  if (!requestsOfRoute.take(route.name, route.limits.streams)) {
+    throw new GrpcError(
+      'RESOURCE_EXHAUSTED',
+      `${describeRoute(route)} has ${route.limits.streams} running requests, which are all that it allows`,
+    )
+  }
+  try {
+    const writer = await context.log.open({
+      ids,
+      sourceServiceId,
+      route: route.name,
+      // Messages may be parts of a larger piece of memory, and a header is kept for long.
+      header: Buffer.from(bytes),
+      limits: ringLimits(route),
+      traceparent,
+    })
+    ofRoute.counters.pushes += 1
+    countIn(ofRoute, bytes)
+    const pushed = createPushedRequest(context, { writer, route, rules, header, token })
+    for (const warning of warnings) writer.append(encodeStatusMessage(warning))
+    return pushed
+  } catch (error) {
+    requestsOfRoute.release(route.name)
+    throw refusalOfLog(error)
+  }
+}
+
+interface Parts {
+  readonly writer: RequestWriter
+  readonly route: Route
+  readonly rules: StreamRules
+  readonly header: HeaderMessage
+  readonly token: TokenHash
+}
+
+function createPushedRequest(context: StreamContext, parts: Parts): PushedRequest {
+  const { writer, route, rules, header, token } = parts
+  const { clock, stats, requestsOfRoute } = context
+  const ofRoute = stats.route(route.name)
+  const timing = createMediaTiming(header.startTimeCode, ofRoute)
+  let messages = 1
+  let lastPart: Message['part'] = 'header'
+
+  function answerOf(): Status {
+    const broken = rules.summary()
+    const warnings = broken === '' ? '' : `; warnings: ${broken}`
+    return { code: 'SUCCESS', message: `${messages} messages${warnings}` }
+  }
+
+  return {
+    request: writer.request,
+    route,
+    relay(bytes) {
+      const number = messages
+      messages += 1
+      assertSize(bytes, number, route)
+      const message = readOrRefuse(bytes, number)
+      for (const warning of judge(rules, ofRoute, message, number)) {
+        writer.append(encodeStatusMessage(warning))
+      }
+      countIn(ofRoute, bytes)
+      lastPart = message.part
+      if (message.part === 'data') timing.measure(message, clock.nowMs())
+      return writer.append(bytes)
+    },
+    ready: () => writer.ready(),
+    complete() {
+      const broken = rules.end(messages)
+      countViolations(ofRoute, broken)
+      const rejected = broken.find(({ mode }) => mode === 'reject')
+      if (lastPart === 'status' && rejected === undefined) {
+        return { end: { how: 'completed' }, answer: answerOf() }
+      }
+      const message = rejected?.text ?? `the producer ended without a status after ${messages} messages`
+      const status: Status = { code: 'ERROR', message }
+      return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
+    },
+    async end(end) {
+      requestsOfRoute.release(route.name)
+      if (end.how === 'lost') ofRoute.counters.producers_lost += 1
+      if (end.how === 'interrupted') ofRoute.counters.requests_interrupted += 1
+      if (writer.endedBy === undefined) await writer.end(end)
+    },
+    onEnded: writer.onEnded,
+    findRefusal() {
+      const current = routeOf(context, writer.request)
+      return admits(current, token) ? undefined : refusal(current, token)
+    },
+  }
+}
+
+function headerOf(message: Message): HeaderMessage {
+  if (message.part !== 'header') {
+    throw new RuleBroken(
+      `order #0: ${message.part === 'none' ? 'nothing' : message.part} is found, a header is allowed as the first`,
+    )
+  }
+  const { streamId, requestId, targetObjectId } = message.ids
+  if (streamId === '' && requestId === '' && targetObjectId === '') {
+    throw new GrpcError('INVALID_ARGUMENT', 'animation_ids: all three are empty, at least one is needed')
+  }
+  return message
+}
+
+function readOrRefuse(bytes: Uint8Array, number: number): Message {
+  try {
+    return readMessage(bytes)
+  } catch (error) {
+    if (!(error instanceof MalformedMessage || error instanceof IdTooLong)) throw error
+    throw new GrpcError('INVALID_ARGUMENT', `message #${number}: ${error.message}`)
+  }
+}
+
+function assertSize({ length }: Uint8Array, number: number, { limits }: Route): void {
+  if (length <= limits.messageBytes) return
+  throw new GrpcError(
+    'RESOURCE_EXHAUSTED',
+    `message #${number} has ${length} bytes, at most ${limits.messageBytes} are allowed`,
+  )
+}
+
+/** The warnings to tell consumers: the first of each rule. Throws for what the route rejects. */
+function judge(rules: StreamRules, ofRoute: RouteStats, message: Message, number: number): readonly Status[] {
+  const broken = rules.judge(message, number)
+  if (broken.length === 0) return noWarnings
+  countViolations(ofRoute, broken)
+  const rejected = broken.find(({ mode }) => mode === 'reject')
+  if (rejected !== undefined) throw new RuleBroken(rejected.text)
+  return broken.filter(({ nth }) => nth === 1).map(({ text }) => ({ code: 'WARNING', message: text }))
+}
+
+const noWarnings: readonly Status[] = []
+
+function countViolations({ violations }: RouteStats, broken: readonly Violation[]): void {
+  for (const { rule } of broken) violations[rule] += 1
+}
+
+function countIn({ counters }: RouteStats, { length }: Uint8Array): void {
+  counters.messages_in += 1
+  counters.bytes_in += length
+}
+
+/**
+ * Where the route refuses concurrent requests, a stream's object has one at a time: a rule that does not
+ * depend on who pulls, and when.
+ */
+function assertAlone({ log }: StreamContext, { ids }: HeaderMessage, route: Route): void {
+  if (route.concurrentRequests !== 'refuse') return
+  const other = log
+    .list()
+    .find(
+      request =>
+        !request.ended &&
+        request.ids.requestId !== ids.requestId &&
+        request.ids.streamId === ids.streamId &&
+        request.ids.targetObjectId === ids.targetObjectId,
+    )
+  if (other === undefined) return
+  const running = `the request ${JSON.stringify(other.ids.requestId)} of this stream and object is running`
+  throw new GrpcError('RESOURCE_EXHAUSTED', `${running}, and ${describeRoute(route)} takes one at a time`)
+}
+
+const describeRoute = ({ name }: Route) => (name === '' ? 'the default route' : `the route ${name}`)
+
+function ringLimits({ limits, slowConsumers }: Route) {
+  return {
+    bytes: limits.bufferBytes,
+    ms: limits.bufferSeconds * 1000,
+    keepMs: limits.bufferSeconds * 1000,
+    whenFull: slowConsumers === 'wait' ? 'wait' : 'trim',
+  } as const
+}
+
+function refusalOfLog(error: unknown): unknown {
+  if (!(error instanceof LogRefusal)) return error
+  return new GrpcError(codesOfRefusals[error.reason], error.message)
+}
+
+const codesOfRefusals = {
+  exists: 'ALREADY_EXISTS',
+  interrupted: 'FAILED_PRECONDITION',
+  unavailable: 'UNAVAILABLE',
+  gone: 'NOT_FOUND',
+} as const

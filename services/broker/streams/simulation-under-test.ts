@@ -1,0 +1,257 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Tracing } from '@tollway/chassis/tracing.ts'
+import type { Metadata } from '@tollway/grpc/server.ts'
+import { GrpcError, statusName } from '@tollway/grpc/status.ts'
+import { createMemoryLog } from '../log/memory.ts'
+import type { StreamLog } from '../log/stream-log.ts'
+import { defaultRoute, type Route } from '../routes/route.ts'
+import { type BrokerStats, createBrokerStats } from '../stats/broker-stats.ts'
+import { encodeData, encodeHeader } from '../wire/encode-messages.ts'
+import { encodeStatusMessage } from '../wire/encode-status.ts'
+import { readMessage } from '../wire/read-message.ts'
+import { type StatusCode, statusCodes } from '../wire/status.ts'
+import { type Broker, createBroker } from './broker.ts'
+import { type BrokerLimits, defaultBrokerLimits } from './stream-context.ts'
+import { createTally } from './tally.ts'
+
+/** A broker in memory whose time passes only when it is told to, with its producers and consumers. */
+export interface Simulation {
+  readonly broker: Broker
+  readonly log: StreamLog
+  readonly stats: BrokerStats
+  /** Replaces the route of everything that comes from now on, and tells those who run. */
+  changeRoute(changes: Partial<Route>): void
+  produce(requestId: string, metadata?: Metadata): Producer
+  consume(wanted: { readonly streamId?: string; readonly requestId?: string }, metadata?: Metadata): Consumer
+  pass(ms: number): void
+  /** Resolves when everything that was brought about has happened. */
+  settle(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface Producer {
+  /** Each takes its turn when the broker reads on: texts as `textOf` tells them. */
+  send(...texts: readonly string[]): void
+  halfClose(): void
+  cancel(): void
+  /** Messages that the broker has not taken yet. */
+  readonly unsent: number
+  /** `SUCCESS 3 messages`, or a gRPC code and its text; undefined while it runs. */
+  readonly answer: string | undefined
+}
+
+export interface Consumer {
+  /** What it got, as `textOf` tells it. */
+  readonly texts: readonly string[]
+  /** It takes nothing more, and after a few messages its sink says so. */
+  stall(): void
+  resume(): void
+  cancel(): void
+  /** `OK`, or a gRPC code and its text; undefined while it runs. */
+  readonly end: string | undefined
+}
+
+const stream = 's'
+/** So many messages wait in the sink of a consumer that takes nothing. */
+const sinkMessages = 2
+
+export function createSimulation(
+  changes: Partial<Route> = {},
+  limits: Partial<BrokerLimits> = {},
+  tracing?: Tracing,
+): Simulation {
+  const time = { ms: 1_700_000_000_000 }
+  const clock = { nowMs: () => time.ms, monotonicMs: () => time.ms }
+  const sweeps = new Set<() => void>()
+  const repeat = (_: number, work: () => void) => {
+    sweeps.add(work)
+    return () => sweeps.delete(work)
+  }
+  const routeListeners = new Set<() => void>()
+  let requests = 0
+  let route: Route = { ...defaultRoute, ...changes }
+  const newKey = () => {
+    requests += 1
+    return String(requests)
+  }
+  const log = createMemoryLog({ clock, repeat, newKey })
+  const stats = createBrokerStats()
+  const broker = createBroker(
+    {
+      ...{ log, stats, clock, tracing, newTraceparent: () => '' },
+      routes: {
+        choose: () => route,
+        onChange(listener) {
+          routeListeners.add(listener)
+          return () => routeListeners.delete(listener)
+        },
+      },
+      limits: { ...defaultBrokerLimits, ...limits },
+      requestsOfRoute: createTally(),
+      consumersOfRequest: createTally(),
+    },
+    repeat,
+  )
+  return {
+    ...{ broker, log, stats },
+    changeRoute(next) {
+      route = { ...route, ...next }
+      for (const listener of routeListeners) listener()
+    },
+    produce: (requestId, metadata = new Map()) => createProducer(broker, requestId, metadata),
+    consume: (wanted, metadata = new Map()) => createConsumer(broker, wanted, metadata),
+    pass(ms) {
+      time.ms += ms
+      for (const sweep of [...sweeps]) sweep()
+    },
+    async settle() {
+      for (let turn = 0; turn < 4; turn += 1) await nextTurn()
+    },
+    close: () => broker.close(),
+  }
+}
+
+function createProducer(broker: Broker, requestId: string, metadata: Metadata): Producer {
+  let answer: string | undefined
+  const push = beginOrTell(
+    () => broker.push({ metadata, peer: 'producer' }),
+    told => (answer = told),
+  )
+  push?.answer.then(
+    ({ code, message }) => (answer = `${code} ${message}`.trimEnd()),
+    error => (answer = outcomeOf(error)),
+  )
+  const unsent: string[] = []
+  let sending = false
+  let halfClosed = false
+
+  async function sendAll(): Promise<void> {
+    if (sending) return
+    sending = true
+    while (push !== undefined && !push.over && unsent.length > 0) {
+      const room = push.take(bytesOf(unsent.shift() ?? '', requestId))
+      if (room !== undefined) await room
+    }
+    sending = false
+    if (halfClosed) push?.halfClose()
+  }
+
+  return {
+    send(...texts) {
+      unsent.push(...texts)
+      sendAll()
+    },
+    halfClose() {
+      halfClosed = true
+      sendAll()
+    },
+    cancel() {
+      unsent.length = 0
+      push?.lose(new GrpcError('CANCELLED', 'the caller is gone'))
+    },
+    get unsent() {
+      return unsent.length
+    },
+    get answer() {
+      return answer
+    },
+  }
+}
+
+function createConsumer(
+  broker: Broker,
+  { streamId = '', requestId = '' }: { readonly streamId?: string; readonly requestId?: string },
+  metadata: Metadata,
+): Consumer {
+  const texts: string[] = []
+  let queued: Uint8Array[] = []
+  let stalled = false
+  let end: string | undefined
+  let onReady = () => {}
+
+  function take(): void {
+    const wasFull = queued.length >= sinkMessages
+    for (const bytes of queued) texts.push(textOf(bytes))
+    queued = []
+    if (wasFull && end === undefined) onReady()
+  }
+
+  const sink = {
+    write(bytes: Uint8Array) {
+      if (end !== undefined) return false
+      if (queued.length >= sinkMessages) texts.push('written to a full sink')
+      queued.push(bytes)
+      if (!stalled) take()
+      return queued.length < sinkMessages
+    },
+    onReady(listener: () => void) {
+      onReady = listener
+    },
+    get queuedBytes() {
+      return queued.length
+    },
+    discard() {
+      queued = []
+    },
+  }
+  const wanted = { streamId, requestId, targetObjectId: '' }
+  const pull = beginOrTell(
+    () => broker.pull(wanted, { metadata, peer: 'consumer' }, sink),
+    told => (end = told),
+  )
+  pull?.done.then(
+    () => (end = 'OK'),
+    error => (end = outcomeOf(error)),
+  )
+  return {
+    texts,
+    stall() {
+      stalled = true
+    },
+    resume() {
+      stalled = false
+      take()
+    },
+    cancel: () => pull?.cut(new GrpcError('CANCELLED', 'the caller is gone')),
+    get end() {
+      return end
+    },
+  }
+}
+
+function beginOrTell<T>(begin: () => T, tell: (outcome: string) => void): T | undefined {
+  try {
+    return begin()
+  } catch (error) {
+    tell(outcomeOf(error))
+    return undefined
+  }
+}
+
+const outcomeOf = (error: unknown) =>
+  error instanceof GrpcError ? `${statusName(error.code)} ${error.message}` : String(error)
+
+/** `header r1`, a number for data with that time code, `SUCCESS` and its like, or `junk`. */
+export function bytesOf(text: string, requestId = ''): Uint8Array {
+  if (text === 'header') {
+    const animationIds = { streamId: stream, requestId, targetObjectId: 'avatar' }
+    return encodeHeader({ animationIds, sourceServiceId: 'source' })
+  }
+  if (text === 'no-ids') return encodeHeader({})
+  if (text === 'junk') return Buffer.from([0xff])
+  if (text.startsWith('big:')) return Buffer.alloc(Number(text.slice(4)), bytesOf('1'))
+  const code = statusCodes.find(known => known === text)
+  if (code !== undefined) return encodeStatusMessage({ code, message: '' })
+  return encodeData({ camera: { focalLength: [{ timeCode: Number(text), value: 35 }] } })
+}
+
+export function textOf(bytes: Uint8Array): string {
+  const message = readMessage(bytes)
+  if (message.part === 'header') return `header ${message.ids.requestId}`
+  if (message.part === 'data') return String(message.camera?.earliest)
+  if (message.part === 'status') return statusText(message.status)
+  return 'nothing'
+}
+
+const statusText = ({ code, message }: { code: StatusCode; message: string }) =>
+  `${code} ${message}`.trimEnd()

@@ -1,0 +1,25 @@
+/** Counts what there is of each key, up to a limit. */
+export interface Tally {
+  /** Counts one more, unless there are `limit` already. */
+  take(key: string, limit: number): boolean
+  /** What was taken has ended. */
+  release(key: string): void
+  count(key: string): number
+}
+
+export function createTally(): Tally {
+  const counts = new Map<string, number>()
+  const count = (key: string) => counts.get(key) ?? 0
+  return {
+    take(key, limit) {
+      if (count(key) >= limit) return false
+      counts.set(key, count(key) + 1)
+      return true
+    },
+    release(key) {
+      if (count(key) <= 1) counts.delete(key)
+      else counts.set(key, count(key) - 1)
+    },
+    count,
+  }
+}

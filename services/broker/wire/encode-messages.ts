@@ -1,0 +1,33 @@
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import {
+  AnimationDataSchema,
+  AnimationDataStreamHeaderSchema,
+  AnimationDataStreamSchema,
+  AnimationIdsSchema,
+} from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import type { AnimationIds } from './animation-ids.ts'
+
+/** What clients send, by the generated code: programs that try a broker, examples, and tests. */
+
+/** The request of a pull. */
+export function encodeAnimationIds(ids: AnimationIds): Uint8Array {
+  return toBinary(AnimationIdsSchema, create(AnimationIdsSchema, ids))
+}
+
+/** The first message of a push. */
+export function encodeHeader(header: MessageInitShape<typeof AnimationDataStreamHeaderSchema>): Uint8Array {
+  const value = create(AnimationDataStreamHeaderSchema, header)
+  return toBinary(
+    AnimationDataStreamSchema,
+    create(AnimationDataStreamSchema, { streamPart: { case: 'animationDataStreamHeader', value } }),
+  )
+}
+
+/** A message of a push after the header. */
+export function encodeData(data: MessageInitShape<typeof AnimationDataSchema>): Uint8Array {
+  const value = create(AnimationDataSchema, data)
+  return toBinary(
+    AnimationDataStreamSchema,
+    create(AnimationDataStreamSchema, { streamPart: { case: 'animationData', value } }),
+  )
+}

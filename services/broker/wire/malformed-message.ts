@@ -1,0 +1,11 @@
+/** The bytes are no message of the schema; nothing of them may be relayed. */
+export class MalformedMessage extends Error {
+  /** Of the byte at which reading could not go on, from the start of the message. */
+  readonly offset: number
+
+  constructor(offset: number, found: string) {
+    super(`malformed message: at byte ${offset} ${found}`)
+    this.name = 'MalformedMessage'
+    this.offset = offset
+  }
+}

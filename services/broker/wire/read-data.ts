@@ -1,0 +1,189 @@
+import type { DataMessage, Disorder, SkelAnimation, TimedList, TimeRange } from './message.ts'
+import type { Mutable } from './read-header.ts'
+import { delimited, fixed32, fixed64, type WireReader } from './wire-reader.ts'
+
+type ListBuilder = Mutable<TimedList>
+type RangeBuilder = Mutable<TimeRange>
+
+interface SkelBuilder extends Mutable<SkelAnimation> {
+  weights: ListBuilder | undefined
+  translations: ListBuilder | undefined
+  rotations: ListBuilder | undefined
+  scales: ListBuilder | undefined
+}
+
+export interface DataBuilder extends Mutable<DataMessage> {
+  skelAnimation: SkelBuilder | undefined
+  audio: { timeCode: number; bytes: number } | undefined
+  camera: RangeBuilder | undefined
+}
+
+export function emptyData(): DataBuilder {
+  return { part: 'data', skelAnimation: undefined, audio: undefined, camera: undefined }
+}
+
+/** The AnimationData that follows, into `data`. */
+export function readData(reader: WireReader, data: DataBuilder): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | delimited:
+        data.skelAnimation ??= emptySkelAnimation()
+        readSkelAnimation(reader, data.skelAnimation)
+        break
+      case (2 << 3) | delimited:
+        data.audio ??= { timeCode: 0, bytes: 0 }
+        readAudio(reader, data.audio)
+        break
+      case (3 << 3) | delimited:
+        data.camera ??= { earliest: undefined, latest: undefined }
+        readCamera(reader, data.camera)
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+function emptySkelAnimation(): SkelBuilder {
+  return {
+    earliest: undefined,
+    latest: undefined,
+    weights: undefined,
+    translations: undefined,
+    rotations: undefined,
+    scales: undefined,
+  }
+}
+
+function readSkelAnimation(reader: WireReader, skel: SkelBuilder): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | delimited:
+        skel.weights = readArray(reader, skel, skel.weights, true)
+        break
+      case (2 << 3) | delimited:
+        skel.translations = readArray(reader, skel, skel.translations, false)
+        break
+      case (3 << 3) | delimited:
+        skel.rotations = readArray(reader, skel, skel.rotations, false)
+        break
+      case (4 << 3) | delimited:
+        skel.scales = readArray(reader, skel, skel.scales, false)
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+/** One array of a list; answers the list with it. Values are floats, or else vectors. */
+function readArray(
+  reader: WireReader,
+  range: RangeBuilder,
+  list: ListBuilder | undefined,
+  floats: boolean,
+): ListBuilder {
+  const outer = reader.enter()
+  let timeCode = 0
+  let values = 0
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag === ((1 << 3) | fixed64)) timeCode = reader.double()
+    else if (tag === ((2 << 3) | delimited)) {
+      if (floats) values += reader.passPackedFloats()
+      else {
+        reader.passVector()
+        values += 1
+      }
+    } else {
+      if (floats && tag === ((2 << 3) | fixed32)) values += 1
+      reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+  widen(range, timeCode)
+  return list === undefined ? firstEntry(timeCode, values) : nextEntry(list, timeCode, values)
+}
+
+function firstEntry(timeCode: number, values: number): ListBuilder {
+  return {
+    entries: 1,
+    firstTimeCode: timeCode,
+    lastTimeCode: timeCode,
+    disorder: Number.isFinite(timeCode) ? undefined : { found: timeCode, previous: undefined },
+    fewestValues: values,
+    mostValues: values,
+  }
+}
+
+function nextEntry(list: ListBuilder, timeCode: number, values: number): ListBuilder {
+  list.disorder ??= disorderAfter(list.lastTimeCode, timeCode)
+  list.entries += 1
+  list.lastTimeCode = timeCode
+  list.fewestValues = Math.min(list.fewestValues, values)
+  list.mostValues = Math.max(list.mostValues, values)
+  return list
+}
+
+function disorderAfter(previous: number, found: number): Disorder | undefined {
+  return found > previous && Number.isFinite(found) ? undefined : { found, previous }
+}
+
+function widen(range: RangeBuilder, found: number): void {
+  if (!Number.isFinite(found)) return
+  // A sum makes 0 of -0.
+  const timeCode = found + 0
+  if (range.earliest === undefined || timeCode < range.earliest) range.earliest = timeCode
+  if (range.latest === undefined || timeCode > range.latest) range.latest = timeCode
+}
+
+function readAudio(reader: WireReader, audio: { timeCode: number; bytes: number }): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag === ((1 << 3) | fixed64)) audio.timeCode = reader.double()
+    else if (tag === ((2 << 3) | delimited)) audio.bytes = reader.passBytes()
+    else reader.skip(tag)
+  }
+  reader.leave(outer)
+}
+
+/** Of its four lists, which are lists of a time code with a vector or a float. */
+function readCamera(reader: WireReader, range: RangeBuilder): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | delimited:
+      case (2 << 3) | delimited:
+        widen(range, readCameraTimeCode(reader, true))
+        break
+      case (3 << 3) | delimited:
+      case (4 << 3) | delimited:
+        widen(range, readCameraTimeCode(reader, false))
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+function readCameraTimeCode(reader: WireReader, hasVector: boolean): number {
+  const outer = reader.enter()
+  let timeCode = 0
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag === ((1 << 3) | fixed64)) timeCode = reader.double()
+    else if (hasVector && tag === ((2 << 3) | delimited)) reader.passVector()
+    else reader.skip(tag)
+  }
+  reader.leave(outer)
+  return timeCode
+}

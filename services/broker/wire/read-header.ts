@@ -1,0 +1,156 @@
+import type { AnimationIds } from './animation-ids.ts'
+import type { AudioHeader, HeaderMessage } from './message.ts'
+import { delimited, fixed64, varint, type WireReader } from './wire-reader.ts'
+
+/** Filled while the message is read: a part that comes twice is one, and the later fields count. */
+export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
+
+export interface HeaderBuilder extends Mutable<HeaderMessage> {
+  readonly ids: Mutable<AnimationIds>
+  audio: Mutable<AudioHeader> | undefined
+  readonly metadataKeys: Set<string>
+}
+
+/** Where names go, for those who want them. */
+export interface NameLists {
+  readonly blendShapes: string[]
+  readonly joints: string[]
+}
+
+export function emptyHeader(): HeaderBuilder {
+  return {
+    part: 'header',
+    ids: emptyIds(),
+    sourceServiceId: '',
+    audio: undefined,
+    blendShapes: 0,
+    joints: 0,
+    startTimeCode: 0,
+    metadataKeys: new Set(),
+  }
+}
+
+export function emptyIds(): Mutable<AnimationIds> {
+  return { requestId: '', streamId: '', targetObjectId: '' }
+}
+
+/** The AnimationDataStreamHeader that follows, into `header`. */
+export function readHeader(reader: WireReader, header: HeaderBuilder, names?: NameLists): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | delimited:
+        readIdsMessage(reader, header.ids)
+        break
+      case (2 << 3) | delimited:
+        header.sourceServiceId = reader.string()
+        break
+      case (3 << 3) | delimited:
+        header.audio ??= { format: 0, channelCount: 0, samplesPerSecond: 0, bitsPerSample: 0 }
+        readAudioHeader(reader, header.audio)
+        break
+      case (4 << 3) | delimited:
+        readSkelAnimationHeader(reader, header, names)
+        break
+      case (5 << 3) | fixed64:
+        header.startTimeCode = reader.double()
+        break
+      case (6 << 3) | delimited:
+        header.metadataKeys.add(readMetadataKey(reader))
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+function readIdsMessage(reader: WireReader, ids: Mutable<AnimationIds>): void {
+  const outer = reader.enter()
+  readIds(reader, ids)
+  reader.leave(outer)
+}
+
+/** The fields of an AnimationIds, up to its end. */
+export function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | delimited:
+        ids.requestId = reader.string()
+        break
+      case (2 << 3) | delimited:
+        ids.streamId = reader.string()
+        break
+      case (3 << 3) | delimited:
+        ids.targetObjectId = reader.string()
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+}
+
+function readAudioHeader(reader: WireReader, audio: Mutable<AudioHeader>): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | varint:
+        // An enum's number has a sign.
+        audio.format = reader.uint32() | 0
+        break
+      case (2 << 3) | varint:
+        audio.channelCount = reader.uint32()
+        break
+      case (3 << 3) | varint:
+        audio.samplesPerSecond = reader.uint32()
+        break
+      case (4 << 3) | varint:
+        audio.bitsPerSample = reader.uint32()
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+function readSkelAnimationHeader(reader: WireReader, header: HeaderBuilder, names?: NameLists): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | delimited:
+        header.blendShapes += 1
+        readName(reader, names?.blendShapes)
+        break
+      case (2 << 3) | delimited:
+        header.joints += 1
+        readName(reader, names?.joints)
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+function readName(reader: WireReader, names: string[] | undefined): void {
+  if (names === undefined) reader.passString()
+  else names.push(reader.string())
+}
+
+/** The value is passed over as bytes, since producers put messages of different types there. */
+function readMetadataKey(reader: WireReader): string {
+  const outer = reader.enter()
+  let key = ''
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag === ((1 << 3) | delimited)) key = reader.string()
+    else reader.skip(tag)
+  }
+  reader.leave(outer)
+  return key
+}

@@ -1,0 +1,184 @@
+import { Buffer, isUtf8 } from 'node:buffer'
+import { MalformedMessage } from './malformed-message.ts'
+
+/** The wire types that are in use, the lowest three bits of a tag; the field's number stands above them. */
+export const varint = 0
+export const fixed64 = 1
+export const delimited = 2
+export const fixed32 = 5
+
+const maxVarintBytes = 10
+/** Tags and lengths have 32 bits. */
+const maxShortVarintBytes = 5
+
+/**
+ * Reads an encoded protobuf message in place, and stricter than most: what it accepts, every decoder does.
+ * A field must end where its message does or before, tags and lengths have at most 32 bits, strings are UTF-8,
+ * and groups, which proto3 does not have, are refused. So nothing can lie deeper than the schema does.
+ *
+ * Every method throws MalformedMessage for bytes that are no message.
+ */
+export class WireReader {
+  /** Where the next byte is. */
+  at = 0
+  /** Where the message ends that is being read. */
+  end: number
+  readonly #bytes: Uint8Array
+  #view: DataView | undefined
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+    this.end = bytes.length
+  }
+
+  /** A field's number, times 8, and the wire type of what follows. */
+  tag(): number {
+    const start = this.at
+    const tag = this.#shortVarint('a tag')
+    if (tag < 8) throw new MalformedMessage(start, 'a field has the number 0')
+    return tag
+  }
+
+  /** Begins the message that follows. Answers the end of the one around it, for `leave`. */
+  enter(): number {
+    const length = this.length()
+    const outer = this.end
+    this.end = this.at + length
+    return outer
+  }
+
+  leave(outer: number): void {
+    this.end = outer
+  }
+
+  /** Of what follows; all of it is there. */
+  length(): number {
+    const start = this.at
+    const length = this.#shortVarint('a length')
+    if (length > this.end - this.at) {
+      throw new MalformedMessage(
+        start,
+        `a length of ${length} is found, ${this.end - this.at} bytes are left`,
+      )
+    }
+    return length
+  }
+
+  /** The lower 32 bits of a varint, as decoders read a uint32 that is too long. */
+  uint32(): number {
+    const start = this.at
+    let value = 0
+    for (let bits = 0; bits < 7 * maxVarintBytes; bits += 7) {
+      const byte = this.#byte(start)
+      if (bits < 32) value |= (byte & 0x7f) << bits
+      if (byte < 0x80) return value >>> 0
+    }
+    throw new MalformedMessage(start, `a varint has more than ${maxVarintBytes} bytes`)
+  }
+
+  double(): number {
+    const start = this.at
+    this.#pass(8)
+    this.#view ??= new DataView(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.byteLength)
+    return this.#view.getFloat64(start, true)
+  }
+
+  string(): string {
+    const bytes = this.#utf8()
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+  }
+
+  passString(): void {
+    this.#utf8()
+  }
+
+  /** How many bytes there are in a field of bytes. */
+  passBytes(): number {
+    const length = this.length()
+    this.at += length
+    return length
+  }
+
+  /** How many floats there are in a packed field. */
+  passPackedFloats(): number {
+    const start = this.at
+    const length = this.passBytes()
+    if (length % 4 !== 0) throw new MalformedMessage(start, `floats of 4 bytes have ${length} bytes together`)
+    return length / 4
+  }
+
+  /** Passes over a message of floats, a vector. */
+  passVector(): void {
+    const outer = this.enter()
+    // A tag of one byte and its float, as every encoder writes them: hundreds of them are in a message of joints.
+    while (this.end - this.at >= 5 && isShortFloatTag(this.#bytes[this.at])) this.at += 5
+    while (this.at < this.end) this.skip(this.tag())
+    this.leave(outer)
+  }
+
+  /** Passes over a field that the schema does not have, or has with another wire type. */
+  skip(tag: number): void {
+    switch (tag & 7) {
+      case varint:
+        this.uint32()
+        break
+      case fixed64:
+        this.#pass(8)
+        break
+      case delimited:
+        this.passBytes()
+        break
+      case fixed32:
+        this.#pass(4)
+        break
+      default:
+        throw new MalformedMessage(this.at, `field ${tag >>> 3} has the wire type ${tag & 7}`)
+    }
+  }
+
+  #pass(size: number): void {
+    if (size > this.end - this.at) {
+      throw new MalformedMessage(this.at, `a number of ${size} bytes is cut off`)
+    }
+    this.at += size
+  }
+
+  #byte(start: number): number {
+    const byte = this.at < this.end ? this.#bytes[this.at] : undefined
+    if (byte === undefined) throw new MalformedMessage(start, 'a varint is cut off')
+    this.at += 1
+    return byte
+  }
+
+  #shortVarint(what: string): number {
+    const first = this.at < this.end ? this.#bytes[this.at] : undefined
+    if (first !== undefined && first < 0x80) {
+      this.at += 1
+      return first
+    }
+    const start = this.at
+    const value = this.uint32()
+    const size = this.at - start
+    // The fifth byte has the four highest of the 32 bits.
+    if (
+      size > maxShortVarintBytes ||
+      (size === maxShortVarintBytes && (this.#bytes[this.at - 1] ?? 0) > 0x0f)
+    ) {
+      throw new MalformedMessage(start, `${what} has more than 32 bits`)
+    }
+    return value
+  }
+
+  #utf8(): Uint8Array {
+    const length = this.length()
+    const bytes = this.#bytes.subarray(this.at, this.at + length)
+    if (!isUtf8(bytes)) throw new MalformedMessage(this.at, 'a string is not UTF-8')
+    this.at += length
+    return bytes
+  }
+}
+
+/** Of the fields 1 to 15. */
+function isShortFloatTag(byte: number | undefined): boolean {
+  return byte !== undefined && byte > 7 && (byte & 0x87) === fixed32
+}
