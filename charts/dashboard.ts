@@ -12,7 +12,7 @@ interface Panel {
   readonly description: string
   readonly queries: readonly Query[]
   /** A unit of Grafana; plain numbers without it. */
-  readonly unit?: 'ops' | 's' | 'bytes' | 'percentunit'
+  readonly unit?: 'ops' | 's' | 'ms' | 'bytes' | 'percentunit'
 }
 
 interface Row {
@@ -214,6 +214,83 @@ const backendRow: Row = {
   ],
 }
 
+const broker = (metric: string) => `tollway_broker_${metric}`
+
+const streamsRow: Row = {
+  title: 'Animation streams',
+  panels: [
+    {
+      title: 'Producers and consumers',
+      description: 'Those that are connected to the brokers now.',
+      queries: [
+        { expr: sum(of(broker('producers_active'))), legend: 'producers' },
+        { expr: sum(of(broker('consumers_active'))), legend: 'consumers' },
+      ],
+    },
+    {
+      title: 'Messages',
+      description: 'Those of producers, and those that consumers got: each of them counts.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(rate(broker('messages_in_total'))), legend: 'in' },
+        { expr: sum(rate(broker('messages_out_total'))), legend: 'out' },
+      ],
+    },
+    {
+      title: 'Delivered',
+      description: 'Bytes for consumers a second, by pod.',
+      unit: 'bytes',
+      queries: [{ expr: sum(rate(broker('bytes_out_total')), 'pod'), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Time to the first message',
+      description: 'From a pull, or from the beginning of its request where that is later.',
+      unit: 'ms',
+      queries: quantiles(broker('time_to_first_message_ms')),
+    },
+    {
+      title: 'Lag',
+      description: 'How long after the moment that it is for a message reaches the broker.',
+      unit: 'ms',
+      queries: quantiles(broker('lag_ms')),
+    },
+    {
+      title: 'Waiting for consumers',
+      description: 'What consumers have not taken yet, by pod.',
+      unit: 'bytes',
+      queries: [{ expr: of(broker('queue_bytes')), legend: '{{pod}}' }],
+    },
+    {
+      title: 'Losses',
+      description: 'What ended otherwise than producers and consumers meant it, and what was left out.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(rate(broker('producers_lost_total'))), legend: 'producers lost' },
+        { expr: sum(rate(broker('consumers_cut_off_total'))), legend: 'consumers cut off' },
+        { expr: sum(rate(broker('messages_dropped_total'))), legend: 'messages dropped' },
+        { expr: sum(rate(broker('requests_interrupted_total'))), legend: 'requests interrupted' },
+      ],
+    },
+    {
+      title: 'Refused and wrong',
+      description: 'Calls that were not taken, and rules of streams that were broken.',
+      unit: 'ops',
+      queries: [
+        {
+          expr: sum(rate(broker('refused_total')), 'call', 'status'),
+          legend: '{{call}} {{status}}',
+        },
+        { expr: sum(rate(broker('violations_total')), 'rule'), legend: 'rule {{rule}}' },
+      ],
+    },
+    {
+      title: 'Stream log',
+      description: 'Whether a broker reaches the place of its streams.',
+      queries: [{ expr: of(broker('log_healthy')), legend: '{{pod}}' }],
+    },
+  ],
+}
+
 const datasource: JsonObject = { type: 'prometheus', uid: `\${datasource}` }
 
 /** The dashboard in the form in which Grafana imports it. */
@@ -221,7 +298,7 @@ export function dashboard(): JsonObject {
   return {
     title: 'Tollway',
     uid: 'tollway',
-    description: 'The operator, its feed, and the rate limit pods.',
+    description: 'The operator, its feed, the rate limit pods, and the brokers.',
     tags: ['tollway'],
     schemaVersion: 39,
     version: 1,
@@ -229,7 +306,7 @@ export function dashboard(): JsonObject {
     refresh: '30s',
     time: { from: 'now-1h', to: 'now' },
     templating: { list: variables },
-    panels: layOut([operatorRow, feedRow, decisionsRow, latencyRow, backendRow]),
+    panels: layOut([operatorRow, feedRow, decisionsRow, latencyRow, backendRow, streamsRow]),
   }
 }
 

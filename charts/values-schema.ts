@@ -7,7 +7,14 @@ import type { JsonObject, Schema } from '@tollway/crds/schema.ts'
  * otherwise do nothing, and say nothing.
  */
 export function valuesSchema(): JsonObject {
-  const { name: _, operatorPort, feedPort, rateLimit, ...shared } = clusterConfigSchema.properties ?? {}
+  const {
+    name: _,
+    operatorPort,
+    feedPort,
+    rateLimit,
+    broker,
+    ...shared
+  } = clusterConfigSchema.properties ?? {}
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Values of the Tollway chart',
@@ -15,7 +22,8 @@ export function valuesSchema(): JsonObject {
       ...Object.fromEntries(Object.entries(shared).map(([name, schema]) => [name, toJsonSchema(schema)])),
       operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),
       rateLimit: toJsonSchema(withoutUrlSecret(rateLimit)),
-      redis: closed(redisFields(), 'The Redis that the rate limit pods share.'),
+      broker: toJsonSchema(withOwnUrlSecret(broker)),
+      redis: closed(redisFields(), 'The Redis that the pods of a service share.'),
       crds: closed({ install: flag('Install the definitions and their admission policy.') }),
       aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),
       networkPolicy: closed({ enabled: flag('Say who may reach the pods.') }),
@@ -45,6 +53,16 @@ function withoutUrlSecret(rateLimit: Schema = {}): Schema {
   const { backend = {}, ...fields } = rateLimit.properties ?? {}
   const { urlSecret: _, ...backendFields } = backend.properties ?? {}
   return { ...rateLimit, properties: { ...fields, backend: { ...backend, properties: backendFields } } }
+}
+
+/** Streams may be kept elsewhere than counters are. */
+function withOwnUrlSecret(broker: Schema = {}): Schema {
+  const { streamLog = {}, ...fields } = broker.properties ?? {}
+  const { urlSecret = {}, ...logFields } = streamLog.properties ?? {}
+  const description =
+    'A Secret of this namespace with the address of a Redis for streams; without a name, redis.'
+  const properties = { ...logFields, urlSecret: { ...urlSecret, description } }
+  return { ...broker, properties: { ...fields, streamLog: { ...streamLog, properties } } }
 }
 
 function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonObject {

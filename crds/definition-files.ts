@@ -1,11 +1,9 @@
 import { dump } from 'js-yaml'
 import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition } from './definition.ts'
-import { rateLimitConfigKind } from './rate-limit-config.ts'
-import { apiGroup, type ResourceKind } from './resource-kind.ts'
+import { apiGroup } from './resource-kind.ts'
+import { resourceKinds } from './resource-kinds.ts'
 import type { JsonObject } from './schema.ts'
-
-const kinds: readonly ResourceKind[] = [rateLimitConfigKind]
 
 export interface DefinitionFile {
   /** `tollway.dev_ratelimitconfigs.yaml`. */
@@ -15,7 +13,7 @@ export interface DefinitionFile {
 
 /** The definition of each kind, and the policy beside them, as the files that users apply. */
 export function definitionFiles(): readonly DefinitionFile[] {
-  const definitions = kinds.map(kind => ({
+  const definitions = resourceKinds.map(kind => ({
     name: `${apiGroup}_${kind.plural}.yaml`,
     text: toYaml([customResourceDefinition(kind)]),
   }))

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { customResourceDefinition } from './definition.ts'
 import { rateLimitConfigKind } from './rate-limit-config.ts'
+import { resourceKinds } from './resource-kinds.ts'
 import type { Schema } from './schema.ts'
-
-const definition = customResourceDefinition(rateLimitConfigKind)
 
 /** Every field of spec and status with its path: `spec.descriptors[].key`. */
 function* fieldsOf(schema: Schema, path: string): Generator<readonly [string, Schema]> {
@@ -16,38 +15,42 @@ function* fieldsOf(schema: Schema, path: string): Generator<readonly [string, Sc
   if (schema.additionalProperties !== undefined) yield* fieldsOf(schema.additionalProperties, `${path}.*`)
 }
 
-const { spec, status } = rateLimitConfigKind
-const fields = [...fieldsOf(spec, 'spec'), ...fieldsOf(status, 'status')]
+for (const kind of resourceKinds) {
+  const fields = [...fieldsOf(kind.spec, 'spec'), ...fieldsOf(kind.status, 'status')]
 
-describe('the definition of RateLimitConfig', () => {
-  it('describes every field', () => {
-    const silent = fields.filter(([, { description = '' }]) => !/^[A-Z].*[.:\w]$/s.test(description))
-    assert.deepEqual(
-      silent.map(([path]) => path),
-      [],
-    )
-  })
-
-  it('bounds every string, list and free map', () => {
-    const boundless = fields.filter(([, field]) => {
-      const { type, maxLength, maxItems, maxProperties, properties } = field
-      if (type === 'string') return maxLength === undefined && field.enum === undefined
-      if (type === 'array') return maxItems === undefined
-      return type === 'object' && properties === undefined && maxProperties === undefined
+  describe(`the definition of ${kind.kind}`, () => {
+    it('describes every field', () => {
+      const silent = fields.filter(([, { description = '' }]) => !/^[A-Z0].*[.:\w]$/s.test(description))
+      assert.deepEqual(
+        silent.map(([path]) => path),
+        [],
+      )
     })
-    // What lies below the last level must be an empty list.
-    const shown = boundless.map(([path]) => path).filter(path => !path.endsWith('.descriptors[]'))
-    assert.deepEqual(shown, [])
-  })
 
-  it('has as many levels of descriptors as it says', () => {
-    const levels = fields.filter(([path]) => /^spec(\.descriptors\[\])+\.key$/.test(path))
-    assert.equal(levels.length, 8)
-  })
+    it('bounds every string, list and free map', () => {
+      const boundless = fields.filter(([, field]) => {
+        const { type, maxLength, maxItems, maxProperties, properties } = field
+        if (type === 'string') return maxLength === undefined && field.enum === undefined
+        if (type === 'array') return maxItems === undefined
+        return type === 'object' && properties === undefined && maxProperties === undefined
+      })
+      // What lies below the last level must be an empty list.
+      const shown = boundless.map(([path]) => path).filter(path => !path.endsWith('.descriptors[]'))
+      assert.deepEqual(shown, [])
+    })
 
-  it('has nothing that JSON does not have', () => {
-    assert.deepEqual(JSON.parse(JSON.stringify(definition)), definition)
+    it('has nothing that JSON does not have', () => {
+      const definition = customResourceDefinition(kind)
+      assert.deepEqual(JSON.parse(JSON.stringify(definition)), definition)
+    })
   })
+}
+
+it('a RateLimitConfig has as many levels of descriptors as it says', () => {
+  const levels = [...fieldsOf(rateLimitConfigKind.spec, 'spec')].filter(([path]) =>
+    /^spec(\.descriptors\[\])+\.key$/.test(path),
+  )
+  assert.equal(levels.length, 8)
 })
 
 it('a keyword that validation would pass over is refused', () => {

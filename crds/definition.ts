@@ -1,5 +1,5 @@
 import { apiGroup, type ResourceKind } from './resource-kind.ts'
-import { isFields, type JsonObject, type Schema } from './schema.ts'
+import type { JsonObject, Schema } from './schema.ts'
 
 /** The name of a kind's definition, and of its file: `ratelimitconfigs.tollway.dev`. */
 export function definitionName({ plural }: ResourceKind): string {
@@ -85,7 +85,9 @@ function structuralSchema(schema: Schema): JsonObject {
   const strange = Object.keys(schema).find(keyword => !known.has(keyword))
   if (strange !== undefined) throw new Error(`the schema keyword ${strange} is not one that validation knows`)
   const { properties, items, additionalProperties } = schema
-  const own = keywords.flatMap(keyword => (isSaid(schema[keyword]) ? [[keyword, schema[keyword]]] : []))
+  const own = keywords.flatMap(keyword =>
+    isSaid(keyword, schema[keyword]) ? [[keyword, schema[keyword]]] : [],
+  )
   return {
     ...Object.fromEntries(own),
     ...(properties && {
@@ -98,11 +100,8 @@ function structuralSchema(schema: Schema): JsonObject {
   }
 }
 
-/** Empty lists of rules say nothing. */
-function isSaid(value: unknown): boolean {
-  return value !== undefined && !(Array.isArray(value) && value.length === 0) && !isEmptyMap(value)
-}
-
-function isEmptyMap(value: unknown): boolean {
-  return isFields(value) && Object.keys(value).length === 0
+/** Empty lists of rules say nothing; an empty default does. */
+function isSaid(keyword: keyof Schema, value: unknown): boolean {
+  if (value === undefined) return false
+  return keyword === 'default' || !(Array.isArray(value) && value.length === 0)
 }

@@ -1,16 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { describeFound } from './describe.ts'
+import { type FieldRule, withRules } from './field-rule.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
-import { commonStatus } from './resource-status.ts'
-import {
-  type CelRule,
-  type Fields,
-  type JsonObject,
-  type Problem,
-  type Rule,
-  type Schema,
-  typed,
-} from './schema.ts'
+import { commonStatus, feedStatus } from './resource-status.ts'
+import { type CelRule, type Fields, type JsonObject, type Problem, type Schema, typed } from './schema.ts'
 
 /** What a RateLimitConfig may hold. Lengths are in characters. */
 export const rateLimitConfigLimits = {
@@ -56,24 +49,15 @@ type DeepReadonly<Value> = Value extends readonly (infer Item)[]
     ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
     : Value
 
-/** A rule between fields, in CEL for the API server and for validation in this process. */
-interface FieldRule {
-  readonly cel: CelRule
-  readonly judge: Rule
-}
-
 /**
  * The API server estimates what CEL in a definition may cost, and refuses it inside nested lists. Below the top
  * level its place is an admission policy (see `rulesOfDescriptors`).
  */
-function withRules(
+function withRulesOfLevel(
   level: number,
   rules: readonly FieldRule[],
 ): Pick<Schema, 'rules' | 'x-kubernetes-validations'> {
-  return {
-    rules: rules.map(({ judge }) => judge),
-    'x-kubernetes-validations': level === 1 ? rules.map(({ cel }) => cel) : [],
-  }
+  return level === 1 ? withRules(rules) : { ...withRules(rules), 'x-kubernetes-validations': [] }
 }
 
 const unitAndRequests = ['unit', 'requestsPerUnit'] as const
@@ -196,7 +180,7 @@ function rateLimitSchema(level: number) {
       ),
     },
     {
-      ...withRules(level, [limitedOrUnlimited, replacesOthers]),
+      ...withRulesOfLevel(level, [limitedOrUnlimited, replacesOthers]),
       description:
         'How much a caller may do: either unlimited, or unit and requestsPerUnit. Without it, a ' +
         'descriptor that has others below it is only a step on the way to them, and one that has none ' +
@@ -255,7 +239,7 @@ function descriptorSchema(level: number) {
       ),
     },
     {
-      ...withRules(level, [sharedByWildcard]),
+      ...withRulesOfLevel(level, [sharedByWildcard]),
       description:
         'Matches one entry of a request. No two descriptors of a list have the same key and value.',
     },
@@ -353,31 +337,7 @@ const status = Type.Object(
           'How many limits are in force; those of the last good version while the present one is wrong.',
       }),
     ),
-    enforced: Type.Optional(
-      Type.String({
-        maxLength: 32,
-        description: 'How many processes of the service enforce the limits, of those that take calls: 2/2.',
-      }),
-    ),
-    lastGood: Type.Optional(
-      Type.Object(
-        {
-          generation: Type.Integer({
-            format: 'int64',
-            minimum: 0,
-            description: 'The generation of the resource that said so.',
-          }),
-          content: Type.String({
-            maxLength: 1_000_000,
-            description: 'The limits, as JSON that is compressed by gzip, in base64.',
-          }),
-        },
-        {
-          description:
-            'What was in force last of a generation that was right. It stays in force while a later one is wrong.',
-        },
-      ),
-    ),
+    ...feedStatus('limits'),
   },
   { description: 'How far the operator got. Written by the operator only.' },
 )

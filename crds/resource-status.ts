@@ -26,6 +26,41 @@ export function commonStatus() {
   }
 }
 
+/**
+ * What the status of a kind has that is fed to processes.
+ *
+ * @param content what the resource says, in a word or two: `limits`.
+ */
+export function feedStatus(content: string) {
+  return {
+    enforced: Type.Optional(
+      Type.String({
+        maxLength: 32,
+        description: `How many processes enforce the ${content}, of those that take calls: 2/2.`,
+      }),
+    ),
+    lastGood: Type.Optional(
+      Type.Object(
+        {
+          generation: Type.Integer({
+            format: 'int64',
+            minimum: 0,
+            description: 'The generation of the resource that said so.',
+          }),
+          content: Type.String({
+            maxLength: 1_000_000,
+            description: `The ${content}, as JSON that is compressed by gzip, in base64.`,
+          }),
+        },
+        {
+          description:
+            'What was in force last of a generation that was right. It stays in force while a later one is wrong.',
+        },
+      ),
+    ),
+  }
+}
+
 function condition() {
   return Type.Object(
     {

@@ -10,38 +10,50 @@ import {
 import { waitFor } from '../test/support/wait-for.ts'
 import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition, definitionName } from './definition.ts'
-import { rateLimitConfigKind } from './rate-limit-config.ts'
+import { resourceKinds } from './resource-kinds.ts'
 import type { JsonObject } from './schema.ts'
 import { nearlyRightResource } from './testdata/arbitrary-rate-limit-config.ts'
 import { largeCases } from './testdata/large-cases.ts'
 import { readCases } from './testdata/read-cases.ts'
+import { validateAnimationStreamRoute } from './validate-animation-stream-route.ts'
 import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const resources = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
+const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
 const strict = 'fieldValidation=Strict'
 const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...largeCases]
+const routeCases = readCases('animation-stream-routes.yaml', 'AnimationStreamRoute')
 
 describe('a real API server with the definition', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   let api: KubeApiServer
 
   before(async () => {
     api = await startKubeApiServer()
-    const made = await api.call(
-      'POST',
-      `${definitions}?${strict}`,
-      customResourceDefinition(rateLimitConfigKind),
-    )
-    assert.equal(made.status, 201, describeAnswer(made))
-    const path = `${definitions}/${definitionName(rateLimitConfigKind)}`
-    await waitFor('the kind to be served', async () => isEstablished(await api.call('GET', path)))
-    await waitFor('the resources to be served', async () => (await api.call('GET', resources)).status === 200)
+    for (const kind of resourceKinds) {
+      const made = await api.call('POST', `${definitions}?${strict}`, customResourceDefinition(kind))
+      assert.equal(made.status, 201, describeAnswer(made))
+      const path = `${definitions}/${definitionName(kind)}`
+      await waitFor('the kind to be served', async () => isEstablished(await api.call('GET', path)))
+    }
+    for (const path of [resources, routes])
+      await waitFor('the resources to be served', async () => (await api.call('GET', path)).status === 200)
     for (const object of admissionPolicy()) await post(object)
     const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
     const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
     await waitFor('the policy to be in force', async () => (await tryOut(refused)).status === 422)
   })
   after(() => api?.stop())
+
+  /** As `kubectl get` shows it: the names of the columns, and the first row. */
+  const tableOf = async (path: string) => {
+    const table = await api.call('GET', path, undefined, 'application/json;as=Table;g=meta.k8s.io;v=v1')
+    const { columnDefinitions, rows } = table.body as {
+      columnDefinitions: { name: string }[]
+      rows: { cells: unknown[] }[]
+    }
+    return { columns: columnDefinitions.map(({ name }) => name), cells: rows[0]?.cells ?? [] }
+  }
 
   const tryOut = (resource: unknown) => api.call('POST', `${resources}?${strict}&dryRun=All`, resource)
 
@@ -59,6 +71,33 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
       if (isAccepted(answer)) assertSameSpec(answer, resource)
     })
   }
+
+  for (const { name, resource, problems } of routeCases) {
+    const isRight = problems.length === 0
+    it(`${isRight ? 'accepts' : 'refuses'} as a route: ${name}`, async () => {
+      const answer = await api.call('POST', `${routes}?${strict}&dryRun=All`, resource)
+      assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
+      const judged = validateAnimationStreamRoute(resource)
+      if ('value' in judged) assert.deepEqual((answer.body as { spec: unknown }).spec, judged.value)
+    })
+  }
+
+  it('shows the columns of a route', async () => {
+    const metadata = { name: 'shown' }
+    const spec = { match: { streamIdPrefix: 'shop-', sourceServiceId: 'a2f' } }
+    const resource = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute', metadata, spec }
+    const made = await api.call('POST', `${routes}?${strict}`, resource)
+    assert.equal(made.status, 201, describeAnswer(made))
+    const status = { observedGeneration: 1, activeStreams: 2, consumers: 5, enforced: '2/2', conditions: [] }
+    const written = await api.call('PUT', `${routes}/shown/status?${strict}`, {
+      ...(made.body as object),
+      status,
+    })
+    assert.equal(written.status, 200, describeAnswer(written))
+    const table = await tableOf(routes)
+    assert.deepEqual(table.columns, ['Name', 'Prefix', 'Source', 'Streams', 'Consumers', 'Ready', 'Age'])
+    assert.deepEqual(table.cells.slice(0, 5), ['shown', 'shop-', 'a2f', 2, 5])
+  })
 
   const where = String.raw`spec\.descriptors\[\*\]\.descriptors\[\*\]`
   const below: readonly [string, JsonObject, RegExp][] = [
@@ -134,14 +173,9 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     }
     const written = await api.call('PUT', `${resources}/kept/status?${strict}`, { ...current, status })
     assert.equal(written.status, 200, describeAnswer(written))
-    const table = await api.call('GET', resources, undefined, 'application/json;as=Table;g=meta.k8s.io;v=v1')
-    const { columnDefinitions, rows } = table.body as {
-      columnDefinitions: { name: string }[]
-      rows: { cells: unknown[] }[]
-    }
-    const columns = columnDefinitions.map(({ name }) => name)
+    const { columns, cells } = await tableOf(resources)
     assert.deepEqual(columns, ['Name', 'Domain', 'Rules', 'Ready', 'Enforced', 'Age'])
-    assert.deepEqual(rows[0]?.cells.slice(0, 5), ['kept', 'a', 3, 'True', '2/2'])
+    assert.deepEqual(cells.slice(0, 5), ['kept', 'a', 3, 'True', '2/2'])
   })
 })
 

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
+import { animationStreamRoutePage } from './animation-stream-route-page.ts'
 import { describeResource } from './describe-resource.ts'
 import { describeValues } from './describe-values.ts'
 
@@ -22,7 +24,12 @@ export const exampleOfEveryField = 'examples/every-field/checkout.yaml'
 export function pages(): readonly Page[] {
   return [
     { name: 'rate-limit-settings.md', text: settingsPage() },
+    { name: 'broker-settings.md', text: brokerSettingsPage() },
     { name: 'rate-limit-config.md', text: resourcePage() },
+    {
+      name: 'animation-stream-route.md',
+      text: `${notice('crds/animation-stream-route.ts')}\n\n${animationStreamRoutePage()}`,
+    },
     { name: 'helm-values.md', text: valuesPage() },
   ]
 }
@@ -41,6 +48,24 @@ With \`tollway run\` the operator sets what each process needs; \`--env NAME=VAL
 its [configuration file](operator.md#configuration-file), adds to that.
 
 ${describeSettings(settings)}`
+}
+
+function brokerSettingsPage(): string {
+  return `${notice('services/broker/settings.ts')}
+
+# Settings of the broker
+
+The broker of animation streams is set up by environment variables. An empty variable counts as not set. A
+setting that may be secret can also stand in the file that \`NAME_FILE\` names. A value that is not allowed
+keeps the broker from starting, and every such value is named. What the rate limit service has too has the
+same names and meanings.
+
+With \`tollway run\` the operator sets what each process needs; \`--broker-env NAME=VALUE\`, or
+\`brokerEnv\` in its [configuration file](operator.md#configuration-file), adds to that. In a cluster
+\`broker.env\` of the [chart's values](helm-values.md) does. What holds for some streams only stands in an
+[AnimationStreamRoute](animation-stream-route.md).
+
+${describeSettings(brokerSettings)}`
 }
 
 function resourcePage(): string {

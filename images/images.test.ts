@@ -184,11 +184,11 @@ test('the command line says what there is, and refuses what there is not', () =>
   }
   const help = call('--help')
   assert.equal(help.status, 0, help.said)
-  for (const name of ['operator', 'ratelimit', 'redis', 'memcached', 'envoy', 'postgres']) {
+  for (const name of ['operator', 'ratelimit', 'broker', 'redis', 'memcached', 'envoy', 'postgres']) {
     assert.match(help.said, new RegExp(`^  ${name} `, 'm'))
   }
-  const wrong = call('broker')
+  const wrong = call('kafka')
   assert.equal(wrong.status, 2)
-  assert.match(wrong.said, /there is no image "broker"; there are operator, ratelimit, redis/)
+  assert.match(wrong.said, /there is no image "kafka"; there are operator, ratelimit, broker, redis/)
   assert.equal(call('--fast').status, 2)
 })

@@ -38,6 +38,14 @@ const ourImages: readonly OurImage[] = [
     nodeOption: nodeOptions.join(' '),
     ports: [6070, 8080, 8081, 9090],
   },
+  {
+    name: 'broker',
+    title: 'The broker of animation streams of Tollway',
+    command: 'broker',
+    source: 'services/broker/main.ts',
+    args: [],
+    ports: [6072, 8082, 9090],
+  },
 ]
 
 /** @param version of the package, which the bill of materials tells. */

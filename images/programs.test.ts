@@ -6,6 +6,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { freePorts } from '../test/support/free-ports.ts'
+import { startProgram } from '../test/support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../test/support/rate-limit-process.ts'
 import { startRedis } from '../test/support/redis-server.ts'
 import { requireProgram } from '../test/support/require-server.ts'
@@ -21,6 +25,7 @@ const root = join(import.meta.dirname, '..')
 const place = mkdtempSync(join(tmpdir(), 'programs-'))
 const tollway = join(place, 'operator/tollway.mjs')
 const ratelimit = join(place, 'ratelimit/ratelimit.mjs')
+const broker = join(place, 'broker/broker.mjs')
 const runtime = join(place, 'runtime')
 
 before(async () => {
@@ -31,6 +36,7 @@ before(async () => {
   const made = {
     operator: await bundle(root, 'tollway', 'operator/cli/tollway.ts'),
     ratelimit: await bundle(root, 'ratelimit', 'services/ratelimit/main.ts'),
+    broker: await bundle(root, 'broker', 'services/broker/main.ts'),
   }
   for (const [folder, { files }] of Object.entries(made)) {
     for (const [name, content] of files) write(`${folder}/${name}`, content)
@@ -91,6 +97,36 @@ for (const protocol of ['http', 'grpc'] as const) {
   })
 }
 
+for (const streamLog of ['memory', 'redis']) {
+  test(`the broker relays, with its streams in ${streamLog}`, async t => {
+    if (streamLog === 'redis' && requireProgram(t, 'redis-server') === false) return
+    const redis = streamLog === 'redis' ? await startRedis() : undefined
+    t.after(() => redis?.stop())
+    const [grpcPort = 0, debugPort = 0] = await freePorts(2)
+    const program = startProgram(process.execPath, [broker], {
+      env: {
+        GRPC_HOST: '127.0.0.1',
+        GRPC_PORT: `${grpcPort}`,
+        DEBUG_HOST: '127.0.0.1',
+        DEBUG_PORT: `${debugPort}`,
+        STREAM_LOG: streamLog,
+        ...(redis && { REDIS_URL: `redis://127.0.0.1:${redis.port}` }),
+      },
+    })
+    t.after(() => program.end('SIGKILL'))
+    const health = async () => (await fetch(`http://127.0.0.1:${debugPort}/healthcheck`)).status
+    await waitFor('the broker to be healthy', async () => (await health().catch(() => 0)) === 200)
+    const { push, pull } = openAnimationClient(t, `127.0.0.1:${grpcPort}`)
+    const pulled = pull({ requestId: 'r' })
+    const pushed = push()
+    for (const text of ['header', '1', 'SUCCESS']) pushed.write(bytesOf(text, 'r'))
+    pushed.end()
+    assert.match(await pushed.answer, /^SUCCESS/)
+    assert.equal(await pulled.end, 'OK')
+    assert.equal(pulled.messages.length, 3)
+  })
+}
+
 function run(...args: readonly string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [tollway, ...args], { encoding: 'utf8' })
   return { status, said: stdout + stderr }
@@ -109,13 +145,15 @@ test('tollway tells its commands, and judges manifests', () => {
   assert.match(wrong.said, /fortnight/)
 })
 
-test('tollway run starts the rate limit service that lies beside it', async t => {
+test('tollway run starts the services that lie beside it', async t => {
   const started = await startTollway(
     t,
     { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) },
-    [],
+    ['--broker-replicas', '1'],
     [process.execPath, tollway],
   )
   await started.ready()
+  const health = run('call', '--health', '--grpc', `127.0.0.1:${started.brokerPort}`)
+  assert.deepEqual(health, { status: 0, said: 'OK\n' })
   assert.deepEqual([await started.ask('a', 'user', 'x'), await started.ask('a', 'user', 'x')], [200, 429])
 })

@@ -35,17 +35,84 @@ export interface RateLimitPolicy {
   readonly replaces: readonly string[]
 }
 
+/** One AnimationStreamRoute that was judged right, its defaults filled in. */
+export interface StreamRoute {
+  /** `namespace/name` of its custom resource: the resource's name in the feed. */
+  readonly name: string
+  readonly match: StreamMatch
+  readonly rules: StreamRules
+  readonly lateJoiners:
+    | { readonly from: 'now' | 'start' }
+    | { readonly from: 'last'; readonly seconds: number }
+  readonly slowConsumers: 'wait' | 'drop-oldest' | 'cut-off'
+  readonly concurrentRequests: 'queue' | 'newest' | 'refuse'
+  readonly limits: StreamLimits
+  /** Where the tokens stand that open it; undefined for a route that is open to all. */
+  readonly tokenSecret?: SecretEntry
+}
+
+/** Empty fields match any value. */
+export interface StreamMatch {
+  readonly sourceServiceId: string
+  readonly streamIdPrefix: string
+  readonly targetObjectId: string
+}
+
+/** What is asked of messages; a rule that is broken is passed over, told, or ends the request. */
+export interface StreamRules {
+  readonly order: RuleMode
+  readonly timeCodes: RuleMode
+  readonly counts: RuleMode
+  readonly audio: RuleMode
+  /** 0 for any value. */
+  readonly audioFormats: readonly {
+    readonly channelCount: number
+    readonly samplesPerSecond: number
+    readonly bitsPerSample: number
+  }[]
+}
+
+export type RuleMode = 'off' | 'warn' | 'reject'
+
+export interface StreamLimits {
+  readonly messageBytes: number
+  readonly bufferBytes: number
+  readonly bufferSeconds: number
+  readonly idleSeconds: number
+  readonly totalSeconds: number
+  readonly consumers: number
+  readonly streams: number
+}
+
+/** An entry of a Secret in the namespace of the resource that names it. */
+export interface SecretEntry {
+  readonly name: string
+  readonly key: string
+}
+
+/** A route with all that a broker needs of it. */
+export interface OpenedStreamRoute {
+  readonly route: StreamRoute
+  /** Milliseconds since the epoch; of equally specific routes the oldest counts. */
+  readonly createdMs: number
+  /** SHA-256 of each token that opens it, 32 bytes each; none for a route that is open to all. */
+  readonly tokenHashes: readonly Uint8Array[]
+}
+
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export interface JsonObject {
   readonly [name: string]: Json
 }
+
+/** Our services: the rate limit service, and the broker of animation streams. */
+export type ServiceName = 'ratelimit' | 'broker'
 
 /** A service that shall run, in so many replicas of one kind. */
 export interface Workload {
   /** Unique: `ratelimit`. */
   readonly name: string
   /** Which of our services it is. */
-  readonly service: 'ratelimit'
+  readonly service: ServiceName
   readonly replicas: number
   /** More and fewer of them as the load asks for; `replicas` is then where it begins. Only in a cluster. */
   readonly autoscaling?: Autoscaling

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
-import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { freePorts } from '../test/support/free-ports.ts'
 import {
   type ApiAnswer,
@@ -22,6 +22,7 @@ import { startInCluster } from './main-cluster.ts'
 
 const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
+const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
 describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
@@ -31,12 +32,11 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
 
   before(async () => {
     api = await startKubeApiServer()
-    await make(
-      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-      customResourceDefinition(rateLimitConfigKind),
-    )
+    for (const kind of resourceKinds)
+      await make('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', customResourceDefinition(kind))
     const token = await makeOperatorAccount(api, namespace)
-    await waitFor('the kind to be served', async () => (await api.call('GET', limits)).status === 200)
+    for (const path of [limits, routes])
+      await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
     access = writeServiceAccount(place, await addressOf(api), { namespace, token })
     await make(deployments, operatorDeployment())
   })
@@ -109,6 +109,19 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       items.map(({ reason, note }) => `${reason}: ${note}`),
       ['Enforced: 1 of 1 processes enforce it'],
     )
+
+    const tokens = { metadata: { name: 'tokens' }, stringData: { token: 'a-token-that-nobody-sees' } }
+    await make('/api/v1/namespaces/default/secrets', tokens)
+    await make(routes, kiosk('open', 'tokens'))
+    await make(routes, kiosk('closed', 'missing'))
+    const programmed = async (name: string) =>
+      conditionOf(await api.call('GET', `${routes}/${name}`), 'Programmed')?.reason
+    await waitFor('the tokens to be read', async () => (await programmed('open')) === 'InFeed')
+    await waitFor('the other to be told', async () => (await programmed('closed')) === 'SecretMissing')
+    const { body } = await api.call('GET', `${routes}/open`)
+    assert.doesNotMatch(JSON.stringify(body), /a-token-that-nobody-sees/)
+    const route = (body as { status: Record<string, unknown> }).status
+    assert.deepEqual([route['activeStreams'], route['consumers']], [0, 0])
   })
 })
 
@@ -156,7 +169,21 @@ async function playPod(
   return (pod['metadata'] as { uid: string }).uid
 }
 
-function readyOf({ body }: ApiAnswer): string | undefined {
-  const { status } = body as { status?: { conditions?: { type: string; status: string }[] } }
-  return status?.conditions?.find(({ type }) => type === 'Ready')?.status
+function kiosk(name: string, secret: string) {
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'AnimationStreamRoute',
+    metadata: { name },
+    spec: { match: { streamIdPrefix: name }, tokenSecretRef: { name: secret } },
+  }
+}
+
+function readyOf(answer: ApiAnswer): string | undefined {
+  return conditionOf(answer, 'Ready')?.status
+}
+
+function conditionOf({ body }: ApiAnswer, wanted: string) {
+  type Conditions = readonly { type: string; status: string; reason: string }[]
+  const { status } = body as { status?: { conditions?: Conditions } }
+  return status?.conditions?.find(({ type }) => type === wanted)
 }

@@ -7,40 +7,35 @@ import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
+import { type ClusterKind, openClusterKind, openRunner } from './cluster/cluster-kind.ts'
 import { makeClusterReport } from './cluster/cluster-report.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
-import { createPropagationWatch } from './cluster/propagation.ts'
-import { clusterRateLimitWorkload } from './cluster/rate-limit-workload.ts'
-import { rememberInStatus } from './cluster/remembered-in-status.ts'
-import { createStatusWriter, type StatusWriter, type StatusWriterOptions } from './cluster/status-writer.ts'
+import { createPolledSecrets } from './cluster/polled-secrets.ts'
+import { clusterWorkloads, describeServices, podShapeOf } from './cluster/services.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
-import { createReflector } from './controller/reflector.ts'
-import { createRunner, type Runner } from './controller/runner.ts'
 import {
   createKubernetesInfrastructure,
   type KubernetesInfrastructure,
 } from './infrastructure/kubernetes/kubernetes.ts'
-import { objectName, type Place } from './infrastructure/kubernetes/objects/place.ts'
+import type { Place } from './infrastructure/kubernetes/objects/place.ts'
 import { InfrastructureError } from './infrastructure/provider.ts'
+import { animationStreamRoutes } from './kinds/animation-stream-route.ts'
+import { rateLimitConfigs } from './kinds/rate-limit-config.ts'
 import type { ApiAccess } from './kube/access.ts'
 import { createKubeClient, type KubeClient } from './kube/client.ts'
-import { collectionOf } from './kube/collection.ts'
-import { apiVersion, applyStatusOf, rateLimitConfigs } from './kube/custom-resources.ts'
-import { createEventRecorder } from './kube/events.ts'
-import type { KubeObject } from './kube/kube-object.ts'
 import { leaseAccess } from './kube/leases.ts'
 import { secretAccess } from './kube/secrets.ts'
-import { createRateLimitConfigs } from './reconcilers/rate-limit-configs.ts'
-import { createKubernetesSource } from './sources/kubernetes.ts'
-import type { Source } from './sources/source.ts'
 import type { StatusReport } from './standalone/status-report.ts'
 import { rateLimitTypeUrl } from './xds/encode-rate-limit-domain.ts'
-import { createPeerReporter, type PeerReporter } from './xds/peers/peer-reporter.ts'
+import { streamRouteTypeUrl } from './xds/encode-stream-route.ts'
+import { createLoadRelay } from './xds/loads/load-relay.ts'
+import { createStreamLoads } from './xds/loads/stream-loads.ts'
+import type { LeaderCall } from './xds/peers/leader-call.ts'
+import { createPeerReporter } from './xds/peers/peer-reporter.ts'
 import { createPeers, type Peers } from './xds/peers/peers.ts'
-import { createRateLimitFeed } from './xds/rate-limit-feed.ts'
 import { createFeed, type Feed } from './xds/server.ts'
 
 export interface ClusterOptions {
@@ -68,14 +63,13 @@ export interface OwnPod {
 export async function startInCluster(options: ClusterOptions): Promise<{ stop(): Promise<void> }> {
   const { config, pod, log } = options
   await using started = new AsyncDisposableStack()
-  const metrics = openMetrics(() => ({ leadership, feed, statuses, resources, certificates }))
+  const kinds: ClusterKind[] = []
+  const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates }))
   const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
   const place = await ownPlace(client, config, pod)
   const leadership = openLeadership(client, place, options) // tells who of the operators writes
   started.defer(() => leadership.stop())
-  const resources = followResources(client, config, log) // what shall be
-  started.defer(() => resources.source.stop())
   const certificates = openCertificates(client, place, leadership.mayWrite, log)
   started.defer(() => certificates.stop())
   // Makes pods, and tells how they are.
@@ -84,57 +78,57 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const operatorName = names.feedHost(config.name, pod.namespace)
   // Hears from the other operators.
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
+  const loads = createStreamLoads({ operatorName }) // hears what brokers carry
+  started.defer(async () => loads.stop())
   const feed = openFeed(peers, log)
-  const { statuses, remembered } = openStatuses(started, client, options, resources, {
-    mayWrite: leadership.mayWrite,
-    onWritten: metrics.statusWritten,
-  })
-  const propagation = createPropagationWatch(systemClock, metrics.propagated)
-  const configs = createRateLimitConfigs({
-    source: resources.source,
-    remembered,
-    feed: createRateLimitFeed(feed), // tells the pods; hears what they make of it
-    infrastructure,
-    clock: systemClock,
-    reservations: new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces])),
-    storedConditions: statuses.conditionsOf,
-    writeStatus(all) {
-      propagation(all)
-      statuses.write(all)
-    },
-  })
-  const reconciling = openRunner('reconciling failed', timed(configs.reconcile, metrics.reconciled), log)
+  const secrets = openSecrets(client, log)
+  started.defer(() => secrets.stop())
+  const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
+  const open = { client, feed, infrastructure, mayWrite: leadership.mayWrite, metrics, log, pod: pod.name }
+  const kindOptions = { ...open, watchNamespaces: config.watchNamespaces }
+  // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.
+  const limits = openClusterKind(rateLimitConfigs(reservations), kindOptions)
+  started.defer(() => limits.stop())
+  const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
+  started.defer(() => routes.stop())
+  kinds.push(limits, routes)
   const providing = openRunner(
     'a workload is not as it should be',
     () => provide(infrastructure, options),
     log,
   )
 
-  const reporter = openReporter(feed, certificates.clientTls(operatorName), leadership, log)
+  const tls = certificates.clientTls(operatorName)
+  const reporter = openReporter(feed, tls, leadership, log)
   started.defer(() => reporter.stop())
+  const relay = createLoadRelay({ loads, tls, log, random: Math.random })
+  started.defer(() => relay.stop())
 
   let notReady = 'the resources have not been read yet'
-  const report = () => describe(options, resources.list(), infrastructure, certificates.problem())
+  const report = () => describe(options, kinds, infrastructure, certificates.problem())
   await servePages(started, options, { notReady: () => notReady, metrics, report })
   leadership.start({
     onStarted() {
       certificates.lookNow()
       providing.trigger()
-      statuses.lookAtAll()
+      for (const { statuses } of kinds) statuses.lookAtAll()
     },
     onStopped: infrastructure.standDown,
-    onRival: reporter.setLeader,
+    onRival(address) {
+      reporter.setLeader(address)
+      relay.setLeader(address)
+    },
   })
   certificates.start()
-  await resources.source.start()
-  await configs.reconcile()
-  started.defer(() => reconciling.stop())
   started.defer(() => providing.stop())
-  for (const part of [resources.source, feed, infrastructure]) part.onChange(reconciling.trigger)
-  resources.onChange(uid => statuses.lookAt(uid))
-  reconciling.trigger()
+  const triggerAll = () => {
+    for (const kind of kinds) kind.trigger()
+  }
+  for (const part of [feed, infrastructure]) part.onChange(triggerAll)
+  for (const part of [loads, secrets]) part.onChange(routes.trigger)
+  await startKinds(limits, routes, log)
   notReady = 'there is no certificate for the feed yet'
-  await serveFeed(started, options, [...feed.methods, ...peers.methods], certificates)
+  await serveFeed(started, options, [...feed.methods, ...peers.methods, ...loads.methods], certificates)
   started.defer(() => peers.close())
   started.defer(() => feed.close())
   notReady = ''
@@ -170,7 +164,13 @@ interface Term {
 }
 
 function openFeed(elsewhere: Peers, log: Log): Feed {
-  return createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log, elsewhere })
+  return createFeed({
+    typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
+    ids: randomUUID,
+    clock: systemClock,
+    log,
+    elsewhere,
+  })
 }
 
 /** Which of the operators writes. What it does then is known only when all parts are there. */
@@ -218,44 +218,33 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
   }
 }
 
-/** Lost events are made good within so long, by another list. */
-const resourceTiming = { shortestWatchSeconds: 26, longestWatchSeconds: 30, relistMs: 24_000 }
+/** How long the start waits for a kind whose definition may be missing in this cluster. */
+const kindPatienceMs = 5_000
 
-interface FollowedResources {
-  readonly source: Source
-  list(): readonly StoredResource[]
-  get(namespace: string, name: string): StoredResource | undefined
-  /** Called with the uid of each resource of which anything changed, its status too. */
-  onChange(listener: (uid: string) => void): void
-}
-
-function followResources(client: KubeClient, config: ClusterConfig, log: Log): FollowedResources {
-  const reflector = createReflector({
-    source: collectionOf(client, rateLimitConfigs),
-    namespaces: config.watchNamespaces.length === 0 ? 'all' : config.watchNamespaces,
-    keep: withoutManagedFields,
-    onError: (error, retryMs) =>
-      log.warn('the resources could not be followed', { error: `${error}`, retryMs: Math.round(retryMs) }),
-    random: Math.random,
-    timing: resourceTiming,
+/** Pods that wait for a kind that cannot be read keep what they have; the others are fed. */
+async function startKinds(first: ClusterKind, second: ClusterKind, log: Log): Promise<void> {
+  const { kind } = second.kind.definition
+  const starting = second.start().catch((error: unknown) => {
+    log.error('a kind could not be started', { kind, error: `${error}` })
   })
-  return {
-    source: createKubernetesSource([{ apiVersion, kind: rateLimitConfigs.kind, ...reflector }]),
-    list: () => reflector.list() as readonly StoredResource[],
-    get: (namespace, name) => reflector.get(namespace, name) as StoredResource | undefined,
-    onChange(listener) {
-      reflector.onChange((namespace, name) => {
-        const uid = reflector.get(namespace, name)?.metadata.uid
-        if (uid !== undefined) listener(uid)
-      })
-    },
-  }
+  await first.start()
+  const patience = Promise.withResolvers<void>()
+  const timer = setTimeout(() => {
+    log.warn('a kind has not been read yet, and is not waited for; is its definition there?', { kind })
+    patience.resolve()
+  }, kindPatienceMs)
+  await Promise.race([starting, patience.promise])
+  clearTimeout(timer)
 }
 
-/** They are half of an object, and nobody here looks at them. */
-function withoutManagedFields(object: KubeObject): KubeObject {
-  const { managedFields: _, ...metadata } = object.metadata
-  return { ...object, metadata }
+function openSecrets(client: KubeClient, log: Log) {
+  return createPolledSecrets({
+    async read(namespace, name, signal) {
+      return (await secretAccess(client, { namespace }).get(name, signal))?.data
+    },
+    clock: systemClock,
+    onError: (secret, error) => log.warn('a Secret cannot be read', { secret, error: error.message }),
+  })
 }
 
 function openCertificates(client: KubeClient, place: Place, mayWrite: () => boolean, log: Log): Certificates {
@@ -285,45 +274,11 @@ function openInfrastructure(
   return createKubernetesInfrastructure({
     client,
     place,
-    shapeFor: service => ({ ratelimit: config.rateLimit })[service].pods,
+    shapeFor: service => podShapeOf(config, service),
     mayWrite,
     onProblem: message => log.warn(message),
     random: Math.random,
   })
-}
-
-function openStatuses(
-  started: AsyncDisposableStack,
-  client: KubeClient,
-  { pod, log }: ClusterOptions,
-  resources: FollowedResources,
-  writing: Pick<StatusWriterOptions, 'mayWrite' | 'onWritten'>,
-) {
-  const remembered = rememberInStatus(resources.list)
-  const events = createEventRecorder({
-    client,
-    reportingInstance: pod.name,
-    newId: () => randomBytes(8).toString('hex'),
-    onError: error => log.debug('an event was not told', { error: `${error}` }),
-  })
-  started.defer(() => events.settled())
-  const statuses = createStatusWriter({
-    ...writing,
-    stored: resources.get,
-    memoryOf: remembered.of,
-    apply: async (resource, status) =>
-      (await applyStatusOf(client, rateLimitConfigs, resource, status)) as StoredResource,
-    onTransition({ metadata }, { status, reason, message }) {
-      const regarding = { apiVersion, kind: rateLimitConfigs.kind, metadata }
-      const type = status === 'True' ? 'Normal' : 'Warning'
-      events.record({ regarding, type, reason, action: 'Reconcile', note: message })
-    },
-    onError: (name, error, retryMs) =>
-      log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) }),
-    random: Math.random,
-  })
-  started.defer(() => statuses.stop())
-  return { statuses, remembered }
 }
 
 /** Tells the operator that writes what the pods of this one acknowledged. */
@@ -332,7 +287,7 @@ function openReporter(
   tls: ClientTls,
   { identity, lookNow }: { readonly identity: string; lookNow(): void },
   log: Log,
-): PeerReporter {
+): LeaderCall {
   return createPeerReporter({
     feed,
     tls,
@@ -347,8 +302,7 @@ function openReporter(
 interface MeasuredParts {
   readonly leadership: { mayWrite(): boolean }
   readonly feed: Feed
-  readonly statuses: StatusWriter
-  readonly resources: FollowedResources
+  readonly kinds: readonly ClusterKind[]
   readonly certificates: Certificates
 }
 
@@ -362,31 +316,10 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
           .feed.clients()
           .map(({ uid }) => uid),
       ).size,
-    statusesWaiting: () => parts().statuses.waiting(),
-    resources: () => countReady(parts().resources.list()),
+    statusesWaiting: () => parts().kinds.reduce((sum, { statuses }) => sum + statuses.waiting(), 0),
+    resources: () => countReady(parts().kinds.flatMap(kind => kind.list())),
     certificateProblem: () => parts().certificates.problem(),
   })
-}
-
-function openRunner(failure: string, reconcile: () => Promise<void>, log: Log): Runner {
-  return createRunner({
-    reconcile,
-    onError: (error, retryMs) => log.error(failure, { error: `${error}`, retryMs: Math.round(retryMs) }),
-    random: Math.random,
-  })
-}
-
-function timed(reconcile: () => Promise<void>, observe: (seconds: number, ok: boolean) => void) {
-  return async () => {
-    const beginMs = performance.now()
-    let ok = false
-    try {
-      await reconcile()
-      ok = true
-    } finally {
-      observe((performance.now() - beginMs) / 1000, ok)
-    }
-  }
 }
 
 /** Only who leads writes; after a term begins this is done anew. */
@@ -394,38 +327,30 @@ async function provide(
   infrastructure: KubernetesInfrastructure,
   { config, pod }: ClusterOptions,
 ): Promise<void> {
-  const workload = clusterRateLimitWorkload(config, pod.namespace)
-  if (config.rateLimit.enabled) await infrastructure.apply(workload)
-  else await infrastructure.remove(workload.name)
+  const done = await Promise.allSettled(
+    clusterWorkloads(config, pod.namespace).map(({ workload, enabled }) =>
+      enabled ? infrastructure.apply(workload) : infrastructure.remove(workload.name),
+    ),
+  )
+  // One that cannot be made does not hold up the others.
+  const failed = done.find(result => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }
 
 function describe(
   { config, pod }: ClusterOptions,
-  resources: readonly StoredResource[],
+  kinds: readonly ClusterKind[],
   infrastructure: KubernetesInfrastructure,
   certificateProblem: string,
 ): StatusReport {
-  const workload = 'ratelimit'
-  const {
-    wanted = 1,
-    ready = 0,
-    message = 'it has not been made yet',
-  } = infrastructure.progress(workload) ?? {}
-  const isMissing = config.rateLimit.enabled && ready < wanted
-  const host = `${objectName(config, workload)}.${pod.namespace}.svc`
-  const httpHost = `${objectName(config, workload, 'http')}.${pod.namespace}.svc`
+  const { addresses, replicas, problems } = describeServices(config, pod.namespace, infrastructure)
   return makeClusterReport({
     nowMs: systemClock.nowMs(),
-    addresses: {
-      grpc: `${host}:${config.rateLimit.grpcPort}`,
-      http: `http://${httpHost}:${config.rateLimit.httpPort}`,
-    },
-    resources,
-    replicas: infrastructure.observe(workload),
+    addresses,
+    resources: kinds.map(({ kind, list }) => ({ kind, resources: list() })),
+    replicas,
     problems: [
-      ...(isMissing
-        ? [{ origin: workload, message: `${ready} of ${wanted} pods are ready: ${message}` }]
-        : []),
+      ...problems,
       ...(certificateProblem === '' ? [] : [{ origin: 'certificates', message: certificateProblem }]),
     ],
   })

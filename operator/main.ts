@@ -5,28 +5,27 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
-import { createRunner } from './controller/runner.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './infrastructure/host/host.ts'
 import type { PortWish } from './infrastructure/host/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './infrastructure/host/redis.ts'
-import { InfrastructureError } from './infrastructure/provider.ts'
-import type { Workload } from './ir.ts'
-import { unknownKinds } from './reconcilers/known-kinds.ts'
-import { createRateLimitConfigs } from './reconcilers/rate-limit-configs.ts'
+import { InfrastructureError, type Replica } from './infrastructure/provider.ts'
+import type { ServiceName, Workload } from './ir.ts'
+import { unknownKinds } from './kinds/known-kinds.ts'
 import { createFileSource } from './sources/files.ts'
 import { createComplaintsLog } from './standalone/complaints.ts'
+import { localWorkloads, redisUsers } from './standalone/local-workloads.ts'
 import { openLogFile } from './standalone/log-file.ts'
 import { type OperatorConfig, ownPorts } from './standalone/operator-config.ts'
 import { createOperatorLog, type OperatorLog } from './standalone/operator-log.ts'
 import { createOperatorServer } from './standalone/operator-server.ts'
-import { drainMs } from './standalone/rate-limit-env.ts'
-import { openRememberedFile, rememberedPath } from './standalone/remembered-file.ts'
+import { rememberedPath } from './standalone/remembered-file.ts'
+import { openStandaloneKinds } from './standalone/standalone-kinds.ts'
 import { removeStatusReport, type StatusReport, writeStatusReport } from './standalone/status-report.ts'
 import { renderWelcome } from './standalone/welcome.ts'
 import { writeAtomically } from './standalone/write-atomically.ts'
-import { type RateLimitBackend, rateLimitWorkload } from './translate/rate-limit-workload.ts'
 import { rateLimitTypeUrl } from './xds/encode-rate-limit-domain.ts'
-import { createRateLimitFeed } from './xds/rate-limit-feed.ts'
+import { streamRouteTypeUrl } from './xds/encode-stream-route.ts'
+import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import { createFeed, type Feed } from './xds/server.ts'
 
 export interface StandaloneOptions {
@@ -45,9 +44,16 @@ export interface StandaloneOptions {
 
 const loopback = '127.0.0.1'
 
+interface ServiceProgram {
+  readonly main: URL
+  /** Of Node. */
+  readonly options: readonly string[]
+}
+
 /** The program of each service. Written out, so that a bundle of the operator can follow it. */
-const mainOf: Readonly<Record<Workload['service'], URL>> = {
-  ratelimit: new URL('../services/ratelimit/main.ts', import.meta.url),
+const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
+  ratelimit: { main: new URL('../services/ratelimit/main.ts', import.meta.url), options: nodeOptions },
+  broker: { main: new URL('../services/broker/main.ts', import.meta.url), options: [] },
 }
 
 /**
@@ -64,68 +70,83 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   started.defer(() => host.close())
   removeStatusReport(stateDir)
   const source = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
-  const remembered = openRememberedFile(rememberedPath(stateDir), text => log.warn(text))
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log })
+  const feed = openFeed(log)
+  const loads = createStreamLoads() // hears what brokers carry
+  started.defer(async () => loads.stop())
   const complain = createComplaintsLog(log)
   let report = describe(options, [], host, [])
-  const configs = createRateLimitConfigs({
+  const kinds = openStandaloneKinds({
     source,
-    remembered,
-    feed: createRateLimitFeed(feed), // tells the processes; hears what they make of it
+    feed,
+    loads,
     infrastructure: host,
-    clock: systemClock,
+    rememberedPath: rememberedPath(stateDir),
+    log,
     writeStatus(resources) {
       report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
       complain(report)
       writeStatusReport(stateDir, report)
     },
   })
-  const runner = createRunner({
-    reconcile: configs.reconcile,
-    onError: (error, retryMs) => {
-      log.error('reconciling failed', { error: `${error}`, retryMs: Math.round(retryMs) })
-    },
-    random: Math.random,
-  })
-  await host.assertPortsFree(workloadOf(config, { type: 'memory' }), operatorPorts(config))
-  await serve(started, config, feed, () => report, log)
-  const backend = await openBackend(options, log)
-  started.defer(async () => backend.redis?.stop())
+  const redisUrlFile = join(stateDir, 'redis-url')
+  const workloads = localWorkloads(config, { feedAddress: `${loopback}:${config.feedPort}`, redisUrlFile })
+  await host.assertPortsFree(workloads, operatorPorts(config))
+  await serve(started, config, feed, loads, () => report, log)
+  const redis = await openRedis(options, redisUrlFile, log)
+  started.defer(async () => redis?.stop())
   started.defer(() => host.close()) // processes end while their feed and their Redis are still there
   await source.start()
   started.defer(() => source.stop())
-  await configs.reconcile()
-  started.defer(() => runner.stop())
-  for (const part of [source, feed, host]) part.onChange(runner.trigger)
-  runner.trigger()
-  await host.apply(workloadOf(config, backend.type))
-  await firstReady(host, signal, adviceFor(config, logFile))
-  const counters = backend.type.type === 'memory' ? 'memory' : 'Redis'
-  const now = { ...report, replicas: host.observe('ratelimit') }
-  print(renderWelcome({ report: now, stateDir, logFile, counters, inForce: configs.inForce() }))
+  started.defer(() => kinds.stop())
+  await kinds.start()
+  await Promise.all(workloads.map(workload => host.apply(workload)))
+  await firstReady(host, workloads, signal, adviceFor(config, logFile))
+  print(
+    renderWelcome({
+      report: { ...report, replicas: observeAll(host) },
+      stateDir,
+      logFile,
+      counters: placeOfState(config, 'ratelimit'),
+      inForce: kinds.limitsInForce(),
+      streams: { log: placeOfState(config, 'broker'), routes: kinds.routesInForce().length },
+    }),
+  )
   const running = started.move()
   return { stop: () => running.disposeAsync() }
 }
 
-const portOptions: Readonly<Record<string, string>> = {
-  grpc: '--grpc-port',
-  http: '--http-port',
-  debug: '--debug-port',
-  metrics: '--metrics-port',
-  feed: '--feed-port',
-  operator: '--operator-port',
+function openFeed(log: Log): Feed {
+  const typeUrls = [rateLimitTypeUrl, streamRouteTypeUrl]
+  return createFeed({ typeUrls, ids: randomUUID, clock: systemClock, log })
+}
+
+const portOptions: Readonly<Record<ServiceName | 'operator', Readonly<Record<string, string>>>> = {
+  ratelimit: {
+    grpc: '--grpc-port',
+    http: '--http-port',
+    debug: '--debug-port',
+    metrics: '--metrics-port',
+  },
+  broker: { grpc: '--broker-port', debug: '--broker-debug-port' },
+  operator: { feed: '--feed-port', pages: '--operator-port' },
 }
 
 /** Who came by `make run` gives options to that. */
 const option = (text: string) => (process.env['MAKELEVEL'] ? `ARGS='${text}'` : text)
 
-const portAdvice = (name: string) => `choose another one with ${option(`${portOptions[name]} PORT`)}`
+const portAdvice = (name: string, whose: keyof typeof portOptions) =>
+  `choose another one with ${option(`${portOptions[whose][name]} PORT`)}`
 
 /** What the operator serves itself. */
 function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortWish[] {
   return [
-    { host: loopback, port: feedPort, wantedBy: 'the feed', advice: portAdvice('feed') },
-    { host: loopback, port: operatorPort, wantedBy: "the operator's pages", advice: portAdvice('operator') },
+    { host: loopback, port: feedPort, wantedBy: 'the feed', advice: portAdvice('feed', 'operator') },
+    {
+      host: loopback,
+      port: operatorPort,
+      wantedBy: "the operator's pages",
+      advice: portAdvice('pages', 'operator'),
+    },
   ]
 }
 
@@ -142,11 +163,11 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
     hurry,
     commandFor: service => ({
       command: process.execPath,
-      args: [...nodeOptions, fileURLToPath(mainOf[service])],
+      args: [...programs[service].options, fileURLToPath(programs[service].main)],
     }),
     // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
     env: { NODE_COMPILE_CACHE: join(stateDir, 'compile-cache') },
-    ownPortsFor: index => ownPorts(config, index),
+    ownPortsFor: (index, service) => ownPorts(config, service, index),
   })
 }
 
@@ -155,11 +176,12 @@ async function serve(
   started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
   feed: Feed,
+  loads: StreamLoads,
   report: () => StatusReport,
   log: Log,
 ): Promise<void> {
   const grpc = createGrpcServer({
-    methods: feed.methods,
+    methods: [...feed.methods, ...loads.methods],
     onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
   })
   await grpc.listen({ host: loopback, port: feedPort })
@@ -177,23 +199,24 @@ async function serve(
   })
 }
 
-interface Backend {
-  readonly type: RateLimitBackend
-  readonly redis: RunningRedis | undefined
-}
+const placeOfState = (config: OperatorConfig, service: ServiceName) =>
+  redisUsers(config).includes(service) ? 'Redis' : 'memory'
 
-/** More than one process count in a Redis: the one that is named, or one of our own. */
-async function openBackend(options: StandaloneOptions, log: OperatorLog): Promise<Backend> {
-  const { stateDir, config } = options
-  if (config.replicas === 1 && config.redisUrl === '') return { type: { type: 'memory' }, redis: undefined }
+/** Writes down where the Redis of several processes is: the one that is named, or one that is started. */
+async function openRedis(
+  options: StandaloneOptions,
+  urlFile: string,
+  log: OperatorLog,
+): Promise<RunningRedis | undefined> {
+  const { config } = options
+  if (redisUsers(config).length === 0) return undefined
   const redis = config.redisUrl === '' ? await startRedis(options, log) : undefined
-  const urlFile = join(stateDir, 'redis-url')
   writeAtomically(urlFile, redis?.url ?? config.redisUrl)
-  return { type: { type: 'redis', urlFile }, redis }
+  return redis
 }
 
 async function startRedis(
-  { stateDir, config: { replicas }, hurry }: StandaloneOptions,
+  { stateDir, config, hurry }: StandaloneOptions,
   log: OperatorLog,
 ): Promise<RunningRedis> {
   try {
@@ -207,29 +230,12 @@ async function startRedis(
     })
   } catch (error) {
     if (!(error instanceof InfrastructureError)) throw error
-    const why = `${replicas} processes share their counters in Redis`
+    const [user] = redisUsers(config)
+    const [count, what] =
+      user === 'broker' ? [config.brokerReplicas, 'streams'] : [config.replicas, 'counters']
+    const why = `${count} processes share their ${what} in Redis`
     throw new InfrastructureError(`${error.message}; ${why}: name one with --redis-url, or run one process`)
   }
-}
-
-/** After the drain a process closes its feed and its counters, and is gone. */
-const closeMs = 2_000
-
-function workloadOf(config: OperatorConfig, backend: RateLimitBackend) {
-  // Callers on the same machine notice at once, and people see in the status why calls fail.
-  const own = { DRAIN_DELAY: '200ms', KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' }
-  const metrics = config.metrics ? { USE_PULLSTATS: 'true', DISABLE_STATS: 'false' } : {}
-  const env = { ...own, ...metrics, ...config.rateLimitEnv }
-  return rateLimitWorkload({
-    replicas: config.replicas,
-    backend,
-    grpcPort: config.grpcPort,
-    httpPort: config.httpPort,
-    feedAddress: `${loopback}:${config.feedPort}`,
-    logLevel: config.logLevel,
-    stopGraceMs: drainMs(env) + closeMs,
-    env,
-  })
 }
 
 const firstReadyMs = 30_000
@@ -240,23 +246,36 @@ function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
 }
 
 /** Resolves when every process takes calls; what still keeps one from it after a while is the error. */
-function firstReady(host: HostInfrastructure, signal: AbortSignal, advice: string): Promise<void> {
+function firstReady(
+  host: HostInfrastructure,
+  workloads: readonly Workload[],
+  signal: AbortSignal,
+  advice: string,
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const timer = setTimeout(() => {
-    const reasons = host.observe('ratelimit').map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
+    const reasons = observeAll(host).map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
     const late = `no call can be taken after ${firstReadyMs / 1000} s: ${reasons.join(', ')}`
     reject(new InfrastructureError(`${late}; ${advice}`))
   }, firstReadyMs)
   const giveUp = () => reject(signal.reason)
+  const isReady = ({ name }: Workload) => {
+    const replicas = host.observe(name)
+    return replicas.length > 0 && replicas.every(({ ready }) => ready)
+  }
   const look = () => {
     if (signal.aborted) giveUp()
-    const replicas = host.observe('ratelimit')
-    if (replicas.length > 0 && replicas.every(({ ready }) => ready)) resolve()
+    if (workloads.every(isReady)) resolve()
   }
   signal.addEventListener('abort', giveUp)
   host.onChange(look)
   look()
   return promise.finally(() => clearTimeout(timer))
+}
+
+/** The processes of all services. */
+function observeAll(host: HostInfrastructure): readonly Replica[] {
+  return Object.keys(programs).flatMap(host.observe)
 }
 
 function describe(
@@ -265,7 +284,7 @@ function describe(
   host: HostInfrastructure,
   problems: StatusReport['problems'],
 ): StatusReport {
-  const { host: address, grpcPort, httpPort, feedPort, operatorPort } = config
+  const { host: address, grpcPort, httpPort, brokerReplicas, brokerPort, feedPort, operatorPort } = config
   const shown = address.includes(':') ? `[${address}]` : address
   return {
     pid: process.pid,
@@ -274,11 +293,12 @@ function describe(
     addresses: {
       grpc: `${shown}:${grpcPort}`,
       http: `http://${shown}:${httpPort}`,
+      ...(brokerReplicas > 0 && { broker: `${shown}:${brokerPort}` }),
       feed: `${loopback}:${feedPort}`,
       operator: `http://${loopback}:${operatorPort}`,
     },
     resources,
-    replicas: host.observe('ratelimit'),
+    replicas: observeAll(host),
     problems,
   }
 }

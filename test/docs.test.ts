@@ -4,12 +4,15 @@ import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmS
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
-import { CORE_SCHEMA, load } from 'js-yaml'
+import { CORE_SCHEMA, loadAll } from 'js-yaml'
+import { exampleRoute } from '../docs/animation-stream-route-page.ts'
 import { exampleOfEveryField, pages } from '../docs/pages.ts'
 import { run } from '../operator/cli/run.ts'
 import { judgeOperatorConfig, parseOperatorConfig } from '../operator/standalone/operator-config.ts'
+import { translateAnimationStreamRoute } from '../operator/translate/translate-animation-stream-route.ts'
 import { translateRateLimitConfig } from '../operator/translate/translate-rate-limit-config.ts'
 import { root } from './support/tollway.ts'
 
@@ -40,21 +43,28 @@ test('a stale or missing page is named, and made anew', t => {
   assert.equal(generate('--check', folder).status, 1)
 })
 
-test('the example is right, and has every field', () => {
-  const resource = load(read(exampleOfEveryField), { schema: CORE_SCHEMA }) as { spec: unknown }
-  const made = translateRateLimitConfig('shop/checkout', resource)
-  assert.ok('value' in made, JSON.stringify(made))
-  assert.deepEqual(made.warnings, [])
-  const written = new Set<string>()
-  JSON.stringify(resource.spec, (name, value) => {
-    written.add(name)
-    return value
+const examples = [
+  [exampleOfEveryField, rateLimitConfigKind, translateRateLimitConfig],
+  [exampleRoute, animationStreamRouteKind, translateAnimationStreamRoute],
+] as const
+
+for (const [example, { kind, spec }, translate] of examples) {
+  test(`the example of ${kind} is right, and has every field`, () => {
+    const [resource] = loadAll(read(example), { schema: CORE_SCHEMA }) as { spec: unknown }[]
+    const made = translate('shop/example', resource)
+    assert.ok('value' in made, JSON.stringify(made))
+    assert.deepEqual(made.warnings, [])
+    const written = new Set<string>()
+    JSON.stringify(resource?.spec, (name, value) => {
+      written.add(name)
+      return value
+    })
+    assert.deepEqual(
+      fieldNames(spec).filter(name => !written.has(name)),
+      [],
+    )
   })
-  assert.deepEqual(
-    fieldNames(rateLimitConfigKind.spec).filter(name => !written.has(name)),
-    [],
-  )
-})
+}
 
 function fieldNames({ properties = {}, items }: Schema): readonly string[] {
   const below = [...Object.values(properties), ...(items ? [items] : [])]
@@ -80,7 +90,9 @@ test('the documentation of the operator has every option, and none that there is
 })
 
 test('the documentation of the operator has every reason of a condition, and none that there is not', () => {
-  const code = read('operator/reconcilers/resource-status.ts')
+  const kinds = readdirSync(join(root, 'operator/kinds')).filter(name => !name.endsWith('.test.ts'))
+  const files = ['operator/reconcilers/resource-status.ts', ...kinds.map(name => `operator/kinds/${name}`)]
+  const code = files.map(read).join('\n')
   const reasons = [...code.matchAll(/reason: '(\w+)'/g)].map(match => match[1])
   const [section = ''] = /## Status\n(.*?)\n## /s.exec(operatorPage) ?? []
   const rows = [...section.matchAll(/^\|[^|]*\| `(\w+)` \|/gm)].map(match => match[1])

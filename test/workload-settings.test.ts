@@ -1,40 +1,76 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
-import { settings } from '@tollway/ratelimit/settings.ts'
+import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { settings as rateLimitSettings } from '@tollway/ratelimit/settings.ts'
+import { clusterWorkloads } from '../operator/cluster/services.ts'
+import { makeEnv } from '../operator/infrastructure/kubernetes/objects/container-env.ts'
+import type { ServiceName, Workload } from '../operator/ir.ts'
+import { namesOf } from '../operator/standalone/service-env.ts'
+import { brokerWorkload } from '../operator/translate/broker-workload.ts'
 import { rateLimitWorkload } from '../operator/translate/rate-limit-workload.ts'
+import type { SharedState } from '../operator/translate/workload-options.ts'
 
-const table: readonly Setting<unknown>[] = Object.values(settings)
-const names = new Set(
-  table.flatMap(({ name, aliases = [], secret }) => {
-    const all = [name, ...aliases]
-    return secret ? [...all, ...all.map(one => `${one}_FILE`)] : all
-  }),
-)
+const tables: Readonly<Record<ServiceName, Readonly<Record<string, Setting<unknown>>>>> = {
+  ratelimit: rateLimitSettings,
+  broker: brokerSettings,
+}
 
-for (const backend of [{ type: 'memory' }, { type: 'redis', urlFile: '/state/redis-url' }] as const) {
-  const { env } = rateLimitWorkload({
-    replicas: 1,
-    backend,
-    grpcPort: 8081,
-    httpPort: 8080,
-    feedAddress: '127.0.0.1:18000',
-    logLevel: 'info',
-    stopGraceMs: 10_000,
-    env: {},
+const onOneMachine = {
+  replicas: 1,
+  feedAddress: '127.0.0.1:18000',
+  logLevel: 'info',
+  stopGraceMs: 10_000,
+  env: {},
+}
+const states: readonly SharedState[] = [{ type: 'memory' }, { type: 'redis', urlFile: '/state/redis-url' }]
+
+function inCluster(type: SharedState['type']): readonly Workload[] {
+  const state = { type, urlSecret: { name: 'redis' } }
+  const judged = validateClusterConfig({
+    rateLimit: { replicas: 1, backend: state },
+    broker: { enabled: true, replicas: 1, streamLog: state },
+  })
+  if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
+  return clusterWorkloads(judged.value, 'tollway-system').map(({ workload }) => workload)
+}
+
+const cases = states.flatMap(state => [
+  ...[
+    rateLimitWorkload({ ...onOneMachine, backend: state, grpcPort: 8081, httpPort: 8080 }),
+    brokerWorkload({ ...onOneMachine, streamLog: state, grpcPort: 8082 }),
+  ].map(workload => ({ place: 'on one machine', state, workload })),
+  ...inCluster(state.type).map(workload => ({ place: 'in a cluster', state, workload })),
+])
+
+const ofThePod = /^POD_(IP|NAME|NAMESPACE|UID)$/
+
+for (const { place, state, workload } of cases) {
+  const table = tables[workload.service]
+  const what = `${workload.name} ${place}, with ${state.type}`
+
+  test(`${what}, knows every setting that it is given`, () => {
+    const known = new Set(Object.values(table).flatMap(namesOf))
+    const given = makeEnv(workload).map(({ name }) => name)
+    assert.deepEqual(
+      given.filter(name => !known.has(name) && !ofThePod.test(name)),
+      [],
+    )
   })
 
-  test(`with ${backend.type}, the service knows every setting that its workload has`, () => {
-    const strange = Object.keys(env).filter(name => !names.has(name))
-    assert.deepEqual(strange, [])
-  })
-
-  test(`with ${backend.type}, the service takes the values`, () => {
-    const read = readSettings(settings, env, () => 'localhost:6379')
+  test(`${what}, takes the values`, () => {
+    const read = readSettings(table, workload.env, () => 'redis://localhost:6379')
     assert.ok('value' in read, JSON.stringify(read))
-    assert.equal(read.value.backendType, backend.type)
-    assert.equal(read.value.configType, 'GRPC_XDS_SOTW')
-    assert.deepEqual(read.value.xdsServer, { host: '127.0.0.1', port: 18_000 })
-    assert.equal(read.value.grpcPort, 8081)
+    const { grpcPort, xdsServer } = read.value as { grpcPort: number; xdsServer: { port: number } }
+    assert.equal(grpcPort, workload.ports.find(({ name }) => name === 'grpc')?.port)
+    assert.equal(xdsServer.port, 18_000)
   })
 }
+
+test('state is kept where it was said', () => {
+  for (const { state, workload } of cases) {
+    const { env } = workload
+    assert.equal(env[{ ratelimit: 'BACKEND_TYPE', broker: 'STREAM_LOG' }[workload.service]], state.type)
+  }
+})

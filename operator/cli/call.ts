@@ -27,13 +27,13 @@ interface DescriptorStatus {
   readonly durationUntilReset?: string
 }
 
-type Answer = { readonly status: number; readonly body: string } | { readonly problem: string }
+type Answer = { readonly body: string } | { readonly problem: string }
 
 export const call: Command = {
   name: 'call',
-  summary: 'ask a running rate limit service for a decision',
+  summary: 'ask a running service for a decision, or whether it takes calls',
   help: `Usage: tollway call --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [--http URL]
-       tollway call --health [--http URL]
+       tollway call --health [--http URL | --grpc ADDRESS [--service NAME]]
 
 Asks a rate limit service that runs, as an Envoy does, but by HTTP, and prints what it decides. The hits
 count. To learn why it decides so, without a hit: tollway try.
@@ -44,6 +44,8 @@ count. To learn why it decides so, without a hit: tollway try.
   --hits N             how many hits the call is, of each descriptor (default 1; 0 only looks)
   --health             only ask whether it takes calls
   --http URL           the HTTP port of the service (default ${defaultAddress})
+  --grpc ADDRESS       with --health: the gRPC port, host:port, of any service (grpc.health.v1)
+  --service NAME       with --grpc: what is asked for by its name; the whole server without it
   --wait SECONDS       ask again while it does not answer, so long at most
   -o, --output FORMAT  table (default), yaml or json
 
@@ -61,15 +63,28 @@ Examples:
       hits: { type: 'string', default: '1' },
       health: { type: 'boolean', default: false },
       http: { type: 'string', default: defaultAddress },
+      grpc: { type: 'string' },
+      service: { type: 'string' },
       wait: { type: 'string', default: '0' },
       output: { type: 'string', short: 'o' },
     })
     const { domain, entries, health, http } = values
     const format = parseFormat(values.output, 'table')
+    const waitMs = parseSeconds('--wait', values.wait)
+    if (values.grpc !== undefined) {
+      if (!health) throw new UsageError('--grpc: goes with --health only')
+      const { grpc, service = '' } = values
+      const { askHealth } = await import('./ask-health.ts')
+      const found = await untilAnswered(() => askHealth(grpc, service, askMs), waitMs)
+      if ('problem' in found) throw new Error(`${grpc} ${printable(found.problem)}`)
+      output.print('OK\n')
+      return exitCodes.ok
+    }
+    if (values.service !== undefined) throw new UsageError('--service: goes with --grpc only')
     if (!URL.canParse(http)) throw new UsageError(`--http ${http}: is not a URL`)
     const wanted = health || requestBody(domain, entries, values.hits)
     const [path, body] = wanted === true ? ['/healthcheck', undefined] : ['/json', wanted]
-    const answer = await askUntilAnswered(new URL(path, http), body, parseSeconds('--wait', values.wait))
+    const answer = await untilAnswered(() => ask(new URL(path, http), body), waitMs)
     if ('problem' in answer) throw new Error(`${http} ${answer.problem}`)
     if (body === undefined) {
       output.print(`${answer.body.trim()}\n`)
@@ -92,10 +107,13 @@ function requestBody(domain: string | undefined, entries: readonly string[], hit
   return JSON.stringify({ domain, descriptors })
 }
 
-async function askUntilAnswered(url: URL, body: string | undefined, waitMs: number): Promise<Answer> {
+async function untilAnswered<Found extends object>(
+  ask: () => Promise<Found>,
+  waitMs: number,
+): Promise<Found> {
   const endMs = performance.now() + waitMs
   for (;;) {
-    const answer = await ask(url, body)
+    const answer = await ask()
     if (!('problem' in answer) || performance.now() >= endMs) return answer
     await pause(pollMs)
   }
@@ -107,8 +125,7 @@ async function ask(url: URL, body: string | undefined): Promise<Answer> {
     const signal = AbortSignal.timeout(askMs)
     const response = await fetch(url, body === undefined ? { signal } : { method: 'POST', body, signal })
     const text = await response.text()
-    if (response.status === 200 || (response.status === 429 && body !== undefined))
-      return { status: response.status, body: text }
+    if (response.status === 200 || (response.status === 429 && body !== undefined)) return { body: text }
     const advice = body === undefined ? '' : '; its log says why (LOG_LEVEL=debug)'
     return { problem: `answered ${response.status} ${printable(text.trim().slice(0, 200))}${advice}` }
   } catch (error) {

@@ -1,8 +1,11 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '../ir.ts'
+import type { FedKind, Lack, Named } from '../kinds/fed-kind.ts'
+import { isOurs, knownKinds } from '../kinds/known-kinds.ts'
 import { type Chosen, chooseContents, nameOf, translateResource } from '../reconcilers/choose-contents.ts'
 import { gather } from '../reconcilers/gather.ts'
 import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
+import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 
@@ -22,28 +25,59 @@ export interface JudgedFolder {
   readonly findings: readonly Finding[]
   /** What such an operator has in force, in the order of the names. */
   readonly domains: readonly RateLimitDomain[]
+  /** What its feed carries, a type each. */
+  readonly fed: readonly FedSnapshot[]
+}
+
+export interface FedSnapshot {
+  readonly snapshot: Snapshot
+  /** A message of it, as JSON for people. */
+  show(bytes: Uint8Array): unknown
 }
 
 /** Judges all that a folder holds as an operator does that remembers this of it. */
-export function judgeFolder({ folder, resources, problems, unread, memories }: FolderContent): JudgedFolder {
-  const sighting = { resources, unread, memories, nowMs: systemClock.nowMs() }
-  const chosen = chooseContents(gather(sighting, translateResource))
-  const owners = new Map(chosen.map(({ resource }) => [nameOf(resource), resource.origin]))
+export function judgeFolder(content: FolderContent): JudgedFolder {
+  const { folder, resources, problems, kinds } = content
+  const limits = judgeKind(kinds.limits, content)
+  const routes = judgeKind(kinds.routes, content)
   const findings: Finding[] = [
     ...problems.map(problem => ({ severity: 'error', resource: '', path: '', ...problem }) as const),
-    ...chosen.flatMap(item => findingsOf(item, owners)),
+    ...limits.findings,
+    ...routes.findings,
   ]
-  if (resources.length === 0 && problems.length === 0) {
-    const message = 'holds no RateLimitConfig in any .yaml or .yml file'
+  if (!resources.some(isOurs) && problems.length === 0) {
+    const message = `holds none of ${knownKinds} in any .yaml or .yml file`
     findings.push({ severity: 'error', origin: folder, resource: '', path: '', message })
   }
-  const domains = chosen.flatMap(({ content }) => content ?? [])
-  return { findings, domains: domains.toSorted((a, b) => (a.name < b.name ? -1 : 1)) }
+  return { findings, domains: limits.contents, fed: [limits, routes] }
 }
 
+function judgeKind<Content extends Named, Fed>(
+  kind: FedKind<Content, Fed>,
+  { resources, unread, memoriesOf }: FolderContent,
+) {
+  const sighting = { resources, unread, memories: memoriesOf(kind), nowMs: systemClock.nowMs() }
+  const gathered = gather(kind, sighting, resource => translateResource(kind, resource))
+  const completed = chooseContents(gathered, kind.openClaims()).map(item => {
+    const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : nothing
+    return { ...item, fed, lacking }
+  })
+  const owners = new Map(completed.map(({ resource }) => [nameOf(resource), resource.origin]))
+  const encoded = completed.flatMap(({ fed }) => (fed === undefined ? [] : [kind.encode(fed)]))
+  return {
+    findings: completed.flatMap(item => findingsOf(item, owners, item.lacking)),
+    contents: completed.flatMap(({ content }) => content ?? []),
+    snapshot: createSnapshot(kind.typeUrl, encoded),
+    show: kind.show,
+  }
+}
+
+const nothing = { fed: undefined, lacking: undefined }
+
 function findingsOf(
-  { resource, translation, grant, memory, content }: Chosen,
+  { resource, translation, refusal, memory, content }: Chosen<Named>,
   owners: ReadonlyMap<string, string>,
+  lacking: Lack | undefined,
 ): readonly Finding[] {
   const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
   const told = (severity: Finding['severity']) => (one: FieldProblem) => ({ severity, ...place, ...one })
@@ -54,13 +88,13 @@ function findingsOf(
   if (content !== undefined && content === memory.lastGood) {
     findings.push({ severity: 'warning', ...place, path: '', message: 'the last good version is in force' })
   }
-  if ('problems' in translation) return findings
-  if (grant.refusal?.kind === 'taken') {
-    const { domain } = translation.value
-    const owner = `${grant.refusal.owner} in ${owners.get(grant.refusal.owner)}`
-    const message = `"${domain}" is also the domain of ${owner}; a domain belongs to one resource`
-    findings.push({ severity: 'error', ...place, path: 'spec.domain', message })
+  if (lacking !== undefined) {
+    findings.push({ severity: 'warning', ...place, path: '', message: lacking.message })
   }
+  if ('problems' in translation || refusal === undefined) return findings
+  const { path, owner } = refusal
+  const where = owner === undefined ? '' : `; ${owner} stands in ${owners.get(owner)}`
+  findings.push({ severity: 'error', ...place, path, message: refusal.message + where })
   return findings
 }
 

@@ -1,8 +1,12 @@
 import { existsSync } from 'node:fs'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { unknownKinds } from '../reconcilers/known-kinds.ts'
+import { animationStreamRoutes } from '../kinds/animation-stream-route.ts'
+import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import { unknownKinds } from '../kinds/known-kinds.ts'
+import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import { createFileSource } from '../sources/files.ts'
+import { folderSecrets } from '../sources/folder-secrets.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { openRememberedFile, rememberedPath } from '../standalone/remembered-file.ts'
 import { readStatusReport } from '../standalone/status-report.ts'
@@ -15,9 +19,13 @@ export interface FolderContent {
   readonly problems: readonly SourceProblem[]
   /** Those of them that may hide a resource. */
   readonly unread: readonly SourceProblem[]
-  /** What the operator remembers of it; nothing for a folder that was named. */
-  readonly memories: ReadonlyMap<string, Memory>
+  readonly kinds: FolderKinds
+  /** What the operator remembers of the resources of a kind; nothing for a folder that was named. */
+  memoriesOf<Content extends Named>(kind: FedKind<Content>): ReadonlyMap<string, Memory<Content>>
 }
+
+/** The kinds, as they are in this folder. */
+export type FolderKinds = ReturnType<typeof kindsOf>
 
 /**
  * Everything that a folder, or one file, of manifests holds, as the operator reads it: of the one that was
@@ -36,12 +44,24 @@ export async function readFolder(
   const problems = [...source.problems(), ...unknownKinds(resources)]
   const unread = source.unread()
   await source.stop()
-  const memories = named === undefined ? remembered(stateDir, output) : new Map<string, Memory>()
-  return { folder, resources, problems, unread, memories }
+  const kinds = kindsOf(resources)
+  const all = [kinds.limits, kinds.routes]
+  const warn = (text: string) => output.printError(`${text}\n`)
+  const remembered = named === undefined ? openRememberedFile(rememberedPath(stateDir), all, warn) : undefined
+  return {
+    folder,
+    resources,
+    problems,
+    unread,
+    kinds,
+    memoriesOf: kind => remembered?.of(kind).all() ?? new Map(),
+  }
 }
 
-function remembered(stateDir: string, output: Pick<Output, 'printError'>): ReadonlyMap<string, Memory> {
-  return openRememberedFile(rememberedPath(stateDir), text => output.printError(`${text}\n`)).all()
+function kindsOf(resources: readonly SourcedResource[]) {
+  const secrets = folderSecrets({ list: () => resources, onChange: () => {} })
+  const loadOf = () => ({ activeStreams: 0, consumers: 0 })
+  return { limits: rateLimitConfigs(), routes: animationStreamRoutes({ secrets, loadOf }) }
 }
 
 function folderOfOperator(stateDir: string): string {

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import { InfrastructureError } from '../infrastructure/provider.ts'
 import { startStandalone } from '../main.ts'
+import { brokerEnv } from '../standalone/broker-env.ts'
 import {
   defaultOperatorConfig as defaults,
   judgeOperatorConfig,
@@ -10,7 +11,8 @@ import {
   parseOperatorConfig,
   type WrittenConfig,
 } from '../standalone/operator-config.ts'
-import { isSecretSetting } from '../standalone/rate-limit-env.ts'
+import { rateLimitEnv } from '../standalone/rate-limit-env.ts'
+import type { ServiceEnv } from '../standalone/service-env.ts'
 import { defaultStateDir } from '../standalone/state-dir.ts'
 import { type Command, exitCodes, type Output, UsageError } from './command.ts'
 import { parseOptions } from './options.ts'
@@ -27,20 +29,30 @@ const flags = {
   'feed-port': 'feedPort',
   'operator-port': 'operatorPort',
   'log-level': 'logLevel',
+  'broker-replicas': 'brokerReplicas',
+  'broker-port': 'brokerPort',
+  'broker-debug-port': 'brokerDebugPort',
 } as const satisfies Record<string, keyof OperatorConfig>
+
+/** Options that are given again for each setting, and whose settings they are. */
+const envFlags = {
+  env: { field: 'rateLimitEnv', settings: rateLimitEnv },
+  'broker-env': { field: 'brokerEnv', settings: brokerEnv },
+} as const
 
 export const run: Command = {
   name: 'run',
   summary: 'enforce a folder of manifests on this machine',
   help: `Usage: tollway run -f FOLDER [OPTIONS]
 
-Watches the manifests below FOLDER and enforces them with rate limit processes that it starts, on this
-machine, without Kubernetes. Ends all of them on Ctrl-C, and at once on a second one.
+Watches the manifests below FOLDER and enforces them with processes of the rate limit service and of the
+broker of animation streams, which it starts on this machine, without Kubernetes. Ends all of them on Ctrl-C,
+and at once on a second one.
 
   -f, --file FOLDER     the manifests
   --replicas N          rate limit processes (default ${defaults.replicas}); several count in one Redis
   --redis-url URL       host:port, a unix socket's path or redis://…; without it a redis-server on the
-                        PATH is started where there are several processes
+                        PATH is started where there are several processes of a service
   --host ADDRESS        where calls are taken (default ${defaults.host})
   --grpc-port PORT      rate limit calls by gRPC (default ${defaults.grpcPort})
   --http-port PORT      rate limit calls by HTTP (default ${defaults.httpPort})
@@ -50,9 +62,15 @@ machine, without Kubernetes. Ends all of them on Ctrl-C, and at once on a second
   --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
   --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
   --env NAME=VALUE      a setting of the rate limit service; again for another one
+  --broker-replicas N   brokers of animation streams, 0 for none (default ${defaults.brokerReplicas}); several share
+                        their streams in one Redis
+  --broker-port PORT    animation streams by gRPC (default ${defaults.brokerPort})
+  --broker-debug-port N pages and metrics of the first one, on loopback (default ${defaults.brokerDebugPort})
+  --broker-env X=VALUE  a setting of the broker; again for another one
   --log-level LEVEL     debug, info, warn or error (default ${defaults.logLevel})
   --state-dir DIR       what outlives a restart, and the logs (default ${defaultStateDir})
-  --config FILE         all of these as YAML: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE}
+  --config FILE         all of these as YAML: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE},
+                        brokerEnv: {NAME: VALUE}
 
 Exit code: 0 when it was told to end, 2 when it could not start.
 
@@ -123,6 +141,10 @@ function readOptions(args: readonly string[]) {
     'feed-port': text,
     'operator-port': text,
     'log-level': text,
+    'broker-replicas': text,
+    'broker-port': text,
+    'broker-debug-port': text,
+    'broker-env': { type: 'string', multiple: true },
   })
   if (values.file === undefined) throw new UsageError('name the folder of manifests with -f')
   if (!existsSync(values.file)) throw new UsageError(`${values.file}: no such file or folder`)
@@ -141,9 +163,11 @@ function readOptions(args: readonly string[]) {
     written[field] = value
     spellings.set(field, `--${flag}`)
   }
-  if (values.env !== undefined) {
-    written['rateLimitEnv'] = withEnv(fromFile['rateLimitEnv'], parseEnv(values.env))
-    spellings.set('rateLimitEnv', '--env')
+  for (const [flag, { field, settings }] of Object.entries(envFlags)) {
+    const pairs = values[flag as keyof typeof envFlags]
+    if (pairs === undefined) continue
+    written[field] = withEnv(fromFile[field], parseEnv(pairs, `--${flag}`, field, settings))
+    spellings.set(field, `--${flag}`)
   }
   const judged = judgeOperatorConfig(written, field => spellings.get(field) ?? field)
   if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))
@@ -167,15 +191,20 @@ function withEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>)
   return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }
 
-function parseEnv(pairs: readonly string[]): Record<string, string> {
+function parseEnv(
+  pairs: readonly string[],
+  flag: string,
+  field: string,
+  settings: ServiceEnv,
+): Record<string, string> {
   return Object.fromEntries(
     pairs.map(pair => {
       const sign = pair.indexOf('=')
-      if (sign < 1) throw new UsageError(`--env ${pair}: is not NAME=VALUE`)
+      if (sign < 1) throw new UsageError(`${flag} ${pair}: is not NAME=VALUE`)
       const name = pair.slice(0, sign)
-      if (isSecretSetting(name)) {
-        const rule = 'every user of the machine could read it; put it under rateLimitEnv into --config FILE'
-        throw new UsageError(`--env ${name}: ${rule}`)
+      if (settings.isSecret(name)) {
+        const rule = `every user of the machine could read it; put it under ${field} into --config FILE`
+        throw new UsageError(`${flag} ${name}: ${rule}`)
       }
       return [name, pair.slice(sign + 1)]
     }),

@@ -1,4 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { animationStreamRouteColumns } from '../kinds/animation-stream-route.ts'
+import type { KindColumns } from '../kinds/fed-kind.ts'
+import { rateLimitConfigColumns } from '../kinds/rate-limit-config.ts'
 import { complaintsOf } from '../standalone/complaints.ts'
 import { defaultStateDir } from '../standalone/state-dir.ts'
 import {
@@ -21,7 +24,7 @@ export const status: Command = {
   help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS]
                       [--except-stalled] [-o table|yaml|json]
 
-Shows each resource with its conditions, and the processes that enforce it:
+Shows each resource with its conditions, what it limits or carries, and the processes that enforce it:
   ACCEPTED    the resource is right
   PROGRAMMED  the feed carries it, and no process refused it
   ENFORCED    processes that enforce it, of those that run
@@ -107,18 +110,38 @@ async function presentReport(stateDir: string): Promise<StatusReport | undefined
   }
 }
 
-function describe(report: StatusReport): string {
-  const resources = report.resources.map(resource => [
+const columnsOf = {
+  RateLimitConfig: rateLimitConfigColumns,
+  AnimationStreamRoute: animationStreamRouteColumns,
+} as const
+
+function resourceTable({ subject, counts }: KindColumns, resources: StatusReport['resources']): string {
+  const numbers = counts.map(({ heading }) => heading)
+  const heading = ['KIND', 'NAME', subject, ...numbers, 'ACCEPTED', 'PROGRAMMED', 'ENFORCED', 'READY']
+  const rows = resources.map(resource => [
     resource.kind,
     `${resource.namespace}/${resource.name}`,
-    resource.domain,
-    `${resource.rules}`,
+    resource.subject,
+    ...counts.map(({ field }) => `${resource.counts[field] ?? ''}`),
     conditionOf(resource, 'Accepted').status,
     conditionOf(resource, 'Programmed').status,
     resource.enforced,
     conditionOf(resource, 'Ready').status,
   ])
-  const heading = ['KIND', 'NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'ENFORCED', 'READY']
+  return renderTable(heading, rows)
+}
+
+/** One for each kind that there is something of; the kinds differ in what they count. */
+function resourceTables(resources: StatusReport['resources']): readonly string[] {
+  const byKind = Map.groupBy(resources, ({ kind }) => kind)
+  const ofKinds = Object.entries(columnsOf).flatMap(([kind, columns]) => {
+    const ofKind = byKind.get(kind) ?? []
+    return ofKind.length > 0 ? [resourceTable(columns, ofKind)] : []
+  })
+  return ofKinds.length > 0 ? ofKinds : [resourceTable(columnsOf.RateLimitConfig, [])]
+}
+
+function describe(report: StatusReport): string {
   const replicas = report.replicas.map(({ name, ready, reason, restarts, addresses }) => [
     name,
     ready ? 'ready' : reason,
@@ -126,7 +149,7 @@ function describe(report: StatusReport): string {
     addresses['debug'] ?? '',
   ])
   const parts = [
-    renderTable(heading, resources),
+    ...resourceTables(report.resources),
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
   const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)

@@ -1,3 +1,4 @@
+import { isOurs } from '../kinds/known-kinds.ts'
 import { type Command, exitCodes } from './command.ts'
 import { formatFinding, judgeFolder } from './judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from './options.ts'
@@ -16,7 +17,7 @@ but hardly meant is told as a warning.
 ${folderOptionsHelp}
   -o, --output FORMAT  table (default), yaml or json
 
-Exit code: 0 when all is right, 1 when there is a problem or no RateLimitConfig, 2 when FOLDER cannot be read.
+Exit code: 0 when all is right, 1 when there is a problem or no resource, 2 when FOLDER cannot be read.
 
 Examples:
   tollway validate -f examples/quickstart
@@ -31,7 +32,7 @@ Examples:
     if (format !== 'table') output.print(render(findings, format))
     else {
       output.print(findings.map(formatFinding).join(''))
-      const { length } = content.resources
+      const { length } = content.resources.filter(isOurs)
       if (!isWrong) output.print(`${length} ${length === 1 ? 'resource' : 'resources'}, no problem\n`)
     }
     return isWrong ? exitCodes.wrong : exitCodes.ok

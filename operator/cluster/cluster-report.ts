@@ -1,5 +1,6 @@
 import type { Condition } from '../controller/conditions.ts'
 import type { Replica } from '../infrastructure/provider.ts'
+import type { FedKind } from '../kinds/fed-kind.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import type { SourceProblem } from '../sources/source.ts'
 import type { StatusReport } from '../standalone/status-report.ts'
@@ -9,9 +10,15 @@ export interface ClusterReportOptions {
   readonly nowMs: number
   /** Where the services are reached. */
   readonly addresses: Readonly<Record<string, string>>
-  readonly resources: readonly StoredResource[]
+  readonly resources: readonly StoredKind[]
   readonly replicas: readonly Replica[]
   readonly problems: readonly SourceProblem[]
+}
+
+/** What is stored of one kind. */
+export interface StoredKind {
+  readonly kind: Pick<FedKind, 'definition' | 'counts' | 'subjectOf'>
+  readonly resources: readonly StoredResource[]
 }
 
 /**
@@ -25,25 +32,32 @@ export function makeClusterReport(options: ClusterReportOptions): StatusReport {
     updatedAt: new Date(nowMs).toISOString(),
     folder: '',
     addresses,
-    resources: resources.map(toResourceStatus).sort((a, b) => (a.origin < b.origin ? -1 : 1)),
+    resources: resources.flatMap(({ kind, resources }) =>
+      resources
+        .map(resource => toResourceStatus(kind, resource))
+        .sort((a, b) => (a.origin < b.origin ? -1 : 1)),
+    ),
     replicas,
     problems,
   }
 }
 
-function toResourceStatus({ metadata, spec, status = {} }: StoredResource): ResourceStatus {
+function toResourceStatus(
+  kind: StoredKind['kind'],
+  { metadata, spec, status = {} }: StoredResource,
+): ResourceStatus {
   const { name, namespace = '', uid = '', generation = 0 } = metadata
-  const { observedGeneration = 0, rules = 0, enforced = '', conditions = [] } = status
-  const domain = (spec as { readonly domain?: unknown } | undefined)?.domain
+  const { observedGeneration = 0, enforced = '', conditions = [] } = status
+  const counts = kind.counts.map(({ field }) => [field, Number(status[field] ?? 0)])
   return {
-    kind: 'RateLimitConfig',
+    kind: kind.definition.kind,
     namespace,
     name,
     uid,
     origin: `${namespace}/${name}`,
     observedGeneration,
-    domain: typeof domain === 'string' ? domain : '',
-    rules,
+    subject: kind.subjectOf(undefined, spec),
+    counts: Object.fromEntries(counts),
     enforced,
     problems: [],
     conditions: observedGeneration < generation && !isPaused(conditions) ? [unseen(generation)] : conditions,

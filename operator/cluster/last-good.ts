@@ -1,28 +1,31 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
-import type { RateLimitDomain } from '../ir.ts'
-import { isRateLimitDomain } from '../reconcilers/is-rate-limit-domain.ts'
+import type { FedKind, Named } from '../kinds/fed-kind.ts'
 
 /** More than any resource of an API server can say. */
 const maxJsonBytes = 64 * 1024 * 1024
 
-const encoded = new WeakMap<RateLimitDomain, string>()
+const encoded = new WeakMap<Named, string>()
 
-/** A domain as it stands in the status of its resource. The same object is not encoded twice. */
-export function encodeLastGood(domain: RateLimitDomain): string {
-  const known = encoded.get(domain)
+/** A content as it stands in the status of its resource. The same object is not encoded twice. */
+export function encodeLastGood(content: Named): string {
+  const known = encoded.get(content)
   if (known !== undefined) return known
-  const content = gzipSync(JSON.stringify(domain)).toString('base64')
-  encoded.set(domain, content)
-  return content
+  const text = gzipSync(JSON.stringify(content)).toString('base64')
+  encoded.set(content, text)
+  return text
 }
 
 /** undefined for what is not of our making, or is not of the resource `name`. */
-export function decodeLastGood(content: unknown, name: string): RateLimitDomain | undefined {
-  if (typeof content !== 'string') return undefined
+export function decodeLastGood<Content extends Named>(
+  { isContent }: Pick<FedKind<Content>, 'isContent'>,
+  text: unknown,
+  name: string,
+): Content | undefined {
+  if (typeof text !== 'string') return undefined
   try {
-    const json = gunzipSync(Buffer.from(content, 'base64'), { maxOutputLength: maxJsonBytes }).toString()
-    const domain: unknown = JSON.parse(json)
-    return isRateLimitDomain(domain) && domain.name === name ? domain : undefined
+    const json = gunzipSync(Buffer.from(text, 'base64'), { maxOutputLength: maxJsonBytes }).toString()
+    const content: unknown = JSON.parse(json)
+    return isContent(content) && content.name === name ? content : undefined
   } catch {
     return undefined
   }

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
-import { judgeRateLimitEnv } from '../standalone/rate-limit-env.ts'
 import { formatFieldProblem } from '../translate/field-problem.ts'
+import { judgeServiceSettings } from './services.ts'
 
 /** More than any list of grants needs. */
 const maxBytes = 1024 * 1024
@@ -24,6 +24,6 @@ export function readClusterConfig(
   }
   const judged = validateClusterConfig(found)
   if ('problems' in judged) return { problems: judged.problems.map(formatFieldProblem) }
-  const wrong = judgeRateLimitEnv(judged.value.rateLimit.env)
-  return wrong.length > 0 ? { problems: wrong.map(problem => `rateLimit.env: ${problem}`) } : judged
+  const problems = judgeServiceSettings(judged.value)
+  return problems.length > 0 ? { problems } : judged
 }

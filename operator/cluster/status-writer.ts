@@ -1,6 +1,7 @@
 import type { Condition } from '../controller/conditions.ts'
 import { isOlderVersion } from '../controller/reflector-store.ts'
 import { createWorkQueue, type Outcome } from '../controller/work-queue.ts'
+import type { Named } from '../kinds/fed-kind.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import {
@@ -14,7 +15,11 @@ import {
 export interface StatusWriterOptions {
   /** As it is stored now, as far as is known. */
   readonly stored: (namespace: string, name: string) => StoredResource | undefined
-  readonly memoryOf: (uid: string) => Memory | undefined
+  readonly memoryOf: (uid: string) => Memory<Named> | undefined
+  /** The numbers that change all the time: alone they are no reason to write at once. */
+  readonly loads?: readonly string[]
+  /** For how long loads alone wait to be written. 10,000 when left out. */
+  readonly loadMs?: number
   /** Rejects with `code` 409 when the resource is another one, or has been changed since. */
   readonly apply: (resource: StoredResource, status: StoredStatus) => Promise<StoredResource>
   /** Whether we are the one that writes. Looked at before each write. */
@@ -51,14 +56,14 @@ const concurrency = 8
  * come anew, and their acknowledgements would double the writes.
  */
 const settleMs = 1_000
+const defaultLoadMs = 10_000
 
 export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   const { stored, memoryOf, apply, mayWrite, onTransition, onError, random } = options
   let wanted: ReadonlyMap<string, ResourceStatus> = new Map()
   /** Our last writes, and what came of them: others may own parts, or the API server know fewer fields. */
   const written = new Map<string, { readonly asked: StoredStatus; readonly answer: StoredResource }>()
-  const later = new Set<string>()
-  let laterTimer: NodeJS.Timeout | undefined
+  const { loads = [], loadMs = defaultLoadMs } = options
 
   const queue = createWorkQueue({
     concurrency,
@@ -84,29 +89,27 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     return own !== undefined && versionOf(own.answer) === versionOf(newest) && isSameStatus(own.asked, next)
   }
 
-  /** Why it has to be written: at once, or when it has settled. */
-  function urgency(status: ResourceStatus): 'none' | 'now' | 'later' {
+  /** When it has to be written: at once, when it has settled, or with others of its like. */
+  function urgency(status: ResourceStatus): 'none' | 'now' | 'later' | 'seldom' {
     const newest = newestOf(status)
     if (newest === undefined) return 'none'
     const old = newest.status ?? {}
     const next = toStoredStatus(status, memoryOf(status.uid))
     if (isWritten(status.uid, newest, next)) return 'none'
+    if (isSameStatus(without(old, loads), without(next, loads))) return 'seldom'
     if (isReconciling(next)) return 'later'
-    return isSameStatus({ ...old, enforced: '' }, { ...next, enforced: '' }) ? 'later' : 'now'
+    const passing = [...loads, 'enforced']
+    return isSameStatus(without(old, passing), without(next, passing)) ? 'later' : 'now'
   }
 
-  function flushLater(): void {
-    laterTimer = undefined
-    for (const uid of later) queue.add(uid)
-    later.clear()
-  }
+  const later = createDelay(settleMs, queue.add)
+  const seldom = createDelay(loadMs, queue.add)
 
   function consider(status: ResourceStatus): void {
     const how = urgency(status)
     if (how === 'now') queue.add(status.uid)
-    if (how !== 'later') return
-    later.add(status.uid)
-    laterTimer ??= setTimeout(flushLater, settleMs)
+    if (how === 'later') later.add(status.uid)
+    if (how === 'seldom') seldom.add(status.uid)
   }
 
   async function write(uid: string): Promise<Outcome> {
@@ -130,16 +133,43 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
       if (mayWrite()) for (const status of statuses) consider(status)
     },
     conditionsOf: resource => newestOf(resource)?.status?.conditions ?? [],
-    lookAt: uid => queue.add(uid),
+    lookAt(uid) {
+      const status = wanted.get(uid)
+      if (status !== undefined && mayWrite()) consider(status)
+    },
     lookAtAll() {
       for (const status of wanted.values()) consider(status)
     },
-    waiting: () => queue.waiting() + later.size,
+    waiting: () => queue.waiting() + later.size(),
     async stop() {
-      clearTimeout(laterTimer)
+      later.stop()
+      seldom.stop()
       await queue.stop()
     },
   }
+}
+
+/** Hands on, all at once, what was added within that time since the first. */
+function createDelay(ms: number, handOn: (uid: string) => void) {
+  const held = new Set<string>()
+  let timer: NodeJS.Timeout | undefined
+  function flush(): void {
+    timer = undefined
+    for (const uid of held) handOn(uid)
+    held.clear()
+  }
+  return {
+    add(uid: string): void {
+      held.add(uid)
+      timer ??= setTimeout(flush, ms)
+    },
+    size: () => held.size,
+    stop: () => clearTimeout(timer),
+  }
+}
+
+function without(status: StoredStatus, fields: readonly string[]): StoredStatus {
+  return Object.fromEntries(Object.entries(status).filter(([field]) => !fields.includes(field)))
 }
 
 function isReconciling({ conditions = [] }: StoredStatus): boolean {

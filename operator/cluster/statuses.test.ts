@@ -15,16 +15,19 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import type { Condition } from '../controller/conditions.ts'
 import { createReflector } from '../controller/reflector.ts'
 import type { RateLimitDomain } from '../ir.ts'
+import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
 import { createKubeClient, type KubeClient } from '../kube/client.ts'
 import { collectionOf } from '../kube/collection.ts'
-import { apiVersion, applyStatusOf, rateLimitConfigs } from '../kube/custom-resources.ts'
+import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../kube/testdata/service-account.ts'
-import { createRateLimitConfigs } from '../reconcilers/rate-limit-configs.ts'
+import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createKubernetesSource } from '../sources/kubernetes.ts'
 import { rememberInStatus } from './remembered-in-status.ts'
 import { createStatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 
+const limits = rateLimitConfigs()
+const resource = customResource(rateLimitConfigKind)
 const namespace = 'shop'
 const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 
@@ -118,20 +121,20 @@ function limit(key: string, requestsPerUnit: number, value = '') {
 /** The operator as far as it is about statuses: one process enforces at once what is published. */
 async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
   const reflector = createReflector({
-    source: collectionOf(client, rateLimitConfigs),
+    source: collectionOf(client, resource),
     namespaces: 'all',
     onError: error => assert.fail(`${error}`),
     random: Math.random,
   })
   const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
-  const remembered = rememberInStatus(() => reflector.list() as readonly StoredResource[])
+  const remembered = rememberInStatus(limits, () => reflector.list() as readonly StoredResource[])
   const transitions: string[] = []
   let published: readonly RateLimitDomain[] = []
   const writer = createStatusWriter({
     stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
     memoryOf: remembered.of,
-    apply: async (resource, status) =>
-      (await applyStatusOf(client, rateLimitConfigs, resource, status)) as StoredResource,
+    apply: async (stored, status) =>
+      (await applyStatusOf(client, resource, stored, status)) as StoredResource,
     mayWrite,
     onTransition: ({ metadata }, { status, reason }) => {
       transitions.push(`${metadata.name} ${status} ${reason}`)
@@ -139,7 +142,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     onError: () => {},
     random: Math.random,
   })
-  const configs = createRateLimitConfigs({
+  const configs = createFedResources(limits, {
     source,
     remembered,
     feed: {

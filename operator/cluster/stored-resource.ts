@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../controller/conditions.ts'
+import type { Named } from '../kinds/fed-kind.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import { encodeLastGood } from './last-good.ts'
 
-/** A RateLimitConfig as the API server stores it. Its status was written by an operator, of any version. */
+/** A custom resource as the API server stores it. Its status was written by an operator, of any version. */
 export interface StoredResource {
   readonly metadata: {
     readonly name: string
@@ -22,19 +23,20 @@ export interface StoredResource {
 export interface StoredStatus {
   readonly observedGeneration?: number
   readonly conditions?: readonly Condition[]
-  readonly rules?: number
   readonly enforced?: string
   readonly lastGood?: { readonly generation?: number; readonly content?: string }
+  /** The numbers of its kind: `rules`, `activeStreams`. */
+  readonly [count: string]: unknown
 }
 
 /** The status as it is written, with what is remembered of the resource. */
-export function toStoredStatus(status: ResourceStatus, memory: Memory | undefined): StoredStatus {
-  const { observedGeneration, conditions, rules, enforced } = status
+export function toStoredStatus(status: ResourceStatus, memory: Memory<Named> | undefined): StoredStatus {
+  const { observedGeneration, conditions, counts, enforced } = status
   const { lastGood, lastGoodGeneration = 0 } = memory ?? {}
   return {
     observedGeneration,
     conditions,
-    rules,
+    ...counts,
     enforced,
     ...(lastGood && {
       lastGood: { generation: lastGoodGeneration, content: encodeLastGood(lastGood) },

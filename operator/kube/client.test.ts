@@ -229,7 +229,10 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     const forbidden = { name: 'KubeApiError', code: 403, reason: 'Forbidden' }
     await assert.rejects(client.list(secrets, { namespace, limit: 1 }), forbidden)
     assert.equal(await client.get(secrets, { namespace, name: 'one' }), undefined)
-    await assert.rejects(client.get(secrets, { namespace: 'default', name: 'one' }), forbidden)
+    assert.equal(await client.get(secrets, { namespace: 'default', name: 'one' }), undefined)
+    await assert.rejects(client.list(secrets, { namespace: 'default', limit: 1 }), forbidden)
+    const made = { metadata: { namespace: 'default', name: 'x' } }
+    await assert.rejects(client.apply(secrets, made), forbidden)
     await assert.rejects(
       client.apply(configMaps, { metadata: { namespace: 'default', name: 'x' } }),
       forbidden,

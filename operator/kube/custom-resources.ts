@@ -3,12 +3,11 @@ import type { ApiResource, KubeObject } from './kube-object.ts'
 
 export const apiVersion = 'tollway.dev/v1alpha1'
 
-export const rateLimitConfigs: ApiResource & { readonly kind: string } = {
-  group: 'tollway.dev',
-  version: 'v1alpha1',
-  plural: 'ratelimitconfigs',
-  namespaced: true,
-  kind: 'RateLimitConfig',
+export type CustomResource = ApiResource & { readonly kind: string }
+
+/** A kind of ours, as an API server has it. */
+export function customResource({ kind, plural }: { kind: string; plural: string }): CustomResource {
+  return { group: 'tollway.dev', version: 'v1alpha1', plural, namespaced: true, kind }
 }
 
 /**
@@ -17,7 +16,7 @@ export const rateLimitConfigs: ApiResource & { readonly kind: string } = {
  */
 export function applyStatusOf(
   client: Pick<KubeClient, 'applyStatus'>,
-  resource: ApiResource & { readonly kind: string },
+  resource: CustomResource,
   { metadata }: { readonly metadata: KubeObject['metadata'] },
   status: object,
 ): Promise<KubeObject> {

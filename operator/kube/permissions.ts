@@ -39,6 +39,15 @@ const customResource = (resource: string): readonly Permission[] => [
 
 export const permissions: readonly Permission[] = [
   ...customResource('ratelimitconfigs'),
+  ...customResource('animationstreamroutes'),
+  {
+    group: '',
+    resource: 'secrets',
+    // By the name that a route tells, and never listed or watched.
+    verbs: ['get'],
+    scope: 'watched',
+    why: 'the tokens that open routes',
+  },
   {
     group: 'events.k8s.io',
     resource: 'events',

@@ -1,20 +1,21 @@
-import type { RateLimitDomain } from '../ir.ts'
+import type { Claims, Refusal } from '../kinds/claims.ts'
+import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { SourcedResource } from '../sources/source.ts'
-import { type Translation, translateRateLimitConfig } from '../translate/translate-rate-limit-config.ts'
-import { claimDomains, type Grant, type Reservations } from './claim-domains.ts'
+import type { Translation } from '../translate/translation.ts'
 import type { Memory } from './remembered.ts'
 
-/** A RateLimitConfig, what it says, and what is remembered of it. */
-export interface Gathered {
+/** A resource, what it says, and what is remembered of it. */
+export interface Gathered<Content> {
   readonly resource: SourcedResource
-  readonly memory: Memory
-  readonly translation: Translation
+  readonly memory: Memory<Content>
+  readonly translation: Translation<Content>
 }
 
-export interface Chosen extends Gathered {
-  readonly grant: Grant
+export interface Chosen<Content> extends Gathered<Content> {
+  /** Why its present content, or else its last good one, may not be in force. */
+  readonly refusal: Refusal | undefined
   /** What shall be in force of it: its present content, the last good one, or nothing. */
-  readonly content: RateLimitDomain | undefined
+  readonly content: Content | undefined
 }
 
 /** `namespace/name`: a resource's name in messages and in the feed. */
@@ -22,40 +23,46 @@ export function nameOf({ namespace, name }: Pick<SourcedResource, 'namespace' | 
   return `${namespace}/${name}`
 }
 
-export function translateResource(resource: SourcedResource): Translation {
-  const { apiVersion, kind, namespace, name, spec } = resource
-  return translateRateLimitConfig(nameOf(resource), {
+export function translateResource<Content extends Named>(
+  kind: Pick<FedKind<Content>, 'translate'>,
+  resource: SourcedResource,
+): Translation<Content> {
+  const { apiVersion, namespace, name, spec } = resource
+  return kind.translate(nameOf(resource), {
     apiVersion,
-    kind,
+    kind: resource.kind,
     metadata: { name, namespace },
     spec,
   })
 }
 
-/** What shall be in force of each resource, looked at together: a domain belongs to one of them. */
-export function chooseContents(
-  gathered: readonly Gathered[],
-  reservations?: Reservations,
-): readonly Chosen[] {
-  const grants = claimDomains(
-    gathered.map(item => ({
-      uid: item.resource.uid,
-      name: nameOf(item.resource),
-      namespace: item.resource.namespace,
-      firstSeenMs: item.memory.firstSeenMs,
-      domains: candidates(item).map(({ domain }) => domain),
-    })),
-    reservations,
-  )
-  return gathered.map(item => {
-    const grant = grants.get(item.resource.uid) ?? { domain: undefined, refusal: undefined }
-    const content = candidates(item).find(({ domain }) => domain === grant.domain)
-    return { ...item, grant, content }
-  })
+/**
+ * What shall be in force of each resource, looked at together, for what one of them has another may not have: the
+ * older one has it, and of two equally old ones that with the smaller uid.
+ */
+export function chooseContents<Content extends Named>(
+  gathered: readonly Gathered<Content>[],
+  claims: Claims<Content>,
+): readonly Chosen<Content>[] {
+  const chosen = new Map<string, Chosen<Content>>()
+  for (const item of gathered.toSorted(byAge)) {
+    const { namespace, uid } = item.resource
+    const claimant = { name: nameOf(item.resource), namespace }
+    const wanted = candidates(item)
+    const refusals = wanted.map(content => claims.refusalOf(content, claimant))
+    const content = wanted.find((_, index) => refusals[index] === undefined)
+    if (content !== undefined) claims.grant(content, claimant)
+    chosen.set(uid, { ...item, refusal: refusals[0], content })
+  }
+  return gathered.flatMap(({ resource }) => chosen.get(resource.uid) ?? [])
+}
+
+function byAge(a: Gathered<unknown>, b: Gathered<unknown>): number {
+  return a.memory.firstSeenMs - b.memory.firstSeenMs || (a.resource.uid < b.resource.uid ? -1 : 1)
 }
 
 /** What of a resource could be in force: its present content if it is right, then the last that was. */
-function candidates({ translation, memory }: Gathered): readonly RateLimitDomain[] {
+function candidates<Content>({ translation, memory }: Gathered<Content>): readonly Content[] {
   const present = 'value' in translation ? [translation.value] : []
   return memory.lastGood === undefined ? present : [...present, memory.lastGood]
 }

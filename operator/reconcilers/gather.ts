@@ -1,30 +1,33 @@
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
+import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
-import type { Translation } from '../translate/translate-rate-limit-config.ts'
+import type { Translation } from '../translate/translation.ts'
 import { type Gathered, nameOf } from './choose-contents.ts'
-import { isRateLimitConfig } from './known-kinds.ts'
 import type { Memory } from './remembered.ts'
 
-export interface Sighting {
+export interface Sighting<Content> {
   /** Of any kind. */
   readonly resources: readonly SourcedResource[]
   /** See `Source.unread`. */
   readonly unread: readonly SourceProblem[]
-  readonly memories: ReadonlyMap<string, Memory>
+  /** Of resources of the kind. */
+  readonly memories: ReadonlyMap<string, Memory<Content>>
   /** Since when that is there of which nothing is remembered. */
   readonly nowMs: number
 }
 
 /**
- * Every RateLimitConfig that there is, with what it says and what is remembered of it, in the order of the
+ * Every resource of the kind that there is, with what it says and what is remembered of it, in the order of the
  * names; and those that were in force and may stand in something that cannot be read now. A source keeps what
- * it has seen of them; after a restart it has seen nothing, and only what is remembered keeps their limits from
- * being switched off.
+ * it has seen of them; after a restart it has seen nothing, and only what is remembered keeps them in force.
  */
-export function gather(
-  { resources, unread, memories, nowMs }: Sighting,
-  translate: (resource: SourcedResource) => Translation,
-): readonly Gathered[] {
-  const present = resources.filter(isRateLimitConfig).map((resource): Gathered => {
+export function gather<Content extends Named>(
+  { definition }: Pick<FedKind<Content>, 'definition'>,
+  { resources, unread, memories, nowMs }: Sighting<Content>,
+  translate: (resource: SourcedResource) => Translation<Content>,
+): readonly Gathered<Content>[] {
+  const ofKind = resources.filter(({ kind }) => kind === definition.kind)
+  const present = ofKind.map((resource): Gathered<Content> => {
     const firstSeenMs = resource.createdMs ?? nowMs
     const memory = memories.get(resource.uid) ?? { firstSeenMs, origin: resource.origin }
     return resource.paused
@@ -32,15 +35,18 @@ export function gather(
       : { resource, memory, translation: translate(resource) }
   })
   const uids = new Set(present.map(({ resource }) => resource.uid))
-  const hidden = [...memories].filter(([uid]) => !uids.has(uid))
-  const all = [...present, ...hidden.flatMap(([uid, memory]) => hiddenResource(uid, memory, unread) ?? [])]
-  return all.sort((a, b) => (nameOf(a.resource) < nameOf(b.resource) ? -1 : 1))
+  const apiVersion = `${apiGroup}/${definition.version}`
+  const hidden = [...memories].flatMap(([uid, memory]) => {
+    if (uids.has(uid)) return []
+    return hiddenResource({ apiVersion, kind: definition.kind, uid }, memory, unread) ?? []
+  })
+  return [...present, ...hidden].sort((a, b) => (nameOf(a.resource) < nameOf(b.resource) ? -1 : 1))
 }
 
 /** What is in force of a paused resource counts as what it says, whatever it says by now. */
-function heldAsItWas(resource: SourcedResource, memory: Memory): Gathered {
+function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>): Gathered<Content> {
   const { lastGood, lastGoodGeneration = 0 } = memory
-  const translation: Translation =
+  const translation: Translation<Content> =
     lastGood === undefined
       ? {
           problems: [
@@ -51,18 +57,20 @@ function heldAsItWas(resource: SourcedResource, memory: Memory): Gathered {
   return { resource: { ...resource, generation: lastGoodGeneration }, memory, translation }
 }
 
-function hiddenResource(uid: string, memory: Memory, unread: readonly SourceProblem[]): Gathered | undefined {
+function hiddenResource<Content extends Named>(
+  identity: Pick<SourcedResource, 'apiVersion' | 'kind' | 'uid'>,
+  memory: Memory<Content>,
+  unread: readonly SourceProblem[],
+): Gathered<Content> | undefined {
   const { lastGood, origin } = memory
   const own = unread.find(problem => fileOf(problem.origin) === fileOf(origin))
   const hiding = own ?? unread[0]
   if (lastGood === undefined || hiding === undefined) return undefined
   const [namespace = '', name = ''] = lastGood.name.split('/')
   const resource = {
-    apiVersion: 'tollway.dev/v1alpha1',
-    kind: 'RateLimitConfig',
+    ...identity,
     namespace,
     name,
-    uid,
     generation: 0,
     paused: false,
     spec: undefined,

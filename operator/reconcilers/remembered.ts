@@ -1,24 +1,23 @@
-import type { RateLimitDomain } from '../ir.ts'
-
 /**
- * What is remembered of each resource over a restart: since when it is there, which decides who owns a
- * domain, and its last good content, which stays in force while the present one is wrong or its file cannot
- * be read.
+ * What is remembered of each resource of one kind over a restart: since when it is there, which decides who owns
+ * what only one can have, and its last good content, which stays in force while the present one is wrong or its
+ * file cannot be read.
  */
-export interface Remembered {
+export interface Remembered<Content> {
   /** By the resource's uid. */
-  all(): ReadonlyMap<string, Memory>
+  all(): ReadonlyMap<string, Memory<Content>>
   /**
-   * Notes the memory of every resource that there is; the others are forgotten. Writes only what changed.
+   * Notes the memory of every resource of the kind that there is; the others are forgotten. Writes only what
+   * changed.
    */
-  replace(memories: ReadonlyMap<string, Memory>): void
+  replace(memories: ReadonlyMap<string, Memory<Content>>): void
 }
 
-export interface Memory {
+export interface Memory<Content> {
   readonly firstSeenMs: number
   /** Where it stood when it was last seen: `shop/limits.yaml#2`. */
   readonly origin: string
-  readonly lastGood?: RateLimitDomain
+  readonly lastGood?: Content
   /** The generation of the resource that said so; left out by who remembered before there was this field. */
   readonly lastGoodGeneration?: number
 }

@@ -8,12 +8,18 @@ const right: Facts = {
   paused: false,
   inForce: 'present',
   unpublished: undefined,
-  domain: 'checkout',
+  lacking: undefined,
   running: 2,
   enforcing: 2,
   refusals: [],
 }
-const taken = { kind: 'taken', owner: 'shop/other' } as const
+const taken = {
+  reason: 'DomainConflict',
+  path: 'spec.domain',
+  message: '"checkout" belongs to shop/other, which is older; name another',
+  owner: 'shop/other',
+}
+const lacking = { reason: 'SecretMissing', message: 'the Secret shop/tokens is not there' }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
 /** What is known, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
@@ -45,6 +51,16 @@ const table: readonly [string, Partial<Facts>, string][] = [
     'moved to a domain that is taken',
     { refusal: taken, inForce: 'last-good' },
     'False DomainConflict, False LastGoodInForce, False LastGoodInForce, False DomainConflict',
+  ],
+  [
+    'something else is missing',
+    { lacking },
+    'True Valid, False SecretMissing, True Enforced, False SecretMissing',
+  ],
+  [
+    'wrong, and something else is missing',
+    { lacking, problems, inForce: 'last-good' },
+    'False Invalid, False LastGoodInForce, False LastGoodInForce, False Invalid',
   ],
   [
     'too much for the feed',
@@ -99,13 +115,8 @@ test('what kstatus looks at is there only while it holds', () => {
   assert.deepEqual(others({}), [])
   assert.deepEqual(others({ enforcing: 1 }), ['Reconciling True Pending'])
   assert.deepEqual(others({ problems, inForce: 'last-good' }), ['Stalled True Invalid'])
+  assert.deepEqual(others({ lacking }), ['Stalled True SecretMissing'])
+  const unknown = { reason: 'SecretUnknown', message: 'not read yet' }
+  assert.deepEqual(others({ lacking: unknown }), ['Reconciling True SecretUnknown'])
   assert.deepEqual(others({ paused: true }), ['Paused True Annotated'])
-})
-
-test('a domain that is kept for others is told with whose it is', () => {
-  const refusal = { kind: 'reserved', namespaces: ['shop', 'search'] } as const
-  assert.match(
-    messageOf({ refusal, inForce: 'nothing' }, 'Ready') ?? '',
-    /kept for the namespaces shop, search/,
-  )
 })

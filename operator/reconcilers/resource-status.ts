@@ -1,10 +1,10 @@
 import type { Condition, NewCondition } from '../controller/conditions.ts'
+import type { Refusal } from '../kinds/claims.ts'
+import type { Lack } from '../kinds/fed-kind.ts'
 import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
-import type { Refusal } from './claim-domains.ts'
 
 /**
- * What is known of a RateLimitConfig: its status, as `tollway status` shows it and the API server stores
- * it.
+ * What is known of a resource: its status, as `tollway status` shows it and the API server stores it.
  */
 export interface ResourceStatus {
   readonly kind: string
@@ -14,9 +14,13 @@ export interface ResourceStatus {
   /** Where it stands: `checkout.yaml`. */
   readonly origin: string
   readonly observedGeneration: number
-  readonly domain: string
-  /** Limits in force; those of the last good version while the present one is wrong. */
-  readonly rules: number
+  /** What it is about: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
+  readonly subject: string
+  /**
+   * Numbers of its kind: the limits in force (`rules`), those of the last good version while the present one is
+   * wrong; or what streams there are.
+   */
+  readonly counts: Readonly<Record<string, number>>
   /** `2/2`: processes that enforce what is in force, of those that take calls. */
   readonly enforced: string
   readonly problems: readonly FieldProblem[]
@@ -26,7 +30,7 @@ export interface ResourceStatus {
 /** What the conditions are derived from. */
 export interface Facts {
   readonly problems: readonly FieldProblem[]
-  /** Why it was not given the domain that it names. */
+  /** Why it may not have what it names. */
   readonly refusal: Refusal | undefined
   /** Its writer asks for what is in force to be left alone. */
   readonly paused: boolean
@@ -34,7 +38,8 @@ export interface Facts {
   readonly inForce: 'present' | 'last-good' | 'nothing'
   /** Why the feed did not take what should be in force. */
   readonly unpublished: string | undefined
-  readonly domain: string
+  /** What is in the feed is not what is meant, for something else is missing. */
+  readonly lacking: Lack | undefined
   /** Processes that take calls. */
   readonly running: number
   /** Those of them that acknowledged what is in force. */
@@ -70,15 +75,20 @@ const paused: NewCondition = {
 }
 
 /** Reasons that pass by themselves. */
-const onItsWay: ReadonlySet<string> = new Set(['Pending', 'NoProcess'])
+const onItsWay: ReadonlySet<string> = new Set(['Pending', 'NoProcess', 'SecretUnknown'])
+
+/** Whether what keeps a resource from being ready may pass by itself. */
+export function isPassing({ reason }: Pick<Condition, 'reason'>): boolean {
+  return onItsWay.has(reason)
+}
 
 function passing({ status, reason, message }: NewCondition): readonly NewCondition[] {
   if (status === 'True') return []
-  const type = onItsWay.has(reason) ? 'Reconciling' : 'Stalled'
+  const type = isPassing({ reason }) ? 'Reconciling' : 'Stalled'
   return [{ type, status: 'True', reason, message }]
 }
 
-function acceptedCondition({ problems, refusal, domain, inForce }: Facts): NewCondition {
+function acceptedCondition({ problems, refusal, inForce }: Facts): NewCondition {
   const type = 'Accepted'
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
@@ -86,20 +96,14 @@ function acceptedCondition({ problems, refusal, domain, inForce }: Facts): NewCo
     if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
-  if (refusal?.kind === 'taken') {
-    const older = `belongs to ${refusal.owner}, which is older; name another`
-    const message = `spec.domain: "${domain}" ${older}${stays}`
-    return { type, status: 'False', reason: 'DomainConflict', message }
-  }
-  if (refusal?.kind === 'reserved') {
-    const whose = `kept for the namespaces ${refusal.namespaces.join(', ')}`
-    const message = `spec.domain: "${domain}" is ${whose}; name another, or ask who runs the operator${stays}`
-    return { type, status: 'False', reason: 'DomainNotGranted', message }
+  if (refusal !== undefined) {
+    const { reason, path, message } = refusal
+    return { type, status: 'False', reason, message: formatFieldProblem({ path, message }) + stays }
   }
   return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
 }
 
-function programmedCondition({ inForce, refusals, unpublished }: Facts): NewCondition {
+function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts): NewCondition {
   const type = 'Programmed'
   if (unpublished !== undefined) {
     const message = `The feed goes on as it was, for it cannot carry all resources: ${unpublished}`
@@ -116,6 +120,7 @@ function programmedCondition({ inForce, refusals, unpublished }: Facts): NewCond
       message: 'The feed carries the last good version',
     }
   }
+  if (lacking !== undefined) return { type, status: 'False', ...lacking }
   const refusal = refusals[0]
   if (refusal === undefined) return { type, status: 'True', reason: 'InFeed', message: 'The feed carries it' }
   const message = refusals.map(({ pod, message }) => `${pod} refused it: ${message}`).join('; ')

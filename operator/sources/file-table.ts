@@ -123,7 +123,8 @@ function understand({ path, fingerprint }: SeenFile, text: ReadText): KnownFile 
   const read = parseManifests(text.text, path)
   if ('error' in read) return { ...nothing, fingerprint, problems: [read.error] }
   const { manifests, problems, ignored } = read
-  const note = `${path}: only resources of ${apiGroup} are read; ignored: ${ignored.slice(0, 5).join(', ')}`
+  const others = ignored.slice(0, 5).join(', ')
+  const note = `${path}: only resources of ${apiGroup} and Secrets are read; ignored: ${others}`
   return {
     path,
     fingerprint,

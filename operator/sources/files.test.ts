@@ -308,7 +308,7 @@ test('other API groups are ignored with one note a file', async t => {
   f.write('app.yaml', limits('one', 'edited') + others)
   await f.serves('one', 'edited')
   assert.deepEqual(f.warnings, [
-    'app.yaml: only resources of tollway.dev are read; ignored: apps/v1 Deployment, v1 Service',
+    'app.yaml: only resources of tollway.dev and Secrets are read; ignored: apps/v1 Deployment, v1 Service',
   ])
   assert.deepEqual(f.problems(), [])
 })

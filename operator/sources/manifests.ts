@@ -10,11 +10,14 @@ import {
 import { isPaused, type SourcedResource, type SourceProblem } from './source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
-/** The API group whose resources are ours; those of others are ignored. */
+/**
+ * The API group whose resources are ours. Those of others are ignored, but for Secrets, which ours may name.
+ */
 export const apiGroup = 'tollway.dev'
 
 /**
- * One resource as a file tells it: the envelope is judged, the spec is not. Its origin is `shop/limits.yaml`,
+ * One resource as a file tells it: the envelope is judged, the spec is not, for which a Secret has its `data` and
+ * `stringData`. Its origin is `shop/limits.yaml`,
  * `shop/limits.yaml#2` or, out of a List, `shop/limits.yaml#2.items[0]`.
  */
 export type Manifest = Omit<SourcedResource, 'generation'>
@@ -215,13 +218,16 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   })
   if (!isRecord(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
-  const { apiVersion, kind, metadata, spec } = value
+  const { apiVersion, kind, metadata } = value
   if (typeof apiVersion !== 'string' || apiVersion === '')
     return problem('apiVersion', apiVersion, 'a group/version')
   if (typeof kind !== 'string' || !/^[A-Za-z][A-Za-z0-9]{0,62}$/.test(kind)) {
     return problem('kind', kind, 'the name of a kind')
   }
-  if (apiVersion.split('/')[0] !== apiGroup) return { ignored: `${excerpt(apiVersion)} ${kind}` }
+  const isSecret = apiVersion === 'v1' && kind === 'Secret'
+  if (!isSecret && apiVersion.split('/')[0] !== apiGroup) {
+    return { ignored: `${excerpt(apiVersion)} ${kind}` }
+  }
   if (!isRecord(metadata)) return problem('metadata', metadata, 'a mapping with a name')
   const { name, namespace = 'default' } = metadata
   if (!isSubdomain(name)) return problem('metadata.name', name, subdomainRule)
@@ -229,7 +235,17 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   // None of the three holds a slash, so that no two resources share a uid.
   const uid = uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`)
   const paused = isPaused(metadata['annotations'])
-  return { apiVersion, kind, namespace, name, uid, paused, spec, origin }
+  const { spec, data, stringData } = value
+  return {
+    apiVersion,
+    kind,
+    namespace,
+    name,
+    uid,
+    paused,
+    spec: isSecret ? { data, stringData } : spec,
+    origin,
+  }
 }
 
 const labelRule = 'a name of at most 63 lower case letters, digits and - (RFC 1123 label)'

@@ -1,3 +1,4 @@
+import { isPassing } from '../reconcilers/resource-status.ts'
 import { formatFieldProblem } from '../translate/field-problem.ts'
 import { conditionOf, type StatusReport } from './status-report.ts'
 
@@ -25,8 +26,7 @@ export function complaintsOf({ resources, problems }: StatusReport): readonly Co
     else if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
       messages.push('the last good version stays in force')
     }
-    const passing = ready.reason === 'Pending' || ready.reason === 'NoProcess'
-    return messages.map(message => ({ place, message, passing }))
+    return messages.map(message => ({ place, message, passing: isPassing(ready) }))
   })
   return [...ofFiles, ...ofResources]
 }

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { ServiceName } from '../ir.ts'
+import { brokerEnv } from './broker-env.ts'
 import {
   defaultOperatorConfig,
   judgeOperatorConfig,
   ownPorts,
   parseOperatorConfig,
 } from './operator-config.ts'
-import { drainMs, isSecretSetting } from './rate-limit-env.ts'
+import { rateLimitEnv } from './rate-limit-env.ts'
 
 test('what is left out, or null, is the default, and numbers may be texts', () => {
   assert.deepEqual(judgeOperatorConfig({}), { value: defaultOperatorConfig })
@@ -65,6 +67,16 @@ const wrong: readonly [Readonly<Record<string, unknown>>, readonly RegExp[]][] =
   ],
   [{ rateLimitEnv: { REDIS_URL: 'a:1' } }, [/^rateLimitEnv: REDIS_URL: .* set redisUrl instead$/]],
   [{ rateLimitEnv: { REUSE_PORT: 'true' } }, [/^rateLimitEnv: REUSE_PORT: the operator decides it$/]],
+  [{ brokerReplicas: 65 }, [/^brokerReplicas: 65 is not a whole number from 0 to 64$/]],
+  [{ brokerReplicas: -1 }, [/^brokerReplicas: -1 is not a whole number from 0 to 64$/]],
+  [{ brokerPort: 8081 }, [/^brokerPort: 8081 is the port of grpcPort already$/]],
+  [{ brokerDebugPort: 6070 }, [/^brokerDebugPort: 6070 is the port of debug of ratelimit-0 already$/]],
+  [{ brokerEnv: { MAX_PUSHES: 0 } }, [/^brokerEnv: MAX_PUSHES: "0" is not allowed: a whole number/]],
+  [{ brokerEnv: { PORT: '1' } }, [/^brokerEnv: PORT: there is no such setting$/]],
+  [
+    { brokerEnv: { METRICS_PORT: 1 } },
+    [/^brokerEnv: METRICS_PORT: the operator decides it; set brokerDebugPort instead$/],
+  ],
 ]
 
 test('every problem is told with its field, what was found and what is allowed', () => {
@@ -74,6 +86,10 @@ test('every problem is told with its field, what was found and what is allowed',
     assert.equal(judged.problems.length, expected.length, judged.problems.join('\n'))
     for (const [index, pattern] of expected.entries()) assert.match(judged.problems[index] ?? '', pattern)
   }
+})
+
+test('without a broker its ports are free', () => {
+  assert.ok('value' in judgeOperatorConfig({ brokerReplicas: 0, brokerPort: 8081, brokerDebugPort: 6070 }))
 })
 
 test('a field is spelled as its writer spells it', () => {
@@ -99,20 +115,25 @@ test('no secret is told in a problem', () => {
 })
 
 test('the first process has the ports that people know, the others ports of their own', () => {
-  assert.deepEqual(ownPorts(defaultOperatorConfig, 0), { debug: 6070 })
-  assert.deepEqual(ownPorts(defaultOperatorConfig, 1), { debug: 6101 })
-  assert.deepEqual(ownPorts(defaultOperatorConfig, 63), { debug: 6163 })
+  const portsOf = (service: ServiceName, indexes: readonly number[], config = defaultOperatorConfig) =>
+    indexes.map(index => ownPorts(config, service, index))
+  assert.deepEqual(portsOf('ratelimit', [0, 1, 63]), [{ debug: 6070 }, { debug: 6101 }, { debug: 6163 }])
+  assert.deepEqual(portsOf('broker', [0, 1, 63]), [{ debug: 6072 }, { debug: 6201 }, { debug: 6263 }])
   const withMetrics = { ...defaultOperatorConfig, metrics: true }
-  assert.deepEqual(ownPorts(withMetrics, 0), { debug: 6070, metrics: 9090 })
-  assert.deepEqual(ownPorts(withMetrics, 1), { debug: 6101, metrics: 9101 })
+  assert.deepEqual(portsOf('ratelimit', [0, 1], withMetrics), [
+    { debug: 6070, metrics: 9090 },
+    { debug: 6101, metrics: 9101 },
+  ])
+  assert.deepEqual(portsOf('broker', [0], withMetrics), [{ debug: 6072 }])
 })
 
 test('secrets are known by all their names, and a file that holds one is none', () => {
   const names = ['KVSTORE_AUTH', 'REDIS_AUTH', 'KVSTORE_AUTH_FILE', 'QUOTA_MODE']
-  assert.deepEqual(names.map(isSecretSetting), [true, true, false, false])
+  assert.deepEqual(names.map(rateLimitEnv.isSecret), [true, true, false, false])
 })
 
 test('a process may take as long as its settings say', () => {
-  assert.equal(drainMs({ DRAIN_DELAY: '200ms', DRAIN_TIMEOUT: '3s' }), 3_200)
-  assert.equal(drainMs({}), 15_000)
+  assert.equal(rateLimitEnv.drainMs({ DRAIN_DELAY: '200ms', DRAIN_TIMEOUT: '3s' }), 3_200)
+  assert.equal(rateLimitEnv.drainMs({}), 15_000)
+  assert.equal(brokerEnv.drainMs({ DRAIN_DELAY: '1s' }), 21_000)
 })

@@ -1,15 +1,18 @@
 import { type LogLevel, logLevels } from '@tollway/chassis/log.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
-import { judgeRateLimitEnv, sinksBeside } from './rate-limit-env.ts'
+import type { ServiceName } from '../ir.ts'
+import { brokerEnv } from './broker-env.ts'
+import { rateLimitEnv, sinksBeside } from './rate-limit-env.ts'
 
 /**
  * How the operator runs on this machine; each field is an option of `tollway run` and a field of its file.
  */
 export interface OperatorConfig {
+  /** Of the rate limit service. */
   readonly replicas: number
-  /** Empty: memory for one replica, a Redis that is started along for more. */
+  /** Empty: memory for one replica of a service, a Redis that is started along for more. */
   readonly redisUrl: string
-  /** The address that takes rate limit calls. */
+  /** The address that takes calls. */
   readonly host: string
   readonly grpcPort: number
   readonly httpPort: number
@@ -24,6 +27,13 @@ export interface OperatorConfig {
   readonly logLevel: LogLevel
   /** Settings of the rate limit service, by their names; they hold over those that the operator sets. */
   readonly rateLimitEnv: Readonly<Record<string, string>>
+  /** Of the broker of animation streams; 0 where none shall run. */
+  readonly brokerReplicas: number
+  readonly brokerPort: number
+  /** Of the first broker, on the loopback address. */
+  readonly brokerDebugPort: number
+  /** Settings of the broker, likewise. */
+  readonly brokerEnv: Readonly<Record<string, string>>
 }
 
 export const defaultOperatorConfig: OperatorConfig = {
@@ -39,17 +49,32 @@ export const defaultOperatorConfig: OperatorConfig = {
   operatorPort: 8000,
   logLevel: 'info',
   rateLimitEnv: {},
+  brokerReplicas: 1,
+  brokerPort: 8082,
+  brokerDebugPort: 6072,
+  brokerEnv: {},
 }
 
 export const maxReplicas = 64
 const maxPort = 65_535
 
-/** The ports of the process of this index, which no other process shares. */
-export function ownPorts(
-  { debugPort, metrics, metricsPort }: Pick<OperatorConfig, 'debugPort' | 'metrics' | 'metricsPort'>,
-  index: number,
-): { readonly debug: number; readonly metrics?: number } {
+type PortFields = Pick<OperatorConfig, 'debugPort' | 'metrics' | 'metricsPort' | 'brokerDebugPort'>
+
+/** The ports of one process alone. */
+export interface OwnPorts {
+  readonly debug: number
+  /** Left out where there are no metrics, or where the port for debugging has them. */
+  readonly metrics?: number
+}
+
+/**
+ * Those of the process of this index of a service. Those of the first are the ones that people know; the others'
+ * are further up, out of the way of everything else and of each other.
+ */
+export function ownPorts(config: PortFields, service: ServiceName, index: number): OwnPorts {
+  const { debugPort, metrics, metricsPort, brokerDebugPort } = config
   const isFirst = index === 0
+  if (service === 'broker') return { debug: isFirst ? brokerDebugPort : brokerDebugPort + 128 + index }
   return {
     debug: isFirst ? debugPort : debugPort + 30 + index,
     ...(metrics && { metrics: isFirst ? metricsPort : metricsPort + 10 + index }),
@@ -58,7 +83,8 @@ export function ownPorts(
 
 type Field = keyof OperatorConfig
 const fields = Object.keys(defaultOperatorConfig) as readonly Field[]
-const sharedPorts = ['grpcPort', 'httpPort', 'feedPort', 'operatorPort'] as const
+const envFields = { rateLimitEnv, brokerEnv } as const
+type EnvField = keyof typeof envFields
 
 /** Fields as someone wrote them. */
 export type WrittenConfig = Readonly<Record<string, unknown>>
@@ -97,11 +123,11 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
   const refuse = (field: Field, allowed: string) => {
     problems.push(`${spell(field)}: ${JSON.stringify(found[field])} is not ${allowed}`)
   }
-  const whole = (field: Field & Numeric, max: number): number => {
+  const whole = (field: Field & Numeric, max: number, min = 1): number => {
     const given = found[field] ?? defaultOperatorConfig[field]
     const isWhole = typeof given !== 'object' && /^\d{1,9}$/.test(String(given))
-    const number = isWhole ? Number(given) : 0
-    if (number < 1 || number > max) refuse(field, `a whole number from 1 to ${max}`)
+    const number = isWhole ? Number(given) : -1
+    if (number < min || number > max) refuse(field, `a whole number from ${min} to ${max}`)
     return number
   }
   const text = (field: 'redisUrl' | 'host'): string => {
@@ -121,6 +147,11 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     if (known === undefined) refuse('logLevel', `one of ${logLevels.join(', ')}`)
     return known ?? defaultOperatorConfig.logLevel
   }
+  const texts = (field: EnvField) => {
+    const read = readSettingsOf(field, found[field] ?? {})
+    problems.push(...read.problems.map(problem => `${spell(field)}: ${problem}`))
+    return read.texts
+  }
   const value: OperatorConfig = {
     replicas: whole('replicas', maxReplicas),
     redisUrl: text('redisUrl'),
@@ -133,7 +164,11 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     feedPort: whole('feedPort', maxPort),
     operatorPort: whole('operatorPort', maxPort),
     logLevel: level(),
-    rateLimitEnv: textsOf(found['rateLimitEnv'] ?? {}, spell, problems),
+    rateLimitEnv: texts('rateLimitEnv'),
+    brokerReplicas: whole('brokerReplicas', maxReplicas, 0),
+    brokerPort: whole('brokerPort', maxPort),
+    brokerDebugPort: whole('brokerDebugPort', maxPort),
+    brokerEnv: texts('brokerEnv'),
   }
   if (problems.length === 0) problems.push(...sharedTwice(value, spell), ...secondSinks(value, spell))
   return problems.length > 0 ? { problems } : { value }
@@ -141,21 +176,16 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
 
 type Numeric = { [K in Field]: OperatorConfig[K] extends number ? K : never }[Field]
 
-function textsOf(
-  found: unknown,
-  spell: (field: string) => string,
-  problems: string[],
-): Record<string, string> {
-  const field = spell('rateLimitEnv')
-  if (!isMapping(found)) {
-    problems.push(`${field}: must be a mapping of settings and their values`)
-    return {}
-  }
+/** Settings of a service as someone wrote them, and what is wrong with them. */
+function readSettingsOf(field: EnvField, found: unknown) {
+  if (!isMapping(found)) return { texts: {}, problems: ['must be a mapping of settings and their values'] }
   const nested = Object.entries(found).filter(([, value]) => typeof value === 'object')
-  problems.push(...nested.map(([name]) => `${field}: ${name}: is not a text, a number, true or false`))
   const texts = Object.fromEntries(Object.entries(found).map(([name, value]) => [name, String(value)]))
-  if (nested.length === 0) problems.push(...judgeRateLimitEnv(texts).map(problem => `${field}: ${problem}`))
-  return texts
+  const problems =
+    nested.length > 0
+      ? nested.map(([name]) => `${name}: is not a text, a number, true or false`)
+      : envFields[field].judge(texts, 'machine')
+  return { texts, problems }
 }
 
 /** Ports that two would listen on, those of further processes included. */
@@ -169,19 +199,25 @@ function sharedTwice(config: OperatorConfig, spell: (field: string) => string): 
       problems.push(`${spell(field)}: ${owner} would have the port ${port}, beyond ${maxPort}`)
     else if (before !== undefined) problems.push(`${spell(field)}: ${port} is the port of ${before} already`)
   }
-  for (const field of sharedPorts) claim(field, config[field], spell(field))
-  for (let index = 0; index < config.replicas; index++) {
-    const { debug, metrics } = ownPorts(config, index)
+  const { replicas, brokerReplicas } = config
+  const shared = ['grpcPort', 'httpPort', 'feedPort', 'operatorPort'] as const
+  for (const field of shared) claim(field, config[field], spell(field))
+  if (brokerReplicas > 0) claim('brokerPort', config.brokerPort, spell('brokerPort'))
+  for (let index = 0; index < replicas; index++) {
+    const { debug, metrics } = ownPorts(config, 'ratelimit', index)
     claim('debugPort', debug, `debug of ratelimit-${index}`)
     if (metrics !== undefined) claim('metricsPort', metrics, `metrics of ratelimit-${index}`)
+  }
+  for (let index = 0; index < brokerReplicas; index++) {
+    claim('brokerDebugPort', ownPorts(config, 'broker', index).debug, `debug of broker-${index}`)
   }
   return problems
 }
 
 /** A process sends its statistics to one place only. */
-function secondSinks({ metrics, rateLimitEnv }: OperatorConfig, spell: (field: string) => string) {
+function secondSinks({ metrics, rateLimitEnv: given }: OperatorConfig, spell: (field: string) => string) {
   if (!metrics) return []
-  return sinksBeside(rateLimitEnv).map(
+  return sinksBeside(given).map(
     name => `${spell('rateLimitEnv')}: ${name}: is not allowed with ${spell('metrics')}`,
   )
 }

@@ -5,9 +5,22 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { nearlyRightResource } from '@tollway/crds/testdata/arbitrary-rate-limit-config.ts'
 import fc from 'fast-check'
+import type { RateLimitDomain } from '../ir.ts'
+import { animationStreamRoutes } from '../kinds/animation-stream-route.ts'
+import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
+import { translateAnimationStreamRoute } from '../translate/translate-animation-stream-route.ts'
 import { translateRateLimitConfig } from '../translate/translate-rate-limit-config.ts'
 import { openRememberedFile } from './remembered-file.ts'
+
+const limits = rateLimitConfigs()
+const routes = animationStreamRoutes({
+  secrets: { follow: async () => {}, tokens: () => ({ unknown: true }), onChange: () => {} },
+  loadOf: () => ({ activeStreams: 0, consumers: 0 }),
+})
+const openFile = (path: string, onWarning: (text: string) => void) =>
+  openRememberedFile(path, [limits, routes], onWarning)
+const openLimits = (path: string, onWarning: (text: string) => void) => openFile(path, onWarning).of(limits)
 
 function place(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'remembered-'))
@@ -16,19 +29,22 @@ function place(t: TestContext): string {
 }
 
 const failOnWarning = (text: string) => assert.fail(text)
-const plain: Memory = { firstSeenMs: 5, origin: 'a.yaml' }
-const withContent: Memory = { ...plain, lastGood: { name: 'shop/a', domain: 'd', descriptors: [] } }
+const plain: Memory<RateLimitDomain> = { firstSeenMs: 5, origin: 'a.yaml' }
+const withContent: Memory<RateLimitDomain> = {
+  ...plain,
+  lastGood: { name: 'shop/a', domain: 'd', descriptors: [] },
+}
 
 test('what was noted is there after a restart, for the eyes of its owner only', t => {
   const path = place(t)
-  openRememberedFile(path, failOnWarning).replace(new Map([['uid', withContent]]))
-  assert.deepEqual(openRememberedFile(path, failOnWarning).all(), new Map([['uid', withContent]]))
+  openLimits(path, failOnWarning).replace(new Map([['uid', withContent]]))
+  assert.deepEqual(openLimits(path, failOnWarning).all(), new Map([['uid', withContent]]))
   assert.equal(statSync(path).mode & 0o777, 0o600)
 })
 
 test('what is not noted again is forgotten', t => {
   const path = place(t)
-  const file = openRememberedFile(path, failOnWarning)
+  const file = openLimits(path, failOnWarning)
   file.replace(
     new Map([
       ['a', plain],
@@ -36,12 +52,12 @@ test('what is not noted again is forgotten', t => {
     ]),
   )
   file.replace(new Map([['b', plain]]))
-  assert.deepEqual([...openRememberedFile(path, failOnWarning).all().keys()], ['b'])
+  assert.deepEqual([...openLimits(path, failOnWarning).all().keys()], ['b'])
 })
 
 test('only what changed is written', t => {
   const path = place(t)
-  const file = openRememberedFile(path, failOnWarning)
+  const file = openLimits(path, failOnWarning)
   file.replace(new Map([['a', withContent]]))
   rmSync(path)
   file.replace(new Map([['a', { ...withContent }]]))
@@ -58,8 +74,8 @@ test('every content that can be in force is read as it was', t => {
       if ('problems' in made) return
       rmSync(path, { force: true })
       const lastGood = made.value
-      openRememberedFile(path, failOnWarning).replace(new Map([['uid', { ...plain, lastGood }]]))
-      const read = openRememberedFile(path, failOnWarning).all().get('uid')
+      openLimits(path, failOnWarning).replace(new Map([['uid', { ...plain, lastGood }]]))
+      const read = openLimits(path, failOnWarning).all().get('uid')
       assert.deepEqual(read, JSON.parse(JSON.stringify({ ...plain, lastGood })))
     }),
     { numRuns: 50 },
@@ -103,12 +119,12 @@ const strange: readonly unknown[] = [
 
 test('an entry of another form is told and passed over, and its neighbours are not', t => {
   const path = place(t)
-  openRememberedFile(path, failOnWarning).replace(new Map([['a', plain]]))
+  openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
   for (const entry of strange) {
     const good = { ...plain, lastGood: contentOf({ ...rule, rateLimit: limit }) }
     writeFileSync(path, JSON.stringify({ good, other: entry }))
     const warnings: string[] = []
-    const read = openRememberedFile(path, text => warnings.push(text)).all()
+    const read = openLimits(path, text => warnings.push(text)).all()
     assert.deepEqual([...read.keys()], ['good'], JSON.stringify(entry))
     assert.match(warnings.join(), /other is not of this version's form/)
   }
@@ -116,36 +132,63 @@ test('an entry of another form is told and passed over, and its neighbours are n
 
 test('a file that cannot be read is told, and what it said before counts', t => {
   const path = place(t)
-  const file = openRememberedFile(path, failOnWarning)
+  const file = openLimits(path, failOnWarning)
   file.replace(new Map([['a', plain]]))
   file.replace(new Map([['a', withContent]]))
   writeFileSync(path, '{"a": ')
   const warnings: string[] = []
-  const memories = openRememberedFile(path, warning => warnings.push(warning)).all()
+  const memories = openLimits(path, warning => warnings.push(warning)).all()
   assert.deepEqual(memories, new Map([['a', plain]]))
   assert.match(warnings.join(), /remembered\.json cannot be read/)
 })
 
 test('a file that cannot be read and is the only one counts as empty, and is told', t => {
   const path = place(t)
-  assert.equal(openRememberedFile(path, failOnWarning).all().size, 0)
-  openRememberedFile(path, failOnWarning).replace(new Map([['a', plain]]))
+  assert.equal(openLimits(path, failOnWarning).all().size, 0)
+  openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
   for (const text of ['', '{"a": ', 'null']) {
     writeFileSync(path, text)
     const warnings: string[] = []
-    assert.equal(openRememberedFile(path, warning => warnings.push(warning)).all().size, 0)
+    assert.equal(openLimits(path, warning => warnings.push(warning)).all().size, 0)
     assert.match(warnings.join(), /remembered\.json cannot be read: /)
   }
 })
 
 test('what cannot be written is known all the same, and written as soon as it can be', t => {
   const path = place(t)
-  const remembered = openRememberedFile(path, failOnWarning)
+  const remembered = openLimits(path, failOnWarning)
   mkdirSync(`${path}.new`, { recursive: true })
   const fresh = new Map([['uid', plain]])
   assert.throws(() => remembered.replace(fresh), { code: 'EISDIR' })
   assert.deepEqual(remembered.all(), fresh)
   rmSync(`${path}.new`, { recursive: true })
   remembered.replace(new Map(fresh))
-  assert.deepEqual(openRememberedFile(path, failOnWarning).all(), fresh)
+  assert.deepEqual(openLimits(path, failOnWarning).all(), fresh)
+})
+
+test('kinds are remembered side by side, and what was written before there were kinds is of the first', t => {
+  const path = place(t)
+  const made = translateAnimationStreamRoute('shop/r', {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'AnimationStreamRoute',
+    metadata: { name: 'r' },
+    spec: { lateJoiners: { from: 'last', seconds: 3 }, tokenSecretRef: { name: 'tokens' } },
+  })
+  assert.ok('value' in made)
+  const ofRoute = { ...plain, lastGood: made.value, lastGoodGeneration: 2 }
+  const file = openFile(path, failOnWarning)
+  file.of(limits).replace(new Map([['a', withContent]]))
+  file.of(routes).replace(new Map([['r', ofRoute]]))
+  file.of(limits).replace(new Map([['b', withContent]]))
+  const read = openFile(path, failOnWarning)
+  assert.deepEqual([...read.of(limits).all()], [['b', withContent]])
+  assert.deepEqual([...read.of(routes).all()], [['r', ofRoute]])
+
+  const wrong = { ...ofRoute, kind: 'AnimationStreamRoute', lastGood: { ...made.value, limits: {} } }
+  writeFileSync(path, JSON.stringify({ old: withContent, wrong, other: { ...plain, kind: 'Merchant' } }))
+  const warnings: string[] = []
+  const older = openFile(path, text => warnings.push(text))
+  assert.deepEqual([...older.of(limits).all()], [['old', withContent]])
+  assert.equal(older.of(routes).all().size, 0)
+  assert.equal(warnings.length, 2)
 })

@@ -21,6 +21,7 @@ function welcome(
   stateDir = resolve('.tollway'),
   domain = 'checkout',
   more: Readonly<Record<string, string>> = {},
+  brokers = 0,
 ) {
   const replica = { name: 'ratelimit-0', uid: 'a', ready: true, reason: '', restarts: 0 }
   return renderWelcome({
@@ -28,15 +29,27 @@ function welcome(
       pid: 1,
       updatedAt: '',
       folder: '/limits',
-      addresses: { grpc: '127.0.0.1:8081', http: 'http://127.0.0.1:8080', feed: 'f', operator: 'o' },
+      addresses: {
+        grpc: '127.0.0.1:8081',
+        http: 'http://127.0.0.1:8080',
+        broker: 'b:8082',
+        feed: 'f',
+        operator: 'o',
+      },
       resources: [],
-      replicas: [{ ...replica, addresses: { debug: 'http://127.0.0.1:6070', ...more } }],
+      replicas: [
+        { ...replica, addresses: { debug: 'http://127.0.0.1:6070', ...more } },
+        ...Array.from({ length: brokers }, (_, index) => {
+          return { ...replica, name: `broker-${index}`, addresses: { debug: `http://b:${index}` } }
+        }),
+      ],
       problems: [{ origin: 'a.yaml', message: 'not YAML' }],
     },
     stateDir,
     logFile: `${stateDir}/tollway.log`,
     counters: 'memory',
     inForce: [{ name: 'shop/a', domain, descriptors }],
+    streams: { log: 'Redis', routes: 1 },
   })
 }
 
@@ -53,6 +66,17 @@ test('the addresses of metrics are shown where there are some', () => {
   const text = welcome([rule], undefined, undefined, { metrics })
   assert.match(text, /\n {2}metrics {11}http:\/\/127\.0\.0\.1:9090\/metrics\n/)
   assert.doesNotMatch(welcome([rule]), /metrics/)
+})
+
+test('brokers are shown where some run', () => {
+  assert.doesNotMatch(welcome([rule]), /stream/)
+  const text = welcome([rule], undefined, undefined, {}, 2)
+  assert.match(
+    text,
+    /with 1 rate limit process, .*\n2 brokers of animation streams with 1 route, streams in Redis\.\n/,
+  )
+  assert.match(text, /\n {2}debug {13}http:\/\/127\.0\.0\.1:6070\n/)
+  assert.match(text, /\n {2}animation streams b:8082 .*\n {2}their pages {7}http:\/\/b:0, http:\/\/b:1\n/)
 })
 
 test('the state folder is named where it is not the usual one', () => {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
-import type { RateLimitDomain, RateLimitRule } from '../ir.ts'
+import type { Replica } from '../infrastructure/provider.ts'
+import type { RateLimitDomain, RateLimitRule, ServiceName } from '../ir.ts'
 import { complaintsOf } from './complaints.ts'
 import { defaultStateDir } from './state-dir.ts'
 import type { StatusReport } from './status-report.ts'
@@ -11,31 +12,25 @@ export interface WelcomeFacts {
   /** `memory`, `Redis`. */
   readonly counters: string
   readonly inForce: readonly RateLimitDomain[]
+  /** Where streams are kept, and how many routes they have; of no interest where no broker runs. */
+  readonly streams: { readonly log: string; readonly routes: number }
 }
 
 /** The one screen that `tollway run` prints when everything takes calls. */
-export function renderWelcome({ report, stateDir, logFile, counters, inForce }: WelcomeFacts): string {
-  const { addresses, replicas } = report
-  const processes = `${replicas.length} rate limit ${replicas.length === 1 ? 'process' : 'processes'}`
-  const domains = `${inForce.length} ${inForce.length === 1 ? 'domain' : 'domains'}`
-  const each = (port: string) => replicas.flatMap(replica => replica.addresses[port] ?? []).join(', ')
-  const metrics = each('metrics')
+export function renderWelcome(facts: WelcomeFacts): string {
+  const { report, stateDir, logFile, inForce } = facts
+  const { addresses } = report
   const options = stateDir === resolve(defaultStateDir) ? '' : ` --state-dir ${quoted(stateDir)}`
   const request = firstRequest(inForce)
   const wrong = complaintsOf(report).filter(({ passing }) => !passing).length
   const lines = [
     '',
-    `Tollway enforces ${domains} of ${report.folder} with ${processes}, counters in ${counters}.`,
+    ...whatRuns(facts),
     ...(wrong === 0
       ? []
       : [`${wrong} ${wrong === 1 ? 'thing is' : 'things are'} wrong: tollway status${options}`]),
     '',
-    `  rate limit gRPC   ${addresses['grpc']}   for Envoy: examples/envoy/envoy.yaml`,
-    `  rate limit HTTP   ${addresses['http']}/json, /healthcheck`,
-    `  debug             ${each('debug')}`,
-    ...(metrics === '' ? [] : [`  metrics           ${metrics}`]),
-    `  feed (xDS)        ${addresses['feed']}`,
-    `  operator          ${addresses['operator']}/status`,
+    ...addressLines(report),
     '',
     `  state             ${stateDir}`,
     `  logs              ${logFile}`,
@@ -45,6 +40,48 @@ export function renderWelcome({ report, stateDir, logFile, counters, inForce }: 
   ]
   return `${lines.join('\n')}\n`
 }
+
+function whatRuns({ report, counters, inForce, streams }: WelcomeFacts): readonly string[] {
+  const domains = count(inForce.length, 'domain', 'domains')
+  const limiters = processesOf(report, 'ratelimit').length
+  const processes = count(limiters, 'rate limit process', 'rate limit processes')
+  const limits = `Tollway enforces ${domains} of ${report.folder} with ${processes}, counters in ${counters}.`
+  const running = processesOf(report, 'broker').length
+  if (running === 0) return [limits]
+  const brokers = `${count(running, 'broker', 'brokers')} of animation streams`
+  return [limits, `${brokers} with ${count(streams.routes, 'route', 'routes')}, streams in ${streams.log}.`]
+}
+
+function addressLines(report: StatusReport): readonly string[] {
+  const { addresses } = report
+  const each = (service: ServiceName, port: string) =>
+    processesOf(report, service)
+      .flatMap(replica => replica.addresses[port] ?? [])
+      .join(', ')
+  const metrics = each('ratelimit', 'metrics')
+  const brokerPages = each('broker', 'debug')
+  return [
+    `  rate limit gRPC   ${addresses['grpc']}   for Envoy: examples/envoy/envoy.yaml`,
+    `  rate limit HTTP   ${addresses['http']}/json, /healthcheck`,
+    `  debug             ${each('ratelimit', 'debug')}`,
+    ...(metrics === '' ? [] : [`  metrics           ${metrics}`]),
+    ...(brokerPages === ''
+      ? []
+      : [
+          `  animation streams ${addresses['broker']}   gRPC: Push and Pull`,
+          `  their pages       ${brokerPages}`,
+        ]),
+    `  feed (xDS)        ${addresses['feed']}`,
+    `  operator          ${addresses['operator']}/status`,
+  ]
+}
+
+/** On one machine a process has the name of its service, and a number. */
+function processesOf({ replicas }: StatusReport, service: ServiceName): readonly Replica[] {
+  return replicas.filter(({ name }) => name.startsWith(`${service}-`))
+}
+
+const count = (number: number, one: string, many: string) => `${number} ${number === 1 ? one : many}`
 
 interface ExampleRequest {
   readonly domain: string

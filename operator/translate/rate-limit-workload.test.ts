@@ -3,6 +3,6 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { goldenTests } from '../../test/support/golden.ts'
 import { type RateLimitWorkloadOptions, rateLimitWorkload } from './rate-limit-workload.ts'
 
-goldenTests(join(import.meta.dirname, 'testdata/workload'), text =>
+goldenTests(join(import.meta.dirname, 'testdata/rate-limit-workload'), text =>
   rateLimitWorkload(load(text, { schema: CORE_SCHEMA }) as RateLimitWorkloadOptions),
 )

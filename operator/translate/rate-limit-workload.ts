@@ -1,29 +1,14 @@
 import type { Workload } from '../ir.ts'
-
-/**
- * Counters of one process alone, or shared in the Redis whose address stands in this file: it may hold a
- * password.
- */
-export type RateLimitBackend =
-  | { readonly type: 'memory' }
-  | { readonly type: 'redis'; readonly urlFile: string }
+import { feedClientEnv } from './feed-client-env.ts'
+import type { SharedState, WorkloadOptions } from './workload-options.ts'
 
 /** What decides how the rate limit service runs. */
-export interface RateLimitWorkloadOptions {
-  readonly replicas: number
-  readonly backend: RateLimitBackend
-  readonly grpcPort: number
+export interface RateLimitWorkloadOptions extends WorkloadOptions {
+  /** Where hits are counted. */
+  readonly backend: SharedState
   readonly httpPort: number
-  /** `host:port` of the feed. */
-  readonly feedAddress: string
-  readonly logLevel: string
-  /** How long a process may take from SIGTERM to its end. */
-  readonly stopGraceMs: number
-  /** Settings of the service that hold over all of the above. */
-  readonly env: Readonly<Record<string, string>>
 }
 
-/** Our own pods wait less than the reference's defaults: the operator is near, and a limit must not lag. */
 export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
   return {
     name: 'ratelimit',
@@ -36,11 +21,7 @@ export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
     stopGraceMs: options.stopGraceMs,
     env: {
       CONFIG_TYPE: 'GRPC_XDS_SOTW',
-      CONFIG_GRPC_XDS_SERVER_URL: options.feedAddress,
-      CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: '200ms',
-      XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '200ms',
-      XDS_CLIENT_BACKOFF_MAX_INTERVAL: '3s',
-      XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: `${64 * 1024 * 1024}`,
+      ...feedClientEnv(options.feedAddress),
       GRPC_PORT: `${options.grpcPort}`,
       PORT: `${options.httpPort}`,
       LOG_LEVEL: options.logLevel,
@@ -52,7 +33,7 @@ export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
   }
 }
 
-function backendSettings(backend: RateLimitBackend): Record<string, string> {
+function backendSettings(backend: SharedState): Record<string, string> {
   if (backend.type === 'memory') return { BACKEND_TYPE: 'memory' }
   return { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL_FILE: backend.urlFile }
 }

@@ -2,17 +2,13 @@ import type { Descriptor, RateLimitConfigSpec } from '@tollway/crds/rate-limit-c
 import { validateRateLimitConfig } from '@tollway/crds/validate-rate-limit-config.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../ir.ts'
-import type { FieldProblem } from './field-problem.ts'
-
-export type Translation =
-  | { readonly value: RateLimitDomain; readonly warnings: readonly FieldProblem[] }
-  | { readonly problems: readonly FieldProblem[] }
+import type { Translation } from './translation.ts'
 
 /**
  * A RateLimitConfig as the feed carries it. First its shape is judged as an API server would, then its
  * rules by the rate limit language itself, so that what is accepted here no pod refuses.
  */
-export function translateRateLimitConfig(name: string, resource: unknown): Translation {
+export function translateRateLimitConfig(name: string, resource: unknown): Translation<RateLimitDomain> {
   const checked = validateRateLimitConfig(resource)
   if ('problems' in checked) return { problems: checked.problems }
   const value = toDomain(name, checked.value)

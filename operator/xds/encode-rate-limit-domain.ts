@@ -1,4 +1,4 @@
-import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import {
   RateLimitConfigSchema,
   type RateLimitDescriptorSchema,
@@ -19,6 +19,11 @@ export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.
 export function encodeRateLimitDomain({ name, domain, descriptors }: RateLimitDomain): Resource {
   const message = create(RateLimitConfigSchema, { name, domain, descriptors: descriptors.map(toDescriptor) })
   return createResource(name, toBinary(RateLimitConfigSchema, message))
+}
+
+/** The message as JSON. */
+export function showRateLimitConfig(bytes: Uint8Array): unknown {
+  return toJson(RateLimitConfigSchema, fromBinary(RateLimitConfigSchema, bytes))
 }
 
 function toDescriptor(rule: RateLimitRule): MessageInitShape<typeof RateLimitDescriptorSchema> {

@@ -36,7 +36,8 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     const asked = load(values, { schema: CORE_SCHEMA }) as Record<string, Record<string, unknown>>
     const judged = validateClusterConfig(configOf(render({ values })))
     assert.ok('value' in judged, JSON.stringify(judged))
-    const { lease, domainGrants, watchNamespaces, operatorPort, feedPort, logLevel, rateLimit } = judged.value
+    const { lease, domainGrants, watchNamespaces, operatorPort, feedPort, logLevel, rateLimit, broker } =
+      judged.value
     const told = { lease, domainGrants, watchNamespaces, logLevel, operatorPort, feedPort }
     const { lease: wanted, operator = {} } = asked
     assert.deepEqual(told, {
@@ -49,6 +50,18 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     })
     assert.partialDeepStrictEqual(rateLimit, asked['rateLimit'])
     assert.deepEqual(rateLimit.backend, { type: 'redis', urlSecret: { name: 'tollway-redis', key: 'url' } })
+    assert.partialDeepStrictEqual(broker, asked['broker'])
+  })
+
+  it('lets the broker share the Redis of the counters, if it is not given another one', () => {
+    const judged = validateClusterConfig(configOf(render({ set: [redis, 'broker.enabled=true'] })))
+    assert.ok('value' in judged, JSON.stringify(judged))
+    const urlSecret = { name: 'tollway-redis', key: 'url' }
+    assert.deepEqual(judged.value.broker.streamLog, { type: 'redis', urlSecret })
+    const own = ['rateLimit.enabled=false', 'broker.enabled=true', 'broker.streamLog.urlSecret.name=streams']
+    const alone = validateClusterConfig(configOf(render({ set: own })))
+    assert.ok('value' in alone, JSON.stringify(alone))
+    assert.equal(alone.value.broker.streamLog.urlSecret.name, 'streams')
   })
 
   it('begins all names with that of the release, and shortens a long one', () => {
@@ -87,6 +100,11 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     'no Redis',
     {},
     /exactly one of redis\.existingSecret\.name, redis\.url and redis\.bundled\.enabled; 0 are set/,
+  ],
+  [
+    'no Redis for streams',
+    { set: ['rateLimit.enabled=false', 'broker.enabled=true'] },
+    /; 0 are set\..* broker\.streamLog\.type=memory and broker\.replicas=1/,
   ],
   ['two of them', { set: [redis, 'redis.url=redis:6379'] }, /exactly one of redis\..*; 2 are set/],
   ['all three', { set: [redis, 'redis.url=a:1', 'redis.existingSecret.name=a'] }, /; 3 are set/],

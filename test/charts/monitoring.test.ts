@@ -4,6 +4,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
+import { startService } from '@tollway/broker/service.ts'
+import { settings as brokerSettings } from '@tollway/broker/settings.ts'
+import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { readSettings } from '@tollway/chassis/settings.ts'
 import { CORE_SCHEMA, dump, load } from 'js-yaml'
 import { createOperatorMetrics } from '../../operator/cluster/metrics.ts'
 import { freePorts } from '../support/free-ports.ts'
@@ -95,7 +101,7 @@ test('promtool takes the rules as the chart makes them', { skip: missingHelm() }
   assertSucceeds(promtool, 'check', 'rules', made)
   const text = read(made)
   assert.equal(text.match(/alert:/g)?.length, alerts.length)
-  const unnamed = text.match(/job="(?!tollway-(operator|ratelimit)")|\{job=/g)
+  const unnamed = text.match(/job="(?!tollway-(operator|ratelimit|broker)")|\{job=/g)
   assert.equal(unnamed, null, 'each metric is of the namespace')
   assert.doesNotMatch(text, /docs\/runbooks/)
 })
@@ -120,7 +126,12 @@ test('panels of the dashboard have titles, descriptions and numbers of their own
 
 test('alerts and dashboard ask only for metrics that there are, with labels that they have', async t => {
   if (requireProgram(t, 'redis-server') === false) return
-  const metrics = `${await operatorMetrics()}${await rateLimitMetrics(t)}up{pod="a"} 1\n`
+  const metrics = [
+    await operatorMetrics(),
+    await rateLimitMetrics(t),
+    await brokerMetrics(t),
+    'up{pod="a"} 1',
+  ].join('\n')
   const series = metrics.split('\n').filter(line => line !== '' && !line.startsWith('#'))
   const expressions = [...alerts.map(({ expr }) => expr), ...dashboardExpressions]
   const selectors = expressions.flatMap(expr => [...expr.matchAll(/\b([a-z]\w*)\{([^}]*)\}/g)])
@@ -172,6 +183,27 @@ async function rateLimitMetrics(t: TestContext): Promise<string> {
   const descriptors = [{ entries: [{ key: 'user', value: 'a' }] }]
   for (let call = 0; call < 2; call++) await shouldRateLimit({ domain: 'shop', descriptors })
   return (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+}
+
+/** The metrics of a broker that relayed a request, and refused a call. */
+async function brokerMetrics(t: TestContext): Promise<string> {
+  const [grpcPort = 0, debugPort = 0] = await freePorts(2)
+  const ports = { GRPC_PORT: `${grpcPort}`, DEBUG_PORT: `${debugPort}`, MAX_PULLS: '1' }
+  const local = { GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1', DRAIN_DELAY: '0' }
+  const read = readSettings(brokerSettings, { ...local, ...ports }, () => '')
+  assert.ok('value' in read)
+  const broker = await startService(read.value, silentLog)
+  t.after(() => broker.stop())
+  const { push, pull } = openAnimationClient(t, `127.0.0.1:${grpcPort}`)
+  const served = pull({ requestId: 'a' })
+  const refused = pull({ streamId: 'b' })
+  assert.match(await refused.end, /RESOURCE_EXHAUSTED/)
+  const pushed = push()
+  for (const text of ['header', '1', 'SUCCESS']) pushed.write(bytesOf(text, 'a'))
+  pushed.end()
+  await pushed.answer
+  assert.equal(await served.end, 'OK')
+  return (await fetch(`http://127.0.0.1:${debugPort}/metrics`)).text()
 }
 
 function assertSucceeds(program: string, ...args: readonly string[]): void {

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
 import { createReflector, type Reflector } from '../../operator/controller/reflector.ts'
 import { accessFromEnvironment } from '../../operator/kube/access.ts'
 import { createKubeClient, type KubeClient } from '../../operator/kube/client.ts'
 import { collectionOf } from '../../operator/kube/collection.ts'
-import { apiVersion, rateLimitConfigs } from '../../operator/kube/custom-resources.ts'
+import { apiVersion, customResource } from '../../operator/kube/custom-resources.ts'
 import type { ApiResource, KubeObject } from '../../operator/kube/kube-object.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { root } from '../support/tollway.ts'
@@ -15,6 +16,7 @@ import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluste
 import { createFigures } from './figures.ts'
 import { describeCodes, startLoad } from './load.ts'
 
+const rateLimitConfigs = customResource(rateLimitConfigKind)
 const system = 'tollway-system'
 const chart = join(root, 'charts/tollway')
 const values = join(import.meta.dirname, 'values.yaml')

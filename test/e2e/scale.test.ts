@@ -2,14 +2,16 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
 import { accessFromEnvironment } from '../../operator/kube/access.ts'
 import { createKubeClient, type KubeClient } from '../../operator/kube/client.ts'
-import { apiVersion, rateLimitConfigs } from '../../operator/kube/custom-resources.ts'
+import { apiVersion, customResource } from '../../operator/kube/custom-resources.ts'
 import { root } from '../support/tollway.ts'
 import { apply, eventually, helm, kubectl, type Pod, pods } from './cluster.ts'
 import { createFigures } from './figures.ts'
 
+const rateLimitConfigs = customResource(rateLimitConfigKind)
 const system = 'tollway-system'
 const namespace = 'many'
 const count = Number(process.env['E2E_RESOURCES'] ?? 1000)

@@ -23,11 +23,11 @@ async function tollwayCall(...args: string[]) {
 async function startService(t: TestContext) {
   const { env } = rateLimitFiles(t, userLimit('3/year'))
   const service = await startRateLimit(t, { ...env, BACKEND_TYPE: 'memory' })
-  return `http://127.0.0.1:${service.httpPort}`
+  return { http: `http://127.0.0.1:${service.httpPort}`, grpc: `127.0.0.1:${service.grpcPort}` }
 }
 
 test('call of a service that runs', async t => {
-  const http = await startService(t)
+  const { http, grpc } = await startService(t)
   await t.test('asks a service that runs, and says what it decides', async () => {
     assert.deepEqual(await tollwayCall('--health', '--http', http, '--wait', '60'), {
       code: 0,
@@ -56,6 +56,15 @@ test('call of a service that runs', async t => {
     assert.deepEqual([code, out.split('\n').at(-2)], [0, 'OK'])
   })
 
+  await t.test('asks by gRPC whether it takes calls, too', async () => {
+    const ask = (...args: string[]) => tollwayCall('--health', '--grpc', grpc, ...args)
+    assert.deepEqual(await ask('--service', 'ratelimit'), { code: 0, out: 'OK\n', err: '' })
+    assert.equal((await ask()).code, 0)
+    const unknown = await ask('--service', 'nobody')
+    assert.equal(unknown.code, 2)
+    assert.match(unknown.err, /answered NOT_FOUND: service "nobody": unknown/)
+  })
+
   await t.test('says why there is no decision', async () => {
     const [freePort = 0] = await freePorts(1)
     const gone = `http://127.0.0.1:${freePort}`
@@ -71,6 +80,9 @@ test('call of a service that runs', async t => {
       [['-d', 'shop', '-e', 'a=b', '--http', 'here'], /--http here: is not a URL/],
       [['-d', '', '-e', 'a=b', '--http', http], /answered 400 Bad Request; its log says why/],
       [['--health', '--http', gone], /does not answer: ECONNREFUSED/],
+      [['--health', '--grpc', gone.replace('http://', '')], /answered UNAVAILABLE: .*ECONNREFUSED/],
+      [['-d', 'a', '-e', 'a=b', '--grpc', grpc], /--grpc: goes with --health only/],
+      [['--health', '--service', 'a'], /--service: goes with --grpc only/],
       [['--health', '--http', gone, '--wait', '0.3'], /does not answer: ECONNREFUSED/],
     ]
     for (const [args, pattern] of table) {

@@ -68,8 +68,8 @@ test('validate tells all problems of all files, for people and for programs', t 
     /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[0]\.rateLimit\.unit: "fortnight" is not /m,
     /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[1]\.rateLimit\.requestsPerUnit: 4294967296/m,
     /^b\.yaml: line 2, column \d+: /m,
-    /^e\.yaml: RateLimitConfg default\/e: there is no kind RateLimitConfg; there is RateLimitConfig$/m,
-    /^(c|sub\/d)\.yaml: .* spec\.domain: "search" is also the domain of default\/[cd] in (c|sub\/d)\.yaml; /m,
+    /^e\.yaml: RateLimitConfg default\/e: there is no kind RateLimitConfg; there are RateLimitConfig, \w+$/m,
+    /^\S+: .* spec\.domain: "search" belongs to default\/[cd], .*; default\/[cd] stands in \S+\.yaml$/m,
     /^warning: f\.yaml: RateLimitConfig default\/f: spec\.descriptors\[1]: .*the same cache key/m,
     /^g\.yaml: RateLimitConfig default\/g: .* composite key 'f\\u\{1b}\[2J\.user_id'/m,
   ]
@@ -102,7 +102,7 @@ test('validate of what is right, of a single file, and of what holds no resource
   assert.deepEqual(tollway('validate', '-f', 'm'), right)
   assert.deepEqual(await inThisProcess('validate', '-f', join(place, 'm/a.yaml')), right)
   const other = join(place, 'other')
-  const message = `${other}: holds no RateLimitConfig in any .yaml or .yml file\n`
+  const message = `${other}: holds none of RateLimitConfig, AnimationStreamRoute in any .yaml or .yml file\n`
   assert.deepEqual(await inThisProcess('validate', '-f', other), { code: 1, out: message, err: '' })
   assert.equal((await inThisProcess('validate', '-f', join(place, 'missing'))).code, 2)
   const none = tollway('validate')
@@ -136,7 +136,7 @@ test('translate prints what the feed would carry, and tells what it leaves out',
 
   const empty = openFolder(t, { 'm/note.txt': '' }).tollway('translate', '-f', 'm', '-o', 'table')
   assert.equal(empty.code, 1)
-  assert.match(empty.err, /^m: holds no RateLimitConfig/)
+  assert.match(empty.err, /^m: holds none of RateLimitConfig/)
 })
 
 test('try says which rule matches, and why none does', async t => {
@@ -275,6 +275,9 @@ test('run tells every wrong option and every wrong field, with the file it stand
     [['--env', 'NEAR'], /--env NEAR: is not NAME=VALUE/],
     [['--env', 'NEAR_LIMT_RATIO=1'], /--env: NEAR_LIMT_RATIO: there is no such setting/],
     [['--env', 'REDIS_AUTH=hunter2'], /--env REDIS_AUTH: every user of the machine could read it/],
+    [['--broker-env', 'MAX_PULLS=many'], /--broker-env: MAX_PULLS: "many" is not allowed: a whole number/],
+    [['--broker-env', 'REDIS_URL=redis://:hunter2@host'], /it; put it under brokerEnv into --config FILE/],
+    [['--broker-replicas', '-1'], /--broker-replicas/],
     [['--redis-url', 'redis://user:hunter2@host'], /every user of the machine could read the password/],
   ]
   for (const [args, pattern] of table) {
@@ -337,4 +340,40 @@ test('a Node that is too old finds the one that came with the installation', t =
   const right = runIn(place, node, [launcher, 'validate', '-f', 'm'])
   assert.deepEqual(right, { code: 0, out: '1 resource, no problem\n', err: '' })
   assert.equal(runIn(place, node, [launcher, 'status']).code, 2)
+})
+
+test('routes are judged and translated beside limits, with the Secrets that they name', async t => {
+  const route = (name: string, namespace: string, spec: string) =>
+    `apiVersion: tollway.dev/v1alpha1\nkind: AnimationStreamRoute\nmetadata: {name: ${name}, namespace: ${namespace}}\n` +
+    `spec: ${spec}\n`
+  const secret =
+    'apiVersion: v1\nkind: Secret\nmetadata: {name: tokens, namespace: shop}\nstringData: {token: abc}\n'
+  const { place } = openFolder(t, {
+    'm/limits.yaml': manifest('a', 'checkout', { user: '3/day' }),
+    'm/route.yaml': `${route('kiosk', 'shop', '{match: {streamIdPrefix: k-}, tokenSecretRef: {name: tokens}}')}---\n${secret}`,
+    'm/same.yaml': route('kiosk', 'shop2', '{match: {streamIdPrefix: k-vip-}}'),
+    'm/locked.yaml': route('locked', 'shop', '{tokenSecretRef: {name: none}}'),
+    'm/wrong.yaml': route('wrong', 'shop', '{slowConsumers: hurry}'),
+  })
+  const folder = join(place, 'm')
+  const judged = await inThisProcess('validate', '-f', folder)
+  assert.equal(judged.code, 1)
+  const patterns = [
+    /: AnimationStreamRoute shop2?\/kiosk: spec\.match\.streamIdPrefix: "k-.*" overlaps "k-.*; shop2?\/kiosk stands in /m,
+    /^warning: locked\.yaml: .*: the Secret shop\/none is not there; the route is closed to everybody until then$/m,
+    /^wrong\.yaml: AnimationStreamRoute shop\/wrong: spec\.slowConsumers: "hurry" is not one of wait, /m,
+  ]
+  for (const pattern of patterns) assert.match(judged.out, pattern)
+  assert.equal(judged.out.trimEnd().split('\n').length, patterns.length)
+
+  const yaml = await inThisProcess('translate', '-f', folder)
+  const documents = loadAll(yaml.out) as { typeUrl: string; resources: Record<string, unknown>[] }[]
+  assert.deepEqual(
+    documents.map(({ typeUrl, resources }) => [typeUrl.split('.').at(-1), resources.length]),
+    [
+      ['RateLimitConfig', 1],
+      ['StreamRoute', 2],
+    ],
+  )
+  assert.doesNotMatch(yaml.out, /abc/)
 })

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
+import { openXdsTls } from '@tollway/discovery/xds-tls.ts'
 import { createGrpcClient } from '@tollway/grpc/client.ts'
 import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
@@ -19,12 +20,11 @@ import { createCertificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
 import type { RateLimitDomain } from '../../operator/ir.ts'
+import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
-import { rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
-import { createRateLimitFeed } from '../../operator/xds/rate-limit-feed.ts'
+import { encodeRateLimitDomain, rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { createFeed } from '../../operator/xds/server.ts'
-import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testdata/management-server.ts'
-import { openXdsTls } from '../../services/ratelimit/feeds/xds-tls.ts'
+import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testdata/start-feed.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const serverName = 'tollway-operator.system.svc'
@@ -67,7 +67,7 @@ async function startOperator(t: TestContext, times = {}) {
   const bound = await server.listen({ host: '127.0.0.1', port: 0, tls: certificates.serverTls })
   assert.ok('port' in bound)
   await waitFor('the leaf of the pods', () => store.data(secretNames.client)['tls.crt'])
-  const { publish } = createRateLimitFeed(feed)
+  const { publish } = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
   publish([domain(1)])
   return { address: `127.0.0.1:${bound.port}`, store, publish, streams: () => streams }
 }

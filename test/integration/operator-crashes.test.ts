@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
-import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import {
   addressOf,
   makeOperatorAccount,
@@ -66,10 +66,10 @@ describe('an operator that is disturbed while it writes', {
   before(async () => {
     api = await startKubeApiServer()
     target = await addressOf(api)
-    await make(
-      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-      customResourceDefinition(rateLimitConfigKind),
-    )
+    for (const kind of resourceKinds) {
+      const definition = customResourceDefinition(kind)
+      await make('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
+    }
     undisturbed = await playThrough('undisturbed', { killAfter: 0, faults: {} })
   })
   after(async () => {

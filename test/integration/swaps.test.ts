@@ -5,8 +5,8 @@ import { silentLog } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { RateLimitDomain, RateLimitRule } from '../../operator/ir.ts'
-import { rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
-import { createRateLimitFeed } from '../../operator/xds/rate-limit-feed.ts'
+import { createContentFeed } from '../../operator/xds/content-feed.ts'
+import { encodeRateLimitDomain, rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
@@ -48,7 +48,7 @@ async function startFeed(t: Cleanup) {
     feed.close()
     await server.drain(0)
   })
-  const rateLimits = createRateLimitFeed(feed)
+  const rateLimits = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
   let wake = () => {}
   feed.onChange(() => wake())
   return {

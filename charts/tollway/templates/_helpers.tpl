@@ -24,6 +24,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 
+{{/* Whose pods share the Redis of the values: the labels by which they are known, in a list. */}}
+{{- define "tollway.redisUsers" -}}
+{{- $users := list -}}
+{{- with .Values.rateLimit -}}
+{{- if and .enabled (eq .backend.type "redis") }}{{ $users = append $users "ratelimit" }}{{ end -}}
+{{- end -}}
+{{- with .Values.broker -}}
+{{- if and .enabled (eq .streamLog.type "redis") (not .streamLog.urlSecret.name) }}{{ $users = append $users "broker" }}{{ end -}}
+{{- end -}}
+{{ toJson $users }}
+{{- end -}}
+
 {{/* The Secret with the address of the Redis, as name and key. */}}
 {{- define "tollway.redisSecret" -}}
 {{- with .Values.redis -}}
@@ -31,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $chosen := 0 -}}
 {{- range $ways }}{{ if . }}{{ $chosen = add1 $chosen }}{{ end }}{{ end -}}
 {{- if ne (int $chosen) 1 -}}
-{{- fail (printf "redis: set exactly one of redis.existingSecret.name, redis.url and redis.bundled.enabled; %d are set. Without a Redis set rateLimit.backend.type=memory and rateLimit.replicas=1" $chosen) -}}
+{{- fail (printf "redis: set exactly one of redis.existingSecret.name, redis.url and redis.bundled.enabled; %d are set. Without a Redis set rateLimit.backend.type=memory and rateLimit.replicas=1, and of the broker, where it is enabled, broker.streamLog.type=memory and broker.replicas=1" $chosen) -}}
 {{- end -}}
 {{- if .existingSecret.name -}}
 {{ dict "name" .existingSecret.name "key" .existingSecret.key | toJson }}
@@ -44,14 +56,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{/* The operator's configuration: the values under the names that it knows them by. */}}
 {{- define "tollway.config" -}}
 {{- $rateLimit := deepCopy .Values.rateLimit -}}
-{{- if and $rateLimit.enabled (eq $rateLimit.backend.type "redis") -}}
-{{- $_ := set $rateLimit.backend "urlSecret" (include "tollway.redisSecret" . | fromJson) -}}
+{{- $broker := deepCopy .Values.broker -}}
+{{- range include "tollway.redisUsers" . | fromJsonArray -}}
+{{- $section := ternary $rateLimit.backend $broker.streamLog (eq . "ratelimit") -}}
+{{- $_ := set $section "urlSecret" (include "tollway.redisSecret" $ | fromJson) -}}
 {{- end -}}
 name: {{ include "tollway.name" . }}
 operatorPort: {{ .Values.operator.port }}
 feedPort: {{ .Values.operator.feedPort }}
 {{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" | toYaml }}
 rateLimit: {{- $rateLimit | toYaml | nindent 2 }}
+broker: {{- $broker | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/* Of every pod of the chart: what the Pod Security profile "restricted" asks for. */}}

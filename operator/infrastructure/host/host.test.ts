@@ -11,7 +11,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Workload } from '../../ir.ts'
 import { InfrastructureError, type Replica } from '../provider.ts'
 import { infrastructureContract, until } from '../provider-contract.ts'
-import { createHostInfrastructure, type HostOptions, ownPorts } from './host.ts'
+import { createHostInfrastructure, type HostOptions } from './host.ts'
 
 const childProgram = fileURLToPath(new URL('testdata/child.ts', import.meta.url))
 const parentProgram = fileURLToPath(new URL('testdata/parent.ts', import.meta.url))
@@ -95,12 +95,6 @@ infrastructureContract('host', async t => {
     workload: (count, setting) => workload(count, { SETTING: setting }),
     deadlineMs,
   }
-})
-
-test('the ports of each replica alone', () => {
-  assert.deepEqual(ownPorts(0), { debug: 6070 })
-  assert.deepEqual(ownPorts(1), { debug: 6101 })
-  assert.deepEqual(ownPorts(12), { debug: 6112 })
 })
 
 test('a replica gets its own settings and nothing of the operator', async t => {

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Workload } from '../../ir.ts'
+import type { ServiceName, Workload } from '../../ir.ts'
 import { type Infrastructure, InfrastructureError } from '../provider.ts'
 import { createTurns } from '../turns.ts'
 import type { LogLine } from './lines.ts'
@@ -17,17 +17,17 @@ export interface HostOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> 
   /** Unique for ever: a replica gets one with each start. */
   readonly newUid: () => string
   /** The program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`. */
-  readonly commandFor: (service: Workload['service']) => Command
+  readonly commandFor: (service: ServiceName) => Command
   /** The address of the ports that callers use. */
   readonly bindHost: string
   /** What a replica writes, line by line. */
   readonly log: (line: LogLine) => void
   /** For every replica, before its workload's own: the feed's address, for example. */
   readonly env?: Readonly<Record<string, string>>
-  /** The ports of one replica alone, on the loopback address. `ownPorts` by default. */
-  readonly ownPortsFor?: (index: number) => OwnPorts
+  /** The ports of one replica alone, on the loopback address. No two replicas of any services share one. */
+  readonly ownPortsFor: (index: number, service: ServiceName) => OwnPorts
   /** How to choose another port, as the end of a sentence. */
-  readonly portAdvice?: (portName: string) => string
+  readonly portAdvice?: (portName: string, service: ServiceName) => string
   /** How to choose another `bindHost`, likewise. */
   readonly hostAdvice?: string
   /**
@@ -46,9 +46,9 @@ export interface OwnPorts {
 export interface HostInfrastructure extends Infrastructure {
   /**
    * Rejects as `apply` would when a port is taken, and tells of further wishes together with those of the
-   * workload: so that whoever starts something hears of all ports at once.
+   * workloads: so that whoever starts something hears of all ports at once.
    */
-  assertPortsFree(workload: Workload, further: readonly PortWish[]): Promise<void>
+  assertPortsFree(workloads: readonly Workload[], further: readonly PortWish[]): Promise<void>
   /** Ends every replica of every workload and lets go of the state folder. */
   close(): Promise<void>
 }
@@ -56,11 +56,6 @@ export interface HostInfrastructure extends Infrastructure {
 export const hostLimits = { maxReplicas: 64 } as const
 
 const loopback = '127.0.0.1'
-
-/** The first replica has the ports that people know; the others are out of the way of everything else. */
-export function ownPorts(index: number): OwnPorts {
-  return { debug: index === 0 ? 6070 : 6100 + index }
-}
 
 interface Running {
   readonly set: ReplicaSet
@@ -72,7 +67,7 @@ interface Running {
  * taken, and then leaves what runs as it is.
  */
 export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
-  const { ownPortsFor = ownPorts, rolloutTimeoutMs = 30_000 } = options
+  const { ownPortsFor, rolloutTimeoutMs = 30_000 } = options
   const lock = lockStateDir(options.stateDir)
   const running = new Map<string, Running>()
   const listeners: ((workload: string) => void)[] = []
@@ -85,8 +80,9 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
       name: workload.name,
       command: options.commandFor(workload.service),
       rolloutTimeoutMs,
-      envFor: (now, index, uid) => replicaEnv(options, now, ownPortsFor(index), `${now.name}-${index}`, uid),
-      addressesFor: (now, index) => addressesOf(options.bindHost, now, ownPortsFor(index)),
+      envFor: (now, index, uid) =>
+        replicaEnv(options, now, ownPortsFor(index, now.service), `${now.name}-${index}`, uid),
+      addressesFor: (now, index) => addressesOf(options.bindHost, now, ownPortsFor(index, now.service)),
       onChange: () => {
         for (const listener of listeners) listener(workload.name)
       },
@@ -104,11 +100,10 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
     for (const listener of listeners) listener(name)
   }
 
-  const portsOf = (workload: Workload) =>
-    newPorts(workload, running.get(workload.name), { ...options, ownPortsFor })
+  const portsOf = (workload: Workload) => newPorts(workload, running.get(workload.name), options)
 
   return {
-    assertPortsFree: (workload, further) => assertPortsFree([...further, ...portsOf(workload)]),
+    assertPortsFree: (workloads, further) => assertPortsFree([...further, ...workloads.flatMap(portsOf)]),
     apply: workload =>
       turns.run(workload.name, async () => {
         assertReplicas(workload)
@@ -133,7 +128,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
 function newPorts(
   workload: Workload,
   before: Running | undefined,
-  options: HostOptions & Required<Pick<HostOptions, 'ownPortsFor'>>,
+  options: HostOptions,
 ): readonly PortWish[] {
   const {
     bindHost,
@@ -148,11 +143,11 @@ function newPorts(
   const own = Array.from({ length: workload.replicas }, (_, index) => index)
     .filter(index => !before?.set.holds(index))
     .flatMap(index => {
-      const ports = Object.entries(ownPortsFor(index))
+      const ports = Object.entries(ownPortsFor(index, workload.service))
       return ports.map(([name, port]) => ({ name, port, host: loopback, of: `${workload.name}-${index}` }))
     })
   return [...shared, ...own].map(({ name, of, ...where }) => {
-    return { ...where, wantedBy: `${name} of ${of}`, advice: portAdvice(name) }
+    return { ...where, wantedBy: `${name} of ${of}`, advice: portAdvice(name, workload.service) }
   })
 }
 

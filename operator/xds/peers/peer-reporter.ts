@@ -1,23 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
+import type { BackoffOptions } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createWakeablePause, type WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import { type BidiCall, createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
+import type { BidiCall, GrpcClient } from '@tollway/grpc/client.ts'
 import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 import type { Feed } from '../server.ts'
+import { createLeaderCall, type LeaderCall, wait } from './leader-call.ts'
 import { type AgedReport, reporterCodec, reportPath } from './report-codec.ts'
 import { createReportWriter } from './report-writer.ts'
-
-/** Tells the operator that has the Lease what the clients of this one enforce. */
-export interface PeerReporter {
-  /**
-   * Where to report from now on, `host:port`; undefined for nowhere, as for who has the Lease itself. The
-   * same again changes nothing.
-   */
-  setLeader(address: string | undefined): void
-  stop(): Promise<void>
-}
 
 export interface PeerReporterOptions {
   readonly feed: Pick<Feed, 'standings' | 'onChange'>
@@ -49,59 +39,16 @@ export const defaultReporterTiming: ReporterTiming = {
 /** While nothing changes there is nothing to do, but to see whether clients were forgotten. */
 const idleLookMs = 10_000
 
-export function createPeerReporter(options: PeerReporterOptions): PeerReporter {
+/** Tells the operator that has the Lease what the clients of this one enforce. */
+export function createPeerReporter(options: PeerReporterOptions): LeaderCall {
+  const { paceMs, backoff } = { ...defaultReporterTiming, ...options.timing }
+  const { tls, log, random, onUnreachable } = options
   const pause = createWakeablePause()
-  let address: string | undefined
-  let stopping = new AbortController()
-  let running: Promise<void> = Promise.resolve()
   options.feed.onChange(pause.wake)
-
-  return {
-    setLeader(next) {
-      if (next === address) return
-      address = next
-      stopping.abort()
-      stopping = new AbortController()
-      const { signal } = stopping
-      const before = running
-      running = before.then(() => (next === undefined ? undefined : reportTo(next, options, pause, signal)))
-    },
-    async stop() {
-      stopping.abort()
-      await running
-    },
-  }
-}
-
-/** Until the signal is aborted; never rejects. */
-async function reportTo(
-  leader: string,
-  options: PeerReporterOptions,
-  pause: WakeablePause,
-  signal: AbortSignal,
-): Promise<void> {
-  const { tls, log, random } = options
-  const timing = { ...defaultReporterTiming, ...options.timing }
-  const backoff = createBackoff({ ...timing.backoff, factor: 2, jitter: 0.5, random })
-  let told = ''
-  let client: GrpcClient | undefined
-  while (!signal.aborted) {
-    try {
-      client ??= createGrpcClient(leader, { tls })
-      await reportOnce(client, options, timing.paceMs, pause, signal, () => {
-        if (told !== 'reporting') log.info('reporting to the leader', { leader })
-        told = 'reporting'
-        backoff.reset()
-      })
-    } catch (error) {
-      const reason = (error as Error).message
-      if (reason !== told && !signal.aborted) log.warn('cannot report to the leader', { leader, reason })
-      told = reason
-      if (!signal.aborted) options.onUnreachable?.()
-    }
-    await wait(backoff.nextMs(), signal)
-  }
-  client?.close()
+  return createLeaderCall(
+    { tls, log, random, onUnreachable, backoff, what: 'acknowledgements' },
+    (client, signal, onReceived) => reportOnce(client, options, paceMs, pause, signal, onReceived),
+  )
 }
 
 /** One stream, until it ends; then rejects with the reason. */
@@ -148,9 +95,4 @@ function countAnswers(call: BidiCall<AgedReport, unknown>, onAnswer: () => void)
     }
   }
   return { ended: read(), count: () => count, hasEnded: () => hasEnded }
-}
-
-/** Waits, or until aborted. */
-function wait(ms: number, signal: AbortSignal): Promise<void> {
-  return sleep(ms, undefined, { signal }).catch(() => {})
 }

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import type { RateLimitDomain } from '../ir.ts'
+import { createContentFeed } from './content-feed.ts'
 import { encodeRateLimitDomain, rateLimitTypeUrl } from './encode-rate-limit-domain.ts'
-import { createRateLimitFeed } from './rate-limit-feed.ts'
 import { createFeed } from './server.ts'
 
 function domain(name: string): RateLimitDomain {
@@ -18,13 +18,16 @@ function start() {
     clock: systemClock,
     log: silentLog,
   })
-  return { feed, rateLimits: createRateLimitFeed(feed) }
+  return {
+    feed,
+    contents: createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain }),
+  }
 }
 
 test('domains are published as resources of their names, whatever their order', () => {
   const [one, other] = [start(), start()]
-  one.rateLimits.publish([domain('shop/b'), domain('shop/a')])
-  other.rateLimits.publish([domain('shop/a'), domain('shop/b')])
+  one.contents.publish([domain('shop/b'), domain('shop/a')])
+  other.contents.publish([domain('shop/a'), domain('shop/b')])
   const published = one.feed.published(rateLimitTypeUrl)
   assert.deepEqual([...(published?.resources.keys() ?? [])], ['shop/a', 'shop/b'])
   assert.deepEqual(published?.resources.get('shop/a'), encodeRateLimitDomain(domain('shop/a')))
@@ -32,16 +35,16 @@ test('domains are published as resources of their names, whatever their order', 
 })
 
 test('no domain at all is a snapshot too', () => {
-  const { feed, rateLimits } = start()
+  const { feed, contents } = start()
   assert.equal(feed.published(rateLimitTypeUrl), undefined)
-  rateLimits.publish([])
+  contents.publish([])
   assert.equal(feed.published(rateLimitTypeUrl)?.resources.size, 0)
 })
 
 test('enforcement is asked by content', () => {
-  const { rateLimits } = start()
-  rateLimits.publish([domain('shop/a')])
-  assert.deepEqual(rateLimits.enforcement(domain('shop/a'), ['pod-1']), {
+  const { contents } = start()
+  contents.publish([domain('shop/a')])
+  assert.deepEqual(contents.enforcement(domain('shop/a'), ['pod-1']), {
     acknowledged: new Set(),
     refusals: [],
     pending: ['pod-1'],

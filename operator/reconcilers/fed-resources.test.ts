@@ -4,10 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { RateLimitDomain } from '../ir.ts'
+import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { openRememberedFile } from '../standalone/remembered-file.ts'
-import { createRateLimitConfigs } from './rate-limit-configs.ts'
+import { createFedResources } from './fed-resources.ts'
 import type { ResourceStatus } from './resource-status.ts'
+
+const limits = rateLimitConfigs()
 
 /**
  * An operator's surroundings in memory: manifests that a test writes, and a feed whose clients enforce at
@@ -30,16 +33,11 @@ function openWorld(t: TestContext) {
   const pausedNames = new Set<string>()
 
   const start = () =>
-    createRateLimitConfigs({
-      source: {
-        start: async () => {},
-        list: () => [...resources.values()],
-        problems: () => problems,
-        unread: () => problems,
-        onChange: () => {},
-        stop: async () => {},
-      },
-      remembered: openRememberedFile(join(place, 'remembered.json'), text => assert.fail(text)),
+    createFedResources(limits, {
+      source: { list: () => [...resources.values()], unread: () => problems },
+      remembered: openRememberedFile(join(place, 'remembered.json'), [limits], text => assert.fail(text)).of(
+        limits,
+      ),
       feed: {
         publish(domains) {
           if (domains.length > 5) throw new Error('at most 5 domains')
@@ -126,12 +124,12 @@ test('a right resource is published, and its status tells that every process enf
   const world = openWorld(t)
   world.write('a', 'checkout', 3)
   assert.equal(await world.reconcile(), 'shop/a checkout: 3')
-  const { domain, rules, enforced, observedGeneration, problems, conditions } = world.status('a')
+  const { subject, counts, enforced, observedGeneration, problems, conditions } = world.status('a')
   assert.deepEqual(
-    { domain, rules, enforced, observedGeneration, problems },
+    { subject, counts, enforced, observedGeneration, problems },
     {
-      domain: 'checkout',
-      rules: 1,
+      subject: 'checkout',
+      counts: { rules: 1 },
       enforced: '2/2',
       observedGeneration: 1,
       problems: [],
@@ -154,7 +152,7 @@ test('the last good version stays while a resource is wrong, over a restart too'
   assert.equal(await world.reconcile(), expected)
   assert.equal(reasonsOf(world.status('a')), 'Invalid LastGoodInForce LastGoodInForce Invalid')
   assert.equal(world.status('a').problems[0]?.path, 'spec.descriptors[0].rateLimit.requestsPerUnit')
-  assert.equal(world.status('a').rules, 1)
+  assert.equal(world.status('a').counts['rules'], 1)
   world.restart()
   assert.equal(await world.reconcile(), expected)
   world.write('a', 'checkout', 4)
@@ -166,7 +164,7 @@ test('a resource that was never right has nothing in force', async t => {
   world.write('a', 'checkout', -1)
   assert.equal(await world.reconcile(), '')
   assert.equal(reasonsOf(world.status('a')), 'Invalid NotAccepted NotAccepted Invalid')
-  assert.equal(world.status('a').domain, 'checkout')
+  assert.equal(world.status('a').subject, 'checkout')
 })
 
 test('a domain belongs to the oldest resource, over a restart too, until that one is gone', async t => {

@@ -15,12 +15,15 @@ test('a kind that nobody reconciles is a problem', () => {
   }
   const found = unknownKinds([
     { ...resource, kind: 'RateLimitConfig' },
+    { ...resource, kind: 'AnimationStreamRoute' },
+    { ...resource, apiVersion: 'v1', kind: 'Secret' },
     { ...resource, kind: 'RateLimitConfg' },
   ])
   assert.deepEqual(found, [
     {
       origin: 'a.yaml',
-      message: 'RateLimitConfg shop/a: there is no kind RateLimitConfg; there is RateLimitConfig',
+      message:
+        'RateLimitConfg shop/a: there is no kind RateLimitConfg; there are RateLimitConfig, AnimationStreamRoute',
     },
   ])
 })

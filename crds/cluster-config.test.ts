@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { validateClusterConfig } from './cluster-config.ts'
+
+const urlSecret = { name: 'redis', key: 'url' }
+const rateLimit = { backend: { urlSecret } }
+const streamLog = { type: 'redis', urlSecret }
+
+test('with the address of its Redis the rest has defaults, and the broker does not run', () => {
+  const judged = validateClusterConfig({ rateLimit })
+  assert.ok('value' in judged, JSON.stringify(judged))
+  const { broker, rateLimit: plan } = judged.value
+  assert.equal(plan.enabled, true)
+  assert.equal(broker.enabled, false)
+  assert.equal(broker.grpcPort, 8082)
+  assert.equal(broker.pods.image, 'tollway/broker:dev')
+})
+
+/** What of the sections does not fit together, and the problem that is told. */
+const wrong: readonly [unknown, string][] = [
+  [{}, 'rateLimit.backend.urlSecret.name: the Secret with the address of the Redis must be named'],
+  [
+    { rateLimit: { backend: { type: 'memory' } } },
+    'rateLimit.backend.type: "memory" is not for 2 replicas: each pod would count for itself; take redis, or set rateLimit.replicas to 1',
+  ],
+  [
+    { rateLimit: { ...rateLimit, autoscaling: { enabled: true, minReplicas: 4, maxReplicas: 3 } } },
+    'rateLimit.autoscaling.minReplicas: 4 must be at most maxReplicas, 3',
+  ],
+  [
+    { rateLimit: { ...rateLimit, pods: { maxUnavailable: '0' } } },
+    'rateLimit.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
+  ],
+  [
+    { rateLimit, broker: { enabled: true } },
+    'broker.streamLog.urlSecret.name: the Secret with the address of the Redis must be named',
+  ],
+  [
+    { rateLimit, broker: { enabled: true, replicas: 3, streamLog: { type: 'memory' } } },
+    'broker.streamLog.type: "memory" is not for 3 replicas: consumers of one pod would not see the producers of another; take redis, or set broker.replicas to 1',
+  ],
+  [
+    {
+      rateLimit,
+      broker: { enabled: true, replicas: 1, autoscaling: { enabled: true }, streamLog: { type: 'memory' } },
+    },
+    'broker.streamLog.type: "memory" is not for autoscaling: consumers of one pod would not see the producers of another; take redis',
+  ],
+  [
+    { rateLimit, broker: { enabled: true, streamLog, pods: { maxUnavailable: '0' } } },
+    'broker.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
+  ],
+  [
+    { rateLimit, lease: { renewDeadlineSeconds: 15 } },
+    'lease.renewDeadlineSeconds: 15 must be below lease.durationSeconds, 15',
+  ],
+]
+
+test('what does not fit together is told with its field, and how to mend it', () => {
+  for (const [config, expected] of wrong) {
+    const judged = validateClusterConfig(config)
+    assert.ok('problems' in judged, expected)
+    assert.deepEqual(
+      judged.problems.map(({ path, message }) => `${path}: ${message}`),
+      [expected],
+    )
+  }
+})
+
+test('of a service that does not run nothing is asked', () => {
+  const off = { enabled: false, replicas: 3 }
+  const judged = validateClusterConfig({
+    rateLimit: { ...off, backend: { type: 'memory' } },
+    broker: { ...off, streamLog: { type: 'memory' } },
+  })
+  assert.ok('value' in judged, JSON.stringify(judged))
+})

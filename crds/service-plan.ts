@@ -1,0 +1,173 @@
+import Type from 'typebox'
+import { type Problem, typed } from './schema.ts'
+
+/**
+ * What the sections of all services have in common in the operator's configuration: the pieces of their schemas,
+ * and what is asked of them beyond their types.
+ */
+
+/** Of RFC 1123, as namespaces have them. */
+export const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+/** Of RFC 1035, as Services have them: these begin with a letter. */
+export const serviceLabel = '[a-z]([-a-z0-9]*[a-z0-9])?'
+
+const maxReplicas = 100
+
+/** What the operator hands on to the API server, which judges it. */
+const handedOn = (description: string) =>
+  typed<Readonly<Record<string, unknown>>>({
+    type: 'object',
+    default: {},
+    description,
+    'x-kubernetes-preserve-unknown-fields': true,
+  })
+const handedOnList = (description: string) =>
+  Type.Array(typed<unknown>({}), { default: [], maxItems: 64, description })
+const texts = (description: string) =>
+  typed<Readonly<Record<string, string>>>({
+    type: 'object',
+    default: {},
+    maxProperties: 256,
+    description,
+    additionalProperties: { type: 'string', maxLength: 8192 },
+  })
+
+export const port = (number: number, description: string) =>
+  Type.Integer({ minimum: 1, maximum: 65_535, default: number, description })
+
+export const replicas = () =>
+  Type.Integer({
+    minimum: 1,
+    maximum: maxReplicas,
+    default: 2,
+    description: 'How many pods; with autoscaling, how many at the beginning.',
+  })
+
+export const autoscaling = () =>
+  Type.Object(
+    {
+      enabled: Type.Boolean({ default: false, description: 'Whether their number follows the load.' }),
+      minReplicas: Type.Integer({ minimum: 1, maximum: maxReplicas, default: 2, description: 'The fewest.' }),
+      maxReplicas: Type.Integer({ minimum: 1, maximum: maxReplicas, default: 10, description: 'The most.' }),
+      targetCpuPercent: Type.Integer({
+        minimum: 1,
+        maximum: 1000,
+        default: 70,
+        description: 'Of the CPU that a pod asks for, on average.',
+      }),
+    },
+    { default: {}, description: 'More and fewer pods as the load asks for.' },
+  )
+
+export const settingsOfService = () =>
+  texts("Settings of the service by their names; they hold over the operator's.")
+
+/** What a cluster decides of the pods of a service. */
+export function podShape(service: string) {
+  return Type.Object(
+    {
+      image: Type.String({
+        default: `tollway/${service}:dev`,
+        minLength: 1,
+        maxLength: 512,
+        description: 'The image of the service, with its tag or digest.',
+      }),
+      imagePullPolicy: Type.Enum(['Always', 'IfNotPresent', 'Never'], {
+        type: 'string',
+        default: 'IfNotPresent',
+        description: 'When the kubelet fetches the image.',
+      }),
+      imagePullSecrets: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
+        default: [],
+        maxItems: 8,
+        description: 'Names of the Secrets by which the image may be fetched.',
+      }),
+      resources: handedOn(
+        'Requests and limits of the container. A limit of CPU makes answers late: better none.',
+      ),
+      nodeSelector: handedOn('Labels that a node must have.'),
+      tolerations: handedOnList('Taints of nodes that the pods bear.'),
+      affinity: handedOn('Where pods would rather, or would rather not, be.'),
+      topologySpreadConstraints: handedOnList(
+        'How the pods spread. Left empty they spread over hosts and zones where they can.',
+      ),
+      priorityClassName: Type.String({
+        default: '',
+        maxLength: 253,
+        description: 'The priority of the pods.',
+      }),
+      annotations: texts('Annotations of the pods.'),
+      labels: texts('Labels of the pods, beside those of the operator.'),
+      maxUnavailable: Type.String({
+        default: '1',
+        pattern: '^([0-9]{1,4}|[0-9]{1,2}%|100%)$',
+        maxLength: 4,
+        description: 'How many pods a drain of nodes may take at once: a number, or a share such as 25%.',
+      }),
+    },
+    { default: {}, description: 'What a cluster decides of the pods.' },
+  )
+}
+
+/** An entry of a Secret; the name is empty where there is none. */
+export const secretKey = (key: string, description: string) =>
+  Type.Object(
+    {
+      name: Type.String({
+        default: '',
+        maxLength: 253,
+        description: 'The name of the Secret; empty for none.',
+      }),
+      key: Type.String({ default: key, minLength: 1, maxLength: 253, description: 'The entry in it.' }),
+    },
+    { default: {}, description },
+  )
+
+/** Of a service's section what is judged across its fields. */
+export interface ServicePlan {
+  readonly enabled: boolean
+  readonly replicas: number
+  readonly autoscaling: {
+    readonly enabled: boolean
+    readonly minReplicas: number
+    readonly maxReplicas: number
+  }
+  readonly pods: { readonly maxUnavailable: string }
+}
+
+export interface ServiceCheck {
+  /** The section's name: `rateLimit`. */
+  readonly field: string
+  /** What the pods share, and the name of its fields in the section. */
+  readonly state: {
+    readonly field: string
+    readonly type: 'memory' | 'redis'
+    readonly urlSecret: { readonly name: string }
+  }
+  /** What would become of pods that share nothing. */
+  readonly alone: string
+}
+
+/** What of a section does not fit together. What does not run needs nothing. */
+export function checkService(plan: ServicePlan, { field, state, alone }: ServiceCheck): readonly Problem[] {
+  const problems: Problem[] = []
+  const say = (path: string, message: string) => problems.push({ path: `${field}.${path}`, message })
+  const { enabled, replicas: count, autoscaling: scaling, pods } = plan
+  if (!enabled) return problems
+  if (scaling.enabled && scaling.minReplicas > scaling.maxReplicas) {
+    const { minReplicas, maxReplicas: most } = scaling
+    say('autoscaling.minReplicas', `${minReplicas} must be at most maxReplicas, ${most}`)
+  }
+  if (state.type === 'redis' && state.urlSecret.name === '') {
+    say(`${state.field}.urlSecret.name`, 'the Secret with the address of the Redis must be named')
+  }
+  if (state.type === 'memory' && (scaling.enabled || count > 1)) {
+    const many = scaling.enabled ? 'autoscaling' : `${count} replicas`
+    const advice = scaling.enabled ? 'take redis' : `take redis, or set ${field}.replicas to 1`
+    say(`${state.field}.type`, `"memory" is not for ${many}: ${alone}; ${advice}`)
+  }
+  if (pods.maxUnavailable === '0') {
+    say('pods.maxUnavailable', '"0" would let no node be drained; take at least 1')
+  }
+  return problems
+}

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
+import { describeResource } from './describe-resource.ts'
+
+/** The example that the page shows, as a path below the repository. */
+export const exampleRoute = 'examples/every-field/kiosk.yaml'
+
+/** The page of AnimationStreamRoute, without the notice of where it comes from. */
+export function animationStreamRoutePage(): string {
+  const example = readFileSync(join(import.meta.dirname, '..', exampleRoute), 'utf8')
+  return `# AnimationStreamRoute
+
+${animationStreamRouteKind.description}
+
+A producer pushes a request to the broker, and any number of consumers pull it. The ids in the request
+decide which route holds for it; without any route a broken rule is a warning, late joiners get what comes
+now, and producers wait for slow consumers. \`tollway validate\` finds every mistake before anything is
+applied.
+
+## Example
+
+[${exampleRoute}](../${exampleRoute}) has every field:
+
+\`\`\`yaml
+${example}\`\`\`
+
+## Whose streams are whose
+
+- A stream id prefix belongs to the namespace of the oldest route that names it, and so does every longer
+  one. A route of another namespace may have neither the same prefix, nor one that begins with it, nor one
+  with which it begins: it is refused (\`PrefixConflict\`), and told whose the prefix is. Within a namespace
+  prefixes may overlap as they like.
+- The empty prefix belongs to nobody. A route without one is for streams of which no prefix is taken.
+- Two routes that match exactly the same cannot both hold: the younger is refused (\`MatchConflict\`).
+
+## Tokens
+
+A route with \`tokenSecretRef\` is open only to callers that bring one of its tokens (\`authorization:
+Bearer TOKEN\`).
+
+- The Secret stands in the namespace of the route. In a cluster the operator reads it by its name, and again
+  every 30 seconds; it never lists Secrets. On one machine the Secret is a manifest in the folder, with
+  \`stringData\` or \`data\`.
+- Brokers get the SHA-256 of each token and nothing else, and no token stands in a status, a log or an
+  event. A token should be long and drawn at random: \`openssl rand -hex 32\`.
+- Several lines are several tokens. To exchange one, add the new one as a second line, let all callers take
+  it, and remove the first.
+- While the Secret, or the entry in it, is missing, the route is closed to everybody, and says so
+  (\`Programmed\` is false for \`SecretMissing\`). It is never open by accident.
+
+## What the status tells
+
+\`activeStreams\` and \`consumers\` are what brokers report of themselves, some seconds old; in a cluster
+they are written every 10 seconds at most. \`enforced\` counts the brokers that acknowledged exactly this
+content, of those that take calls. The reasons of the conditions stand in [operator.md](operator.md#status).
+
+${describeResource(animationStreamRouteKind)}`
+}

@@ -1,0 +1,147 @@
+import { randomBytes } from 'node:crypto'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { createRunner, type Runner } from '../controller/runner.ts'
+import type { Infrastructure } from '../infrastructure/provider.ts'
+import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { KubeClient } from '../kube/client.ts'
+import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
+import { createEventRecorder } from '../kube/events.ts'
+import { createFedResources } from '../reconcilers/fed-resources.ts'
+import { createContentFeed } from '../xds/content-feed.ts'
+import type { Feed } from '../xds/server.ts'
+import { type FollowedKind, followKind } from './followed-kind.ts'
+import type { OperatorMetrics } from './metrics.ts'
+import { createPropagationWatch } from './propagation.ts'
+import { type RememberedInStatus, rememberInStatus } from './remembered-in-status.ts'
+import { createStatusWriter, type StatusWriter } from './status-writer.ts'
+import type { StoredResource } from './stored-resource.ts'
+
+/** All that happens to the resources of one kind in a cluster: from the API server to the feed, and back. */
+export interface ClusterKind {
+  readonly kind: FedKind
+  /** As they are stored. */
+  list(): readonly StoredResource[]
+  /** Resolves when they have been read as a whole and fed; from then on each change is followed. */
+  start(): Promise<void>
+  /** Something beside the resources may have changed. */
+  trigger(): void
+  readonly statuses: Pick<StatusWriter, 'lookAtAll' | 'waiting'>
+  stop(): Promise<void>
+}
+
+export interface ClusterKindOptions {
+  readonly client: KubeClient
+  /** Empty for all. */
+  readonly watchNamespaces: readonly string[]
+  readonly feed: Feed
+  readonly infrastructure: Pick<Infrastructure, 'observe'>
+  readonly mayWrite: () => boolean
+  readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
+  /** The name of this operator's pod. */
+  readonly pod: string
+  readonly log: Log
+}
+
+export function openClusterKind<Content extends Named, Fed extends object>(
+  kind: FedKind<Content, Fed>,
+  options: ClusterKindOptions,
+): ClusterKind {
+  const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
+  const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
+  const remembered = rememberInStatus(kind, followed.list)
+  const events = createEventRecorder({
+    client,
+    reportingInstance: options.pod,
+    newId: () => randomBytes(8).toString('hex'),
+    onError: error => log.debug('an event was not told', { error: `${error}` }),
+  })
+  const statuses = openStatuses(kind, followed, remembered, events, options)
+  const propagation = createPropagationWatch(systemClock, metrics.propagated)
+  const resources = createFedResources(kind, {
+    source: followed.source,
+    remembered,
+    feed: createContentFeed(feed, kind), // tells the pods; hears what they make of it
+    infrastructure,
+    clock: systemClock,
+    storedConditions: statuses.conditionsOf,
+    writeStatus(all) {
+      propagation(all)
+      statuses.write(all)
+    },
+  })
+  const runner = openRunner('reconciling failed', timed(resources.reconcile, metrics.reconciled), log)
+  let isStarted = false
+
+  return {
+    kind: kind as unknown as FedKind,
+    list: followed.list,
+    async start() {
+      await followed.source.start()
+      await resources.reconcile()
+      isStarted = true
+      followed.source.onChange(runner.trigger)
+      followed.onChange(statuses.lookAt)
+      runner.trigger()
+    },
+    trigger() {
+      // An empty feed would switch everything off.
+      if (isStarted) runner.trigger()
+    },
+    statuses,
+    async stop() {
+      await runner.stop()
+      await followed.source.stop()
+      await statuses.stop()
+      await events.settled()
+    },
+  }
+}
+
+function openStatuses(
+  kind: Pick<FedKind, 'definition' | 'counts'>,
+  followed: FollowedKind,
+  remembered: RememberedInStatus<Named>,
+  events: ReturnType<typeof createEventRecorder>,
+  { client, mayWrite, metrics, log }: ClusterKindOptions,
+): StatusWriter {
+  const resource = customResource(kind.definition)
+  return createStatusWriter({
+    stored: followed.get,
+    memoryOf: remembered.of,
+    loads: kind.counts.filter(({ isLoad }) => isLoad).map(({ field }) => field),
+    apply: async (stored, status) =>
+      (await applyStatusOf(client, resource, stored, status)) as StoredResource,
+    mayWrite,
+    onWritten: metrics.statusWritten,
+    onTransition({ metadata }, { status, reason, message }) {
+      const regarding = { apiVersion, kind: resource.kind, metadata }
+      const type = status === 'True' ? 'Normal' : 'Warning'
+      events.record({ regarding, type, reason, action: 'Reconcile', note: message })
+    },
+    onError: (name, error, retryMs) =>
+      log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) }),
+    random: Math.random,
+  })
+}
+
+export function openRunner(failure: string, reconcile: () => Promise<void>, log: Log): Runner {
+  return createRunner({
+    reconcile,
+    onError: (error, retryMs) => log.error(failure, { error: `${error}`, retryMs: Math.round(retryMs) }),
+    random: Math.random,
+  })
+}
+
+function timed(reconcile: () => Promise<void>, observe: (seconds: number, ok: boolean) => void) {
+  return async () => {
+    const beginMs = performance.now()
+    let ok = false
+    try {
+      await reconcile()
+      ok = true
+    } finally {
+      observe((performance.now() - beginMs) / 1000, ok)
+    }
+  }
+}

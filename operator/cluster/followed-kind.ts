@@ -1,0 +1,58 @@
+import type { Log } from '@tollway/chassis/log.ts'
+import { createReflector } from '../controller/reflector.ts'
+import type { KubeClient } from '../kube/client.ts'
+import { collectionOf } from '../kube/collection.ts'
+import { apiVersion, type CustomResource } from '../kube/custom-resources.ts'
+import type { KubeObject } from '../kube/kube-object.ts'
+import { createKubernetesSource } from '../sources/kubernetes.ts'
+import type { Source } from '../sources/source.ts'
+import type { StoredResource } from './stored-resource.ts'
+
+/** The resources of one kind, as the API server has them. */
+export interface FollowedKind {
+  readonly source: Source
+  list(): readonly StoredResource[]
+  get(namespace: string, name: string): StoredResource | undefined
+  /** Called with the uid of each resource of which anything changed, its status too. */
+  onChange(listener: (uid: string) => void): void
+}
+
+/** Lost events are made good within so long, by another list. */
+const timing = { shortestWatchSeconds: 26, longestWatchSeconds: 30, relistMs: 24_000 }
+
+export function followKind(
+  client: KubeClient,
+  resource: CustomResource,
+  watchNamespaces: readonly string[],
+  log: Log,
+): FollowedKind {
+  const { kind } = resource
+  const reflector = createReflector({
+    source: collectionOf(client, resource),
+    namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
+    keep: withoutManagedFields,
+    onError(error, retryMs) {
+      const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
+      log.warn('the resources could not be followed', details)
+    },
+    random: Math.random,
+    timing,
+  })
+  return {
+    source: createKubernetesSource([{ apiVersion, kind, ...reflector }]),
+    list: () => reflector.list() as readonly StoredResource[],
+    get: (namespace, name) => reflector.get(namespace, name) as StoredResource | undefined,
+    onChange(listener) {
+      reflector.onChange((namespace, name) => {
+        const uid = reflector.get(namespace, name)?.metadata.uid
+        if (uid !== undefined) listener(uid)
+      })
+    },
+  }
+}
+
+/** They are half of an object, and nobody here looks at them. */
+function withoutManagedFields(object: KubeObject): KubeObject {
+  const { managedFields: _, ...metadata } = object.metadata
+  return { ...object, metadata }
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { createPolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
+
+const place = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
+
+/** An API server with Secrets that a test writes. */
+function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}) {
+  const stored = new Map<string, Readonly<Record<string, string>>>()
+  const failing = new Map<string, Error>()
+  const reads: string[] = []
+  const errors: string[] = []
+  let changes = 0
+  const secrets = createPolledSecrets({
+    async read(namespace, name) {
+      reads.push(`${namespace}/${name}`)
+      const error = failing.get(name)
+      if (error !== undefined) throw error
+      return stored.get(name)
+    },
+    clock: systemClock,
+    onError: (secret, { message }) => errors.push(`${secret}: ${message}`),
+    timing: { lookMs: 20, retryMs: 5, ...timing },
+  })
+  secrets.onChange(() => {
+    changes += 1
+  })
+  t.after(secrets.stop)
+  /** `2 tokens`, or why there are none. */
+  function tells(secret: string, key?: string): string {
+    const tokens = secrets.tokens(place(secret, key))
+    if ('unknown' in tokens) return 'unknown'
+    return 'missing' in tokens ? tokens.missing : `${tokens.hashes.length} tokens`
+  }
+  return { secrets, stored, failing, reads, errors, tells, changes: () => changes }
+}
+
+test('a Secret is read at once when it is named, and then again and again', async t => {
+  const { secrets, stored, tells } = start(t)
+  stored.set('a', { token: 'one', more: 'x\ny' })
+  assert.equal(tells('a'), 'unknown')
+  await secrets.follow([place('a'), place('a', 'more'), place('b')])
+  assert.deepEqual([tells('a'), tells('a', 'more'), tells('b')], ['1 tokens', '2 tokens', 'is not there'])
+  const { hashes } = secrets.tokens(place('a')) as { hashes: readonly Uint8Array[] }
+  assert.deepEqual(hashes, [createHash('sha256').update('one').digest()])
+  stored.set('b', { token: 'two' })
+  stored.delete('a')
+  await waitFor('the next look', async () => tells('b') === '1 tokens' && tells('a') === 'is not there')
+})
+
+test('nothing is told while nothing changes', async t => {
+  const { secrets, stored, reads, changes } = start(t)
+  stored.set('a', { token: 'one' })
+  await secrets.follow([place('a')])
+  const [before, told] = [secrets.tokens(place('a')), changes()]
+  await waitFor('several looks', async () => reads.length > 5)
+  assert.equal(secrets.tokens(place('a')), before)
+  assert.equal(changes(), told)
+})
+
+test('what is not named any more is not read any more', async t => {
+  const { secrets, reads, tells } = start(t)
+  await secrets.follow([place('a'), place('b')])
+  await secrets.follow([place('b')])
+  assert.equal(tells('a'), 'unknown')
+  reads.length = 0
+  await waitFor('several looks', async () => reads.length > 3)
+  assert.deepEqual(new Set(reads), new Set(['shop/b']))
+})
+
+test('while it cannot be read, what is known holds, and the reason is told once', async t => {
+  const { secrets, stored, failing, errors, reads, tells } = start(t)
+  stored.set('a', { token: 'one' })
+  await secrets.follow([place('a')])
+  for (const error of [new Error('gone'), Object.assign(new Error('no'), { code: 403 })]) {
+    failing.set('a', error)
+    const before = reads.length
+    await waitFor('several looks', async () => reads.length > before + 3)
+  }
+  assert.equal(tells('a'), '1 tokens')
+  assert.deepEqual(errors, ['shop/a: gone', 'shop/a: no'])
+})
+
+test('one that was never read is tried for a while, and is no reason to forget the others', async t => {
+  const { secrets, stored, failing, tells } = start(t, { patienceMs: 40 })
+  stored.set('a', { token: 'one' })
+  stored.set('b', { token: 'two' })
+  failing.set('b', new Error('gone'))
+  await secrets.follow([place('a'), place('b')])
+  assert.deepEqual([tells('a'), tells('b')], ['1 tokens', 'unknown'])
+  stored.set('a', { token: 'one\ntwo' })
+  await waitFor('a look at the other', async () => tells('a') === '2 tokens')
+  failing.clear()
+  await waitFor('it to be read', async () => tells('b') === '1 tokens')
+})
+
+test('one that may not be read is not waited for', async t => {
+  const { secrets, failing, tells } = start(t, { patienceMs: 600_000 })
+  failing.set('a', Object.assign(new Error('no'), { code: 403 }))
+  await secrets.follow([place('a')])
+  assert.equal(tells('a'), 'may not be read by the operator')
+})
+
+test('who waits is let go at the end', async t => {
+  const { secrets, failing } = start(t, { patienceMs: 600_000 })
+  failing.set('a', new Error('gone'))
+  const following = secrets.follow([place('a')])
+  await secrets.stop()
+  await following
+})

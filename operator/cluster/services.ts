@@ -1,0 +1,94 @@
+import type { ClusterConfig, PodShape } from '@tollway/crds/cluster-config.ts'
+import type { KubernetesInfrastructure } from '../infrastructure/kubernetes/kubernetes.ts'
+import { objectName } from '../infrastructure/kubernetes/objects/place.ts'
+import type { Replica } from '../infrastructure/provider.ts'
+import type { ServiceName, Workload } from '../ir.ts'
+import type { SourceProblem } from '../sources/source.ts'
+import { brokerEnv } from '../standalone/broker-env.ts'
+import { rateLimitEnv } from '../standalone/rate-limit-env.ts'
+import type { ServiceEnv } from '../standalone/service-env.ts'
+import { clusterBrokerWorkload } from './broker-workload.ts'
+import { clusterRateLimitWorkload } from './rate-limit-workload.ts'
+
+/** All that the operator of a cluster knows of one of the services that it runs. */
+export interface ClusterService {
+  readonly env: ServiceEnv
+  /** The name of its section in the configuration. */
+  readonly field: 'rateLimit' | 'broker'
+  workload(config: ClusterConfig, namespace: string): Workload
+  /**
+   * Where callers find it, by what they call: `http` -> `http://tollway-ratelimit-http.tollway.svc:8080`.
+   *
+   * @param hostOf the name of a Service of it, that with an address where the port is named
+   */
+  addresses(config: ClusterConfig, hostOf: (port?: string) => string): Readonly<Record<string, string>>
+}
+
+export const clusterServices: Readonly<Record<ServiceName, ClusterService>> = {
+  ratelimit: {
+    env: rateLimitEnv,
+    field: 'rateLimit',
+    workload: clusterRateLimitWorkload,
+    addresses: ({ rateLimit: { grpcPort, httpPort } }, hostOf) => ({
+      grpc: `${hostOf()}:${grpcPort}`,
+      http: `http://${hostOf('http')}:${httpPort}`,
+    }),
+  },
+  broker: {
+    env: brokerEnv,
+    field: 'broker',
+    workload: clusterBrokerWorkload,
+    addresses: ({ broker: { grpcPort } }, hostOf) => ({ broker: `${hostOf()}:${grpcPort}` }),
+  },
+}
+
+export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {
+  return config[clusterServices[service].field].pods
+}
+
+/** The workloads of all services, and whether each shall run. */
+export function clusterWorkloads(
+  config: ClusterConfig,
+  namespace: string,
+): readonly { readonly workload: Workload; readonly enabled: boolean }[] {
+  return Object.values(clusterServices).map(({ workload, field }) => ({
+    workload: workload(config, namespace),
+    enabled: config[field].enabled,
+  }))
+}
+
+/** What a status tells of the services that shall run. */
+export interface ServicesStatus {
+  readonly addresses: Readonly<Record<string, string>>
+  readonly replicas: readonly Replica[]
+  readonly problems: readonly SourceProblem[]
+}
+
+export function describeServices(
+  config: ClusterConfig,
+  namespace: string,
+  infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'progress'>,
+): ServicesStatus {
+  const enabled = Object.entries(clusterServices).filter(([, { field }]) => config[field].enabled)
+  const addresses = enabled.map(([name, service]) =>
+    service.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`),
+  )
+  return {
+    addresses: Object.assign({}, ...addresses),
+    replicas: enabled.flatMap(([name]) => infrastructure.observe(name)),
+    problems: enabled.flatMap(([name]) => {
+      const progress = infrastructure.progress(name)
+      const { wanted = 1, ready = 0, message = 'it has not been made yet' } = progress ?? {}
+      return ready < wanted
+        ? [{ origin: name, message: `${ready} of ${wanted} pods are ready: ${message}` }]
+        : []
+    }),
+  }
+}
+
+/** What is wrong with the settings that the configuration gives to services; each with its field. */
+export function judgeServiceSettings(config: ClusterConfig): readonly string[] {
+  return Object.values(clusterServices).flatMap(({ env, field }) =>
+    env.judge(config[field].env, 'cluster').map(problem => `${field}.env: ${problem}`),
+  )
+}

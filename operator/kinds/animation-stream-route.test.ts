@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { OpenedStreamRoute } from '../ir.ts'
+import { createFedResources } from '../reconcilers/fed-resources.ts'
+import type { ResourceStatus } from '../reconcilers/resource-status.ts'
+import { folderSecrets } from '../sources/folder-secrets.ts'
+import type { SourcedResource } from '../sources/source.ts'
+import { openRememberedFile } from '../standalone/remembered-file.ts'
+import { animationStreamRoutes } from './animation-stream-route.ts'
+
+/** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */
+function openWorld(t: TestContext) {
+  const place = mkdtempSync(join(tmpdir(), 'routes-'))
+  t.after(() => rmSync(place, { recursive: true }))
+  const path = join(place, 'remembered.json')
+  const resources = new Map<string, SourcedResource>()
+  const replicas = ['first', 'second'].map(uid => ({
+    ...{ name: `broker-${uid}`, uid, ready: true, reason: '', restarts: 0, addresses: {} },
+  }))
+  let [generation, nowMs] = [0, 0]
+  let published: readonly OpenedStreamRoute[] = []
+  let statuses: readonly ResourceStatus[] = []
+  const observed: string[] = []
+  const loads = new Map<string, number>()
+
+  const start = () => {
+    const kind = animationStreamRoutes({
+      secrets: folderSecrets({ list: () => [...resources.values()], onChange: () => {} }),
+      loadOf: (route, uids) => ({ activeStreams: loads.get(route) ?? 0, consumers: uids.length }),
+    })
+    return createFedResources(kind, {
+      source: { list: () => [...resources.values()], unread: () => [] },
+      remembered: openRememberedFile(path, [kind], text => assert.fail(text)).of(kind),
+      feed: {
+        publish: routes => {
+          published = routes
+        },
+        enforcement: (route, uids) => ({
+          acknowledged: new Set(published.includes(route) ? uids : []),
+          refusals: [],
+        }),
+      },
+      infrastructure: {
+        observe(workload) {
+          observed.push(workload)
+          return replicas
+        },
+      },
+      clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+      writeStatus: now => {
+        statuses = now
+      },
+    })
+  }
+  let routes = start()
+
+  function put(kind: string, id: string, spec: unknown): void {
+    const [namespace = '', name = ''] = id.split('/')
+    const apiVersion = kind === 'Secret' ? 'v1' : 'tollway.dev/v1alpha1'
+    generation += 1
+    resources.set(`${kind} ${id}`, {
+      ...{ apiVersion, kind, namespace, name, uid: `${kind} ${id}`, generation, paused: false, spec },
+      origin: `${id}.yaml`,
+    })
+  }
+  return {
+    loads,
+    observed,
+    replicas,
+    published: () => published,
+    route: (id: string, spec: object) => put('AnimationStreamRoute', id, spec),
+    secret: (id: string, stringData: object) => put('Secret', id, { stringData }),
+    removeSecret: (id: string) => resources.delete(`Secret ${id}`),
+    restart() {
+      routes = start()
+    },
+    /** A second passes, and the operator looks. Answers `name prefix: so many tokens`, each. */
+    async reconcile(): Promise<string> {
+      nowMs += 1_000
+      await routes.reconcile()
+      return published
+        .map(({ route, tokenHashes }) => {
+          const isClosed = tokenHashes.some(hash => hash.every(byte => byte === 0))
+          const tokens = isClosed ? 'closed' : `${tokenHashes.length}`
+          return `${route.name} ${route.match.streamIdPrefix}: ${tokens}`
+        })
+        .join(', ')
+    },
+    status(id: string): ResourceStatus {
+      const found = statuses.find(({ namespace, name }) => `${namespace}/${name}` === id)
+      assert.ok(found, `there is no status of ${id}`)
+      return found
+    },
+  }
+}
+
+/** Of Accepted, Programmed, Enforced and Ready. */
+const reasonsOf = ({ conditions }: ResourceStatus) =>
+  conditions
+    .slice(0, 4)
+    .map(({ reason }) => reason)
+    .join(' ')
+
+const kiosk = { match: { streamIdPrefix: 'kiosk-' } }
+const withToken = { ...kiosk, tokenSecretRef: { name: 'tokens' } }
+
+test('a route is fed to brokers, and its status tells who enforces it and what they carry', async t => {
+  const world = openWorld(t)
+  world.route('shop/kiosk', kiosk)
+  world.loads.set('shop/kiosk', 3)
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
+  const { subject, counts, enforced } = world.status('shop/kiosk')
+  assert.deepEqual(
+    { subject, counts, enforced },
+    { subject: 'kiosk-', counts: { activeStreams: 3, consumers: 2 }, enforced: '2/2' },
+  )
+  assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
+  assert.deepEqual(new Set(world.observed), new Set(['broker']))
+  assert.equal(world.published()[0]?.createdMs, 1_000, 'since when it is there')
+})
+
+test('tokens come from a Secret of the namespace, and only their hashes go out', async t => {
+  const world = openWorld(t)
+  world.secret('shop/tokens', { token: 'first' })
+  world.route('shop/kiosk', withToken)
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 1')
+  assert.deepEqual(world.published()[0]?.tokenHashes, [createHash('sha256').update('first').digest()])
+  assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
+  const before = world.published()[0]
+  await world.reconcile()
+  assert.equal(world.published()[0], before, 'the same object as long as nothing has changed')
+
+  world.secret('shop/tokens', { token: 'first\nsecond' })
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 2')
+  assert.doesNotMatch(JSON.stringify(world.status('shop/kiosk')), /first|second/)
+})
+
+test('without its Secret a route is closed to everybody, and says which one is missing', async t => {
+  const world = openWorld(t)
+  world.secret('other/tokens', { token: 'theirs' })
+  world.route('shop/kiosk', withToken)
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
+  const closed = 'the route is closed to everybody until then'
+  assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid SecretMissing Enforced SecretMissing')
+  const messageOf = () =>
+    world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')?.message
+  assert.equal(messageOf(), `the Secret shop/tokens is not there; ${closed}`)
+  world.secret('shop/tokens', { other: 'abc' })
+  await world.reconcile()
+  assert.equal(messageOf(), `the Secret shop/tokens has no entry token; ${closed}`)
+  world.secret('shop/tokens', { token: 'abc' })
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 1')
+  world.removeSecret('shop/tokens')
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
+  world.restart()
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
+})
+
+test('a route that is wrong goes on as it was, and still asks for its token', async t => {
+  const world = openWorld(t)
+  world.secret('shop/tokens', { token: 'abc' })
+  world.route('shop/kiosk', withToken)
+  await world.reconcile()
+  world.route('shop/kiosk', { match: { streamIdPrefix: 'kiosk-' }, slowConsumers: 'hurry' })
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 1')
+  assert.equal(reasonsOf(world.status('shop/kiosk')), 'Invalid LastGoodInForce LastGoodInForce Invalid')
+  world.restart()
+  world.removeSecret('shop/tokens')
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
+})
+
+test('a prefix belongs to the older one, over a restart too', async t => {
+  const world = openWorld(t)
+  world.route('shop/kiosk', kiosk)
+  await world.reconcile()
+  world.route('arcade/kiosk', { match: { streamIdPrefix: 'kiosk-vip-' } })
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
+  world.restart()
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
+  const { conditions, counts, subject } = world.status('arcade/kiosk')
+  assert.equal(conditions[0]?.reason, 'PrefixConflict')
+  assert.equal(
+    conditions[0]?.message,
+    'spec.match.streamIdPrefix: "kiosk-vip-" overlaps "kiosk-", which belongs to the namespace shop by ' +
+      'shop/kiosk, which is older; name another',
+  )
+  assert.deepEqual({ counts, subject }, { counts: { activeStreams: 0, consumers: 0 }, subject: 'kiosk-vip-' })
+})
+
+test('processes that take no calls do not count as ones that lack it', async t => {
+  const world = openWorld(t)
+  world.route('shop/kiosk', kiosk)
+  for (const replica of world.replicas) replica.ready = false
+  await world.reconcile()
+  assert.equal(world.status('shop/kiosk').enforced, '0/0')
+  assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed NoProcess NoProcess')
+})

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { openStreamMatchClaims } from './claim-stream-matches.ts'
+
+/** `namespace/name prefix source`, with - for an empty field. */
+function parse(text: string) {
+  const [name = '', prefix = '', source = ''] = text.split(' ')
+  const field = (written: string) => (written === '-' ? '' : written)
+  const [namespace = ''] = name.split('/')
+  const match = { sourceServiceId: field(source), streamIdPrefix: field(prefix), targetObjectId: '' }
+  return { content: { match }, claimant: { name, namespace } }
+}
+
+/** Of routes from the oldest to the youngest, what becomes of each. */
+function play(routes: readonly string[]): readonly string[] {
+  const claims = openStreamMatchClaims()
+  return routes.map(text => {
+    const { content, claimant } = parse(text)
+    const refusal = claims.refusalOf(content, claimant)
+    if (refusal === undefined) claims.grant(content, claimant)
+    return refusal === undefined ? 'has it' : `${refusal.reason}: ${refusal.owner}`
+  })
+}
+
+const table: readonly [string, readonly (readonly [route: string, outcome: string])[]][] = [
+  [
+    'a prefix of another namespace',
+    [
+      ['a/1 shop-', 'has it'],
+      ['b/1 shop-', 'PrefixConflict: a/1'],
+      ['b/2 shop-vip-', 'PrefixConflict: a/1'],
+      ['b/3 sho', 'PrefixConflict: a/1'],
+      ['b/4 shop- a2f', 'PrefixConflict: a/1'],
+      ['b/5 shoe-', 'has it'],
+      ['b/6 news-', 'has it'],
+    ],
+  ],
+  [
+    'within a namespace they may overlap',
+    [
+      ['a/1 shop-vip-', 'has it'],
+      ['a/2 shop-', 'has it'],
+      ['a/3 s', 'has it'],
+      ['a/4 shop- a2f', 'has it'],
+    ],
+  ],
+  [
+    'what was refused has nothing',
+    [
+      ['a/1 shop-', 'has it'],
+      ['b/1 s', 'PrefixConflict: a/1'],
+      ['c/1 sea-', 'has it'],
+      ['a/2 s', 'PrefixConflict: c/1'],
+    ],
+  ],
+  [
+    'the empty prefix is in the way of nobody',
+    [
+      ['a/1 - -', 'has it'],
+      ['b/1 - a2f', 'has it'],
+      ['b/2 shop-', 'has it'],
+      ['c/1 - other', 'has it'],
+    ],
+  ],
+  [
+    'no two match exactly the same',
+    [
+      ['a/1 - -', 'has it'],
+      ['a/2 - -', 'MatchConflict: a/1'],
+      ['b/1 - -', 'MatchConflict: a/1'],
+      ['b/2 shop- a2f', 'has it'],
+      ['b/3 shop- a2f', 'MatchConflict: b/2'],
+      ['b/4 shop- -', 'has it'],
+    ],
+  ],
+  [
+    'prefixes are of UTF-16 units, as a comparison of texts is',
+    [
+      ['a/1 \u{1f600}x', 'has it'],
+      ['b/1 \u{1f600}', 'PrefixConflict: a/1'],
+      ['b/2 \u{1f601}x', 'has it'],
+    ],
+  ],
+]
+
+for (const [name, rows] of table) {
+  test(name, () => {
+    assert.deepEqual(
+      play(rows.map(([route]) => route)),
+      rows.map(([, outcome]) => outcome),
+    )
+  })
+}
+
+test('the messages say what overlaps, and whose it is', () => {
+  const claims = openStreamMatchClaims()
+  const old = parse('a/1 shop-')
+  claims.grant(old.content, old.claimant)
+  const messageFor = (text: string) => {
+    const { content, claimant } = parse(text)
+    return claims.refusalOf(content, claimant)?.message
+  }
+  const whose = 'belongs to the namespace a by a/1, which is older; name another'
+  assert.equal(messageFor('b/1 shop-'), `"shop-" ${whose}`)
+  assert.equal(messageFor('b/1 shop-vip-'), `"shop-vip-" overlaps "shop-", which ${whose}`)
+  assert.equal(messageFor('b/1 s'), `"s" overlaps "shop-", which ${whose}`)
+  assert.equal(messageFor('a/2 shop-'), 'a/1, which is older, matches exactly the same; match something else')
+})
+
+test('no stream is ever of routes with a prefix of two namespaces', () => {
+  const word = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 4 })
+  const route = fc.record({ namespace: fc.constantFrom('x', 'y', 'z'), prefix: word })
+  fc.assert(
+    fc.property(fc.array(route, { maxLength: 30 }), word, (routes, stream) => {
+      const claims = openStreamMatchClaims()
+      const having = routes.filter(({ namespace, prefix }, index) => {
+        const content = { match: { sourceServiceId: '', streamIdPrefix: prefix, targetObjectId: `${index}` } }
+        const claimant = { name: `${namespace}/${index}`, namespace }
+        const isFree = claims.refusalOf(content, claimant) === undefined
+        if (isFree) claims.grant(content, claimant)
+        return isFree
+      })
+      const owners = having.filter(({ prefix }) => prefix !== '' && stream.startsWith(prefix))
+      assert.ok(new Set(owners.map(({ namespace }) => namespace)).size <= 1)
+    }),
+  )
+})

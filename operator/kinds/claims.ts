@@ -1,0 +1,27 @@
+/**
+ * Who of several resources has what only one of them, or one namespace, can have. Made anew for each look at all
+ * resources, and asked from the oldest to the youngest.
+ */
+export interface Claims<Content> {
+  /** Why the claimant may not have this content in force; undefined when it may. */
+  refusalOf(content: Content, claimant: Claimant): Refusal | undefined
+  /** From now on it has it. */
+  grant(content: Content, claimant: Claimant): void
+}
+
+export interface Claimant {
+  /** `namespace/name`. */
+  readonly name: string
+  readonly namespace: string
+}
+
+export interface Refusal {
+  /** For programs: `DomainConflict`. */
+  readonly reason: string
+  /** The field that would have to be another one: `spec.domain`. */
+  readonly path: string
+  /** Who has it, and what to do. */
+  readonly message: string
+  /** The resource that has it, where it is one: its `namespace/name`. */
+  readonly owner?: string
+}

@@ -1,0 +1,73 @@
+import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
+import type { Translation } from '../translate/translation.ts'
+import type { Resource } from '../xds/snapshot.ts'
+import type { Claims } from './claims.ts'
+
+/** What is translated and what is fed carries the `namespace/name` of its resource. */
+export interface Named {
+  readonly name: string
+}
+
+/**
+ * All that is special of one kind of custom resource whose contents are fed to processes. What is the same for
+ * all of them (what is in force, the feed, who acknowledged it, the statuses) knows a kind by this alone.
+ *
+ * `Content` is what a resource says, and what is remembered of it; `Fed` is what goes out, with what stands
+ * elsewhere.
+ */
+export interface FedKind<Content extends Named = Named, Fed = unknown> extends KindColumns {
+  readonly definition: ResourceKind
+  /** Whose processes enforce it. */
+  readonly workload: string
+  /** Of its resources in the feed. */
+  readonly typeUrl: string
+  /** Pure. `name` is `namespace/name`. */
+  translate(name: string, resource: unknown): Translation<Content>
+  /** Whether a value that was written down, by this version or another one, is still such a content. */
+  isContent(value: unknown): value is Content
+  /** What a resource is about: of its content, or else of a spec that may say anything. */
+  subjectOf(content: Content | undefined, spec: unknown): string
+  openClaims(): Claims<Content>
+  /** Looks up what these contents, and no others, need from elsewhere, for a while at most. */
+  prepare?(contents: readonly Content[]): Promise<void>
+  /**
+   * With what is known of elsewhere by now. The same object as long as nothing has changed.
+   *
+   * @param createdMs since when the resource is there, in milliseconds since the epoch
+   */
+  complete(content: Content, createdMs: number): Completed<Fed>
+  encode(fed: Fed): Resource
+  /** The message of an encoded resource, as JSON for people. */
+  show(bytes: Uint8Array): unknown
+  /** The numbers named in `counts`; of nothing in force when the content is undefined. */
+  countsOf(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
+}
+
+/** What the statuses of a kind have that no other's have. */
+export interface KindColumns {
+  /** What a resource is about, as the heading of a column: `DOMAIN`. */
+  readonly subject: string
+  /** Its numbers, in the order in which people see them. */
+  readonly counts: readonly Count[]
+}
+
+export interface Completed<Fed> {
+  readonly fed: Fed
+  /** What is missing elsewhere, so that the resource is in force, but not as its writer means it. */
+  readonly lacking?: Lack | undefined
+}
+
+export interface Lack {
+  /** For programs: `SecretMissing`. */
+  readonly reason: string
+  readonly message: string
+}
+
+export interface Count {
+  /** The field in the status: `activeStreams`. */
+  readonly field: string
+  /** `STREAMS`. */
+  readonly heading: string
+  /** It changes all the time, and need not be told at once. */
+  readonly isLoad: boolean
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { RateLimitDomain } from '../ir.ts'
+import { openDomainClaims } from '../kinds/claim-domains.ts'
+import { chooseContents } from './choose-contents.ts'
+
+/** A resource that names one domain, and may have another one in force. */
+function resource(name: string, firstSeenMs: number, domain: string, lastGood?: string) {
+  const content = (named: string) => ({ name: `shop/${name}`, domain: named, descriptors: [] })
+  const resource = {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    namespace: 'shop',
+    name,
+    uid: name,
+    generation: 1,
+    paused: false,
+    spec: {},
+    origin: `${name}.yaml`,
+  }
+  const memory = { firstSeenMs, origin: `${name}.yaml`, ...(lastGood && { lastGood: content(lastGood) }) }
+  return { resource, memory, translation: { value: content(domain), warnings: [] } }
+}
+
+const choose = (...gathered: readonly ReturnType<typeof resource>[]) =>
+  chooseContents<RateLimitDomain>(gathered, openDomainClaims()).map(
+    ({ resource, content, refusal }) => `${resource.name}: ${content?.domain} ${refusal?.owner ?? ''}`,
+  )
+
+test('the older one has it, in whatever order they come', () => {
+  assert.deepEqual(choose(resource('young', 2, 'd'), resource('old', 1, 'd')), [
+    'young: undefined shop/old',
+    'old: d ',
+  ])
+})
+
+test('equal age is decided by the uid', () => {
+  assert.deepEqual(choose(resource('b', 1, 'd'), resource('a', 1, 'd')), ['b: undefined shop/a', 'a: d '])
+})
+
+test('a resource that moved to what is taken keeps its last good content', () => {
+  assert.deepEqual(choose(resource('mover', 2, 'd', 'own'), resource('old', 1, 'd')), [
+    'mover: own shop/old',
+    'old: d ',
+  ])
+})

@@ -1,0 +1,71 @@
+import type { Source, SourcedResource } from './source.ts'
+import { hashTokens, type TokenPlace, type TokenSecrets, type Tokens } from './token-secrets.ts'
+
+/**
+ * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over which
+ * `stringData` holds.
+ */
+export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): TokenSecrets {
+  const known = new WeakMap<SourcedResource, Map<string, Tokens>>()
+
+  function read(resource: SourcedResource, place: TokenPlace): Tokens {
+    const ofResource = known.get(resource) ?? new Map<string, Tokens>()
+    known.set(resource, ofResource)
+    const before = ofResource.get(place.key)
+    if (before !== undefined) return before
+    const entries = entriesOf(resource.spec)
+    const tokens: Tokens =
+      entries === undefined
+        ? { missing: 'has data that is no base64, or entries that are no texts' }
+        : hashTokens(entries, place)
+    ofResource.set(place.key, tokens)
+    return tokens
+  }
+
+  return {
+    follow: async () => {},
+    tokens(place) {
+      const found = source
+        .list()
+        .find(
+          ({ kind, apiVersion, namespace, name }) =>
+            kind === 'Secret' &&
+            apiVersion === 'v1' &&
+            namespace === place.namespace &&
+            name === place.secret,
+        )
+      return found === undefined ? missing : read(found, place)
+    },
+    onChange: listener => source.onChange(listener),
+  }
+}
+
+const missing = hashTokens(undefined, { key: '' })
+
+/** undefined for what no API server would take. */
+function entriesOf(spec: unknown): Readonly<Record<string, string>> | undefined {
+  const { data, stringData } = spec as { readonly data?: unknown; readonly stringData?: unknown }
+  const encoded = textsOf(data)
+  const plain = textsOf(stringData)
+  if (encoded === undefined || plain === undefined) return undefined
+  const entries: [string, string][] = []
+  for (const [name, text] of Object.entries(encoded)) {
+    const decoded = fromBase64(text)
+    if (decoded === undefined) return undefined
+    entries.push([name, decoded])
+  }
+  return Object.fromEntries([...entries, ...Object.entries(plain)])
+}
+
+function textsOf(found: unknown): Readonly<Record<string, string>> | undefined {
+  if (found === undefined || found === null) return {}
+  if (typeof found !== 'object' || Array.isArray(found)) return undefined
+  const isRight = Object.values(found).every(value => typeof value === 'string')
+  return isRight ? (found as Readonly<Record<string, string>>) : undefined
+}
+
+function fromBase64(text: string): string | undefined {
+  const compact = text.replace(/\s/g, '')
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact) || compact.length % 4 !== 0) return undefined
+  return Buffer.from(compact, 'base64').toString('utf8')
+}

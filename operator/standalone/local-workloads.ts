@@ -1,0 +1,70 @@
+import type { ServiceName, Workload } from '../ir.ts'
+import { brokerWorkload } from '../translate/broker-workload.ts'
+import { rateLimitWorkload } from '../translate/rate-limit-workload.ts'
+import type { SharedState } from '../translate/workload-options.ts'
+import { brokerEnv } from './broker-env.ts'
+import type { OperatorConfig } from './operator-config.ts'
+import { rateLimitEnv } from './rate-limit-env.ts'
+
+/** After the drain a process closes its feed and its state, and is gone. */
+const closeMs = 3_000
+
+/** Callers on the same machine notice at once. */
+const drainDelay = { DRAIN_DELAY: '200ms' } as const
+
+export interface LocalWorkloadsOptions {
+  /** `host:port` of the feed. */
+  readonly feedAddress: string
+  /** The file with the address of the Redis, for the services whose processes share one. */
+  readonly redisUrlFile: string
+}
+
+/** The services that are to run on this machine. */
+export function localWorkloads(config: OperatorConfig, options: LocalWorkloadsOptions): readonly Workload[] {
+  const limiters = rateLimitProcesses(config, options)
+  return config.brokerReplicas === 0 ? [limiters] : [limiters, brokerProcesses(config, options)]
+}
+
+/** The services whose processes share a Redis. */
+export function redisUsers({ replicas, redisUrl, brokerReplicas }: OperatorConfig): readonly ServiceName[] {
+  return [
+    // In a Redis that was named, counters survive a restart of the process; a stream ends with its producer's call.
+    ...(replicas > 1 || redisUrl !== '' ? (['ratelimit'] as const) : []),
+    ...(brokerReplicas > 1 ? (['broker'] as const) : []),
+  ]
+}
+
+function stateOf(service: ServiceName, config: OperatorConfig, urlFile: string): SharedState {
+  return redisUsers(config).includes(service) ? { type: 'redis', urlFile } : { type: 'memory' }
+}
+
+function rateLimitProcesses(config: OperatorConfig, options: LocalWorkloadsOptions): Workload {
+  const metrics = config.metrics ? { USE_PULLSTATS: 'true', DISABLE_STATS: 'false' } : {}
+  // People see in the status why calls fail.
+  const own = { ...drainDelay, KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true', ...metrics }
+  const env = { ...own, ...config.rateLimitEnv }
+  return rateLimitWorkload({
+    replicas: config.replicas,
+    backend: stateOf('ratelimit', config, options.redisUrlFile),
+    grpcPort: config.grpcPort,
+    httpPort: config.httpPort,
+    feedAddress: options.feedAddress,
+    logLevel: config.logLevel,
+    stopGraceMs: rateLimitEnv.drainMs(env) + closeMs,
+    env,
+  })
+}
+
+function brokerProcesses(config: OperatorConfig, options: LocalWorkloadsOptions): Workload {
+  // A consumer that waits for streams would hold up the end for as long as it is given.
+  const env = { ...drainDelay, DRAIN_TIMEOUT: '2s', ...config.brokerEnv }
+  return brokerWorkload({
+    replicas: config.brokerReplicas,
+    streamLog: stateOf('broker', config, options.redisUrlFile),
+    grpcPort: config.brokerPort,
+    feedAddress: options.feedAddress,
+    logLevel: config.logLevel,
+    stopGraceMs: brokerEnv.drainMs(env) + closeMs,
+    env,
+  })
+}

@@ -1,0 +1,61 @@
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import type { GrpcClient } from '@tollway/grpc/client.ts'
+import { createLeaderCall, type LeaderCall, type LeaderCallOptions, wait } from '../peers/leader-call.ts'
+import { loadReporterCodec, loadReportPath } from './load-codec.ts'
+import type { StreamLoads } from './stream-loads.ts'
+
+export interface LoadRelayOptions extends Omit<LeaderCallOptions, 'what'> {
+  readonly loads: Pick<StreamLoads, 'heardHere' | 'onChange'>
+  /** Between two rounds of reports. 1,000 when left out. */
+  readonly paceMs?: number
+}
+
+/** While nothing changes there is nothing to tell; a change that was missed is told at the latest then. */
+const idleLookMs = 10_000
+
+/**
+ * Tells the operator that has the Lease what brokers told this one, by the same reports on one stream. Level-based:
+ * each round tells what is another than the leader was told, so that nothing is ever queued.
+ */
+export function createLoadRelay({ loads, paceMs = 1_000, ...options }: LoadRelayOptions): LeaderCall {
+  const pause = createWakeablePause()
+  loads.onChange(pause.wake)
+
+  async function relayOnce(client: GrpcClient, signal: AbortSignal, onReceived: () => void): Promise<void> {
+    const call = client.bidi(loadReportPath, loadReporterCodec, { signal })
+    const told = new Map<string, number>()
+    let hasEnded = false
+    const ended = endOf(call.messages).finally(() => {
+      hasEnded = true
+      pause.wake()
+    })
+    ended.catch(() => {})
+    while (!signal.aborted && !hasEnded) {
+      const heard = loads.heardHere()
+      const gone = [...told.keys()].filter(uid => !heard.has(uid))
+      const news = [...heard].filter(([uid, { revision }]) => told.get(uid) !== revision)
+      for (const [uid, { routes, revision }] of news) {
+        await call.write({ uid, routes })
+        told.set(uid, revision)
+      }
+      for (const uid of gone) {
+        await call.write({ uid, routes: new Map() })
+        told.delete(uid)
+      }
+      await wait(paceMs, signal)
+      if (!hasEnded && !signal.aborted) {
+        onReceived()
+        await pause.wait(idleLookMs, signal)
+      }
+    }
+    await ended
+  }
+
+  return createLeaderCall({ ...options, what: 'loads' }, relayOnce)
+}
+
+/** A server that does not end the call reads on. */
+async function endOf(messages: AsyncIterable<unknown>): Promise<never> {
+  for await (const _ of messages);
+  throw new Error('the leader ended the stream')
+}

@@ -1,0 +1,172 @@
+import type { X509Certificate } from 'node:crypto'
+import { checkSubjectAltName } from '@tollway/chassis/tls.ts'
+import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import { type LoadReport, loadCodec, loadReportPath, type RouteLoad } from './load-codec.ts'
+
+export type { RouteLoad } from './load-codec.ts'
+
+/**
+ * What brokers carry, as they report it themselves on the feed's port, and as other operators pass on what they
+ * were told. What a stream told counts until it ends.
+ */
+export interface StreamLoads {
+  /** For the server of the feed. */
+  readonly methods: readonly AnyMethod[]
+  /** The sum of what these processes carry of a route. */
+  of(route: string, uids: readonly string[]): RouteLoad
+  /** What processes told here themselves, by their uids: what is to be passed on. */
+  heardHere(): ReadonlyMap<string, HeardLoad>
+  /** Called after changes, as often as `paceMs` says and no oftener. */
+  onChange(listener: () => void): void
+  /** No listener is called any more. */
+  stop(): void
+}
+
+export interface HeardLoad {
+  readonly routes: ReadonlyMap<string, RouteLoad>
+  /** Another one with each report. */
+  readonly revision: number
+}
+
+export interface StreamLoadsOptions {
+  /**
+   * The DNS name that only operators have in their certificates. Without it nobody is taken for an operator, and a
+   * stream tells of one process only.
+   */
+  readonly operatorName?: string
+  readonly limits?: Partial<StreamLoadsLimits>
+}
+
+export interface StreamLoadsLimits {
+  /** Of all processes and operators. One more is answered by RESOURCE_EXHAUSTED. */
+  readonly maxStreams: number
+  /** Processes of which one operator tells. */
+  readonly maxProcesses: number
+  /** In the report of one process. */
+  readonly maxRoutes: number
+  /** Between two calls of the listeners. */
+  readonly paceMs: number
+}
+
+export const defaultStreamLoadsLimits: StreamLoadsLimits = {
+  maxStreams: 1000,
+  maxProcesses: 1000,
+  maxRoutes: 10_000,
+  paceMs: 2_000,
+}
+
+/** One stream, and what it told of each process. */
+interface Teller {
+  readonly isOperator: boolean
+  readonly loads: Map<string, HeardLoad>
+}
+
+const maxUidChars = 253
+const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
+
+export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions = {}): StreamLoads {
+  const { maxStreams, maxProcesses, maxRoutes, paceMs } = { ...defaultStreamLoadsLimits, ...limits }
+  const tellers = new Set<Teller>()
+  const pace = createPace(paceMs)
+  let revisions = 0
+
+  /** What was told last counts: of a process that goes from one operator to another both tell for a while. */
+  function newest(uid: string): HeardLoad | undefined {
+    let best: HeardLoad | undefined
+    for (const { loads } of tellers) {
+      const load = loads.get(uid)
+      if (load !== undefined && (best === undefined || load.revision > best.revision)) best = load
+    }
+    return best
+  }
+
+  async function report(requests: AsyncIterable<LoadReport>, call: Call): Promise<void> {
+    if (tellers.size >= maxStreams) {
+      throw new GrpcError('RESOURCE_EXHAUSTED', `${maxStreams} streams report already`)
+    }
+    const teller = { isOperator: isOperator(call.peerCertificate, operatorName), loads: new Map() }
+    tellers.add(teller)
+    try {
+      for await (const told of requests) take(teller, told)
+    } finally {
+      tellers.delete(teller)
+      pace.tell()
+    }
+  }
+
+  function take({ isOperator, loads }: Teller, { uid, routes }: LoadReport): void {
+    if (uid === '' || uid.length > maxUidChars) {
+      throw new GrpcError('INVALID_ARGUMENT', `uid: must have 1 to ${maxUidChars} characters`)
+    }
+    const most = isOperator ? maxProcesses : 1
+    if (!loads.has(uid) && loads.size >= most) {
+      const allowed = isOperator
+        ? `an operator tells of at most ${most} processes`
+        : 'a process tells of itself alone'
+      throw new GrpcError('INVALID_ARGUMENT', `uid: ${allowed}`)
+    }
+    if (routes.size > maxRoutes) {
+      throw new GrpcError('INVALID_ARGUMENT', `routes: ${routes.size}; at most ${maxRoutes} are allowed`)
+    }
+    revisions += 1
+    if (routes.size === 0) loads.delete(uid)
+    else loads.set(uid, { routes, revision: revisions })
+    pace.tell()
+  }
+
+  return {
+    methods: [{ kind: 'client-stream', path: loadReportPath, ...loadCodec, handle: report }],
+    of(route, uids) {
+      const sum = { activeStreams: 0, consumers: 0 }
+      for (const uid of uids) {
+        const { activeStreams, consumers } = newest(uid)?.routes.get(route) ?? noLoad
+        sum.activeStreams += activeStreams
+        sum.consumers += consumers
+      }
+      return sum
+    },
+    heardHere() {
+      const own = [...tellers].filter(teller => !teller.isOperator).flatMap(({ loads }) => [...loads])
+      return new Map(own.sort(([, a], [, b]) => a.revision - b.revision))
+    },
+    onChange: pace.listen,
+    stop: pace.stop,
+  }
+}
+
+function isOperator(certificate: X509Certificate | undefined, operatorName: string | undefined): boolean {
+  if (certificate === undefined || operatorName === undefined) return false
+  return checkSubjectAltName(certificate, operatorName) === undefined
+}
+
+/** The first change is told at once, and those within the pace after it together. */
+function createPace(paceMs: number) {
+  const listeners: (() => void)[] = []
+  let timer: NodeJS.Timeout | undefined
+  let isDue = false
+  let isStopped = false
+
+  function tell(): void {
+    if (isStopped) return
+    if (timer !== undefined) {
+      isDue = true
+      return
+    }
+    isDue = false
+    timer = setTimeout(() => {
+      timer = undefined
+      if (isDue) tell()
+    }, paceMs).unref()
+    for (const listener of listeners) listener()
+  }
+
+  return {
+    tell,
+    listen: (listener: () => void) => void listeners.push(listener),
+    stop() {
+      isStopped = true
+      clearTimeout(timer)
+    },
+  }
+}

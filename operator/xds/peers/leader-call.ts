@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
+import type { ClientTls } from '@tollway/grpc/client-tls.ts'
+
+/** Keeps one call open to the operator that has the Lease, whichever that is. */
+export interface LeaderCall {
+  /**
+   * Where to call from now on, `host:port`; undefined for nowhere, as for who has the Lease itself. The same
+   * again changes nothing.
+   */
+  setLeader(address: string | undefined): void
+  stop(): Promise<void>
+}
+
+export interface LeaderCallOptions {
+  /** Shows the operators' certificate, and asks for it. */
+  readonly tls: ClientTls
+  readonly log: Log
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** After each try that failed: the leader may be gone. */
+  readonly onUnreachable?: (() => void) | undefined
+  /** What is told by it, for the log: `what its clients acknowledged`. */
+  readonly what: string
+  /** Waits between tries to reach the leader. */
+  readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
+}
+
+const defaultBackoff = { initialMs: 200, maxMs: 5_000 } as const
+
+/**
+ * @param callOnce makes one call, and rejects with the reason when it has ended; `onReceived` is for it to say that
+ *   the leader took what it was told.
+ */
+export function createLeaderCall(
+  options: LeaderCallOptions,
+  callOnce: (client: GrpcClient, signal: AbortSignal, onReceived: () => void) => Promise<void>,
+): LeaderCall {
+  let address: string | undefined
+  let stopping = new AbortController()
+  let running: Promise<void> = Promise.resolve()
+
+  return {
+    setLeader(next) {
+      if (next === address) return
+      address = next
+      stopping.abort()
+      stopping = new AbortController()
+      const { signal } = stopping
+      const before = running
+      running = before.then(() => (next === undefined ? undefined : keepCalling(next, signal)))
+    },
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
+
+  /** Until the signal is aborted; never rejects. */
+  async function keepCalling(leader: string, signal: AbortSignal): Promise<void> {
+    const { tls, log, random, what } = options
+    const backoff = createBackoff({ ...(options.backoff ?? defaultBackoff), factor: 2, jitter: 0.5, random })
+    let told = ''
+    let client: GrpcClient | undefined
+    while (!signal.aborted) {
+      try {
+        client ??= createGrpcClient(leader, { tls })
+        await callOnce(client, signal, () => {
+          if (told !== 'reporting') log.info('reporting to the leader', { leader, what })
+          told = 'reporting'
+          backoff.reset()
+        })
+      } catch (error) {
+        const reason = (error as Error).message
+        if (reason !== told && !signal.aborted)
+          log.warn('cannot report to the leader', { leader, what, reason })
+        told = reason
+        if (!signal.aborted) options.onUnreachable?.()
+      }
+      await wait(backoff.nextMs(), signal)
+    }
+    client?.close()
+  }
+}
+
+/** Waits, or until aborted. */
+export function wait(ms: number, signal: AbortSignal): Promise<void> {
+  return sleep(ms, undefined, { signal }).catch(() => {})
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { validateAnimationStreamRoute } from '@tollway/crds/validate-animation-stream-route.ts'
+import { load } from 'js-yaml'
+import { freePorts } from '../support/free-ports.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { findProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** The programs of examples/animation, those in Python being foreign clients, with a real broker between. */
+
+const examples = join(root, 'examples/animation')
+const seconds = 2
+const frames = 30 * seconds
+
+/** A Python with grpcio: that of the environment, or the first of the PATH. */
+function findPython(): string | undefined {
+  const candidates = [process.env['PYTHON'], findProgram('python3')]
+  return candidates.find(path => path && spawnSync(path, ['-c', 'import grpc, google.protobuf']).status === 0)
+}
+
+const runPython = (python: string, name: string, args: readonly string[]) =>
+  startProgram(python, ['-B', join(examples, 'python', name), ...args])
+
+const runTypeScript = (name: string, args: readonly string[]) =>
+  startProgram(process.execPath, [join(examples, name), ...args])
+
+interface Broker {
+  readonly target: string
+  consumers(): Promise<number>
+}
+
+async function startBroker(t: TestContext): Promise<Broker> {
+  const [grpcPort = 0, debugPort = 0] = await freePorts(2)
+  const broker = startProgram(process.execPath, [join(root, 'services/broker/main.ts')], {
+    env: {
+      ...process.env,
+      GRPC_HOST: '127.0.0.1',
+      GRPC_PORT: `${grpcPort}`,
+      DEBUG_HOST: '127.0.0.1',
+      DEBUG_PORT: `${debugPort}`,
+      DRAIN_DELAY: '0s',
+    },
+  })
+  t.after(() => broker.end('SIGKILL'))
+  const page = async (path: string) => (await fetch(`http://127.0.0.1:${debugPort}${path}`)).text()
+  await waitFor('the broker to take calls', async () => (await page('/healthcheck')) === 'OK')
+  return {
+    target: `127.0.0.1:${grpcPort}`,
+    consumers: async () => Number(/consumers\.active: (\d+)/.exec(await page('/stats'))?.[1]),
+  }
+}
+
+function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'animation-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+async function assertSucceeded(program: Program): Promise<void> {
+  assert.equal(await program.exited(), 0, program.output())
+}
+
+/** One consumer of each language writes into folders of their own what the producer, started last, sends. */
+async function receive(
+  t: TestContext,
+  produce: (args: readonly string[]) => Program,
+  python: string | undefined,
+) {
+  const broker = await startBroker(t)
+  const folder = temporaryFolder(t)
+  const target = ['--target', broker.target]
+  const consumers = [runTypeScript('consume.ts', [...target, '--out', join(folder, 'ts')])]
+  if (python) consumers.push(runPython(python, 'consume.py', [...target, '--out', join(folder, 'py')]))
+  for (const consumer of consumers) t.after(() => consumer.end('SIGKILL'))
+  await waitFor('all consumers', async () => (await broker.consumers()) === consumers.length)
+  const producer = produce([...target, '--seconds', `${seconds}`, '--speed', '10'])
+  t.after(() => producer.end('SIGKILL'))
+  await assertSucceeded(producer)
+  assert.match(producer.output(), /the broker answered SUCCESS/)
+  for (const consumer of consumers) {
+    await assertSucceeded(consumer)
+    assert.match(consumer.output(), /SUCCESS "all is said"/)
+  }
+  return (name: string) => readFileSync(join(folder, name))
+}
+
+test('the producer in TypeScript', { timeout: 60_000 }, async t => {
+  const python = findPython()
+  const file = await receive(t, args => runTypeScript('produce.ts', args), python)
+  assert.equal(file('ts/received.wav').length, 44 + seconds * 16000 * 2)
+  const lines = file('ts/received.csv').toString().trim().split('\n')
+  assert.equal(lines[0], 'time_code,JawOpen,MouthFunnel,MouthSmile,BrowInnerUp,EyeBlink')
+  assert.equal(lines.length, 1 + frames)
+  assert.equal(
+    file('ts/received.svg')
+      .toString()
+      .match(/<polyline/g)?.length,
+    5,
+  )
+  if (python) assert.deepEqual(file('py/received.wav'), file('ts/received.wav'))
+})
+
+test('the producer in Python', { timeout: 60_000 }, async t => {
+  const python = findPython()
+  if (python === undefined) {
+    const reason = 'no python3 with grpcio and protobuf: set PYTHON'
+    assert.notEqual(process.env['REQUIRE_SERVERS'], '1', reason)
+    process.stderr.write(`SKIPPED: ${reason}\n`)
+    return t.skip(reason)
+  }
+  const file = await receive(t, args => runPython(python, 'produce.py', args), python)
+  assert.equal(file('py/received.wav').length, 44 + seconds * 16000 * 2)
+  assert.deepEqual(file('ts/received.wav'), file('py/received.wav'))
+  assert.equal(file('py/received.csv').toString().trim().split(/\r?\n/).length, 1 + frames)
+})
+
+test('the route of the example is one that is accepted', () => {
+  const judged = validateAnimationStreamRoute(load(readFileSync(join(examples, 'route.yaml'), 'utf8')))
+  assert.ok('value' in judged, JSON.stringify(judged))
+})

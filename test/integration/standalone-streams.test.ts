@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { requireProgram } from '../support/require-server.ts'
+import { startTollway, type Tollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const route = (limits: string) => `apiVersion: tollway.dev/v1alpha1
+kind: AnimationStreamRoute
+metadata: {name: avatars, namespace: shop}
+spec:
+  match: {streamIdPrefix: s}
+  limits: ${limits}
+`
+
+/** A producer that has sent the header of a request, and a consumer that has got it. */
+async function stream(t: TestContext, { brokerPort }: Tollway, requestId: string) {
+  const consumer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).pull({ requestId })
+  const producer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).push()
+  producer.write(bytesOf('header', requestId))
+  await consumer.until(`header ${requestId}`)
+  return { consumer, producer }
+}
+
+const pushed = async (t: TestContext, { brokerPort }: Tollway, requestId: string): Promise<string> => {
+  const producer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).push()
+  for (const text of ['header', '1', 'SUCCESS']) producer.write(bytesOf(text, requestId))
+  producer.end()
+  return producer.answer
+}
+
+test('a folder with a route is enforced by a broker, and an edit of it at once', async t => {
+  const files = { 'route.yaml': route('{messageBytes: 1024}') }
+  const tollway = await startTollway(t, files, ['--broker-replicas', '1'])
+  const { resources, replicas, addresses } = await tollway.ready()
+  assert.deepEqual(
+    resources.map(({ kind, enforced }) => [kind, enforced]),
+    [['AnimationStreamRoute', '1/1']],
+  )
+  assert.deepEqual(
+    replicas.map(({ name, ready }) => [name, ready]),
+    [
+      ['ratelimit-0', true],
+      ['broker-0', true],
+    ],
+  )
+  assert.equal(addresses['broker'], `127.0.0.1:${tollway.brokerPort}`)
+  assert.match(tollway.program.output(), /1 broker of animation streams with 1 route, streams in memory/)
+  assert.match(await pushed(t, tollway, 'r1'), /^SUCCESS/)
+
+  await t.test('with what runs in its status', async () => {
+    const { producer, consumer } = await stream(t, tollway, 'r2')
+    await waitFor('the stream in the status', () => {
+      const { activeStreams, consumers } = tollway.status().resources[0]?.counts ?? {}
+      return activeStreams === 1 && consumers === 1
+    })
+    producer.write(bytesOf('SUCCESS', 'r2'))
+    producer.end()
+    assert.equal(await consumer.end, 'OK')
+  })
+
+  await t.test('with its limits', async () => {
+    tollway.write('route.yaml', route('{messageBytes: 1024, streams: 1}'))
+    await tollway.ready()
+    const { producer } = await stream(t, tollway, 'r3')
+    await waitFor('the new limit', async () => /RESOURCE_EXHAUSTED/.test(await pushed(t, tollway, 'r4')))
+    producer.cancel()
+  })
+
+  await t.test('and ends within seconds, although a consumer waits', async () => {
+    const waiting = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`).pull({ streamId: 'none' })
+    const startMs = performance.now()
+    assert.equal(await tollway.program.end('SIGINT'), 0)
+    assert.ok(performance.now() - startMs < 8_000)
+    assert.doesNotMatch(await waiting.end, /^OK/)
+  })
+})
+
+test('several brokers share their streams in the Redis that is started along', async t => {
+  if (requireProgram(t, 'redis-server') === false) return
+  const tollway = await startTollway(t, { 'route.yaml': route('{}') }, ['--broker-replicas', '2'])
+  const { resources, replicas } = await tollway.ready()
+  assert.equal(resources[0]?.enforced, '2/2')
+  assert.equal(replicas.length, 3)
+  assert.match(tollway.program.output(), /2 brokers of animation streams with 1 route, streams in Redis/)
+  // The kernel spreads connections over both, so that some of these meet at different ones.
+  for (let round = 0; round < 8; round++) {
+    const { producer, consumer } = await stream(t, tollway, `r${round}`)
+    producer.write(bytesOf('SUCCESS', `r${round}`))
+    producer.end()
+    assert.equal(await consumer.end, 'OK')
+  }
+})
