@@ -11,7 +11,7 @@ import { waitFor } from './wait-for.ts'
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 const command = join(root, 'operator/cli/tollway.ts')
 
-/** An operator with its rate limit processes, on ports and in folders of its own. */
+/** An operator with its processes, on ports and in folders of its own. */
 export interface Tollway {
   readonly program: Program
   readonly folder: string
@@ -19,6 +19,8 @@ export interface Tollway {
   readonly grpcPort: number
   readonly httpPort: number
   readonly feedPort: number
+  /** Of the broker, where one was asked for. */
+  readonly brokerPort: number
   /** Writes a manifest as an editor does. */
   write(file: string, text: string): void
   status(): StatusReport
@@ -33,7 +35,10 @@ export interface Cleanup {
   after(end: () => Promise<void>): void
 }
 
-/** Starts `tollway run` on these manifests, and ends it with the test. `tollway` is how it is called. */
+/**
+ * Starts `tollway run` on these manifests, and ends it with the test. It runs a broker only when `args` say how many:
+ * most tests have no use for one. `tollway` is how it is called.
+ */
 export async function startTollway(
   t: Cleanup,
   manifests: Readonly<Record<string, string>>,
@@ -46,15 +51,20 @@ export async function startTollway(
   mkdirSync(folder)
   const write = (file: string, text: string) => writeFileSync(join(folder, file), text)
   for (const [file, text] of Object.entries(manifests)) write(file, text)
-  const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0] = await freePorts(5)
+  const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0, ...forBroker] =
+    await freePorts(7)
+  const [brokerPort = 0, brokerDebugPort = 0] = forBroker
   const ports = {
     'grpc-port': grpcPort,
     'http-port': httpPort,
     'feed-port': feedPort,
     'operator-port': operatorPort,
     'debug-port': debugPort,
+    'broker-replicas': 0,
+    'broker-port': brokerPort,
+    'broker-debug-port': brokerDebugPort,
   }
-  const options = Object.entries(ports).flatMap(([name, port]) => [`--${name}`, `${port}`])
+  const options = Object.entries(ports).flatMap(([name, number]) => [`--${name}`, `${number}`])
   const [node, script] = tollway
   const program = startProgram(
     node,
@@ -78,6 +88,7 @@ export async function startTollway(
     grpcPort,
     httpPort,
     feedPort,
+    brokerPort,
     write,
     status,
     ready: () => waitFor('every resource to be ready', () => isReady(status()) && status()),

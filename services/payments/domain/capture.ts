@@ -1,0 +1,71 @@
+import { book, type Change, type OperationContext, trailEntryOf } from './change.ts'
+import { chooseDescriptor } from './descriptor.ts'
+import { exchange } from './exchange.ts'
+import { feeOf } from './fees.ts'
+import { chargeFee, transfer } from './ledger.ts'
+import { fitsJson } from './money.ts'
+import { type Refused, refuse, refuseField } from './refusals.ts'
+import { checkCurrency, checkPending, type Transaction } from './transaction.ts'
+
+export interface CaptureInput {
+  readonly amount: bigint
+  /** A guard: must be the transaction's. */
+  readonly currency: string | null
+  readonly descriptor: string | null
+}
+
+/**
+ * Takes a part of the pending amount, or all of it, to the merchant's balance: exchanged to its currency at
+ * the rate of now, less the fee. Captures together never exceed the transaction's amount.
+ */
+export function captureTransaction(
+  transaction: Transaction,
+  { amount, currency, descriptor }: CaptureInput,
+  context: OperationContext,
+): Change | Refused {
+  const { merchant, pricing, nowMs } = context
+  if (merchant.closedMs !== null) return refuse('merchant_closed')
+  const refused = checkCurrency(transaction, currency) ?? checkPending(transaction, amount, 'captured', nowMs)
+  if (refused !== undefined) return refused
+  const captured = { currency: transaction.currency, amount }
+  const worth = exchange(pricing.rates, captured, merchant.currency)
+  if (worth === undefined) return refuse('rate_missing')
+  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth)
+  if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
+    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+  }
+  const from = { account: 'clearing', money: captured } as const
+  const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
+  const { line, ledgerEntry } = book(
+    {
+      kind: 'capture',
+      postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+      amount: captured,
+      fee,
+      description: 'Capture',
+      disputeId: null,
+    },
+    transaction.id,
+    context,
+  )
+  const trailEntry = trailEntryOf(
+    transaction,
+    {
+      kind: 'capture',
+      amount,
+      descriptor: chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor),
+      balance: line.balance,
+      fee,
+      lineId: line.id,
+    },
+    context,
+  )
+  const after: Transaction = {
+    ...transaction,
+    pendingAmount: transaction.pendingAmount - amount,
+    capturedAmount: transaction.capturedAmount + amount,
+    refundableValue: transaction.refundableValue + worth,
+    trail: [...transaction.trail, trailEntry],
+  }
+  return { transaction: after, trailEntry, line, ledgerEntry }
+}

@@ -1,0 +1,58 @@
+import { exponentOf, isCurrency } from './currencies.ts'
+import type { Money } from './money.ts'
+import { parseDecimal, type Ratio, scale } from './ratio.ts'
+
+/** How many major units of each currency one major unit of the base is worth. The base itself is 1. */
+export interface RateTable {
+  readonly base: string
+  readonly rates: ReadonlyMap<string, Ratio>
+}
+
+/** Whether money of one currency can become money of the other. One currency needs no rate to itself. */
+export function canExchange({ rates }: RateTable, from: string, to: string): boolean {
+  return from === to || (rates.has(from) && rates.has(to))
+}
+
+/**
+ * What an amount is worth in another currency, in minor units of that one; undefined without a rate. Exact up
+ * to one rounding at the end, half to even.
+ */
+export function exchange(table: RateTable, money: Money, to: string): bigint | undefined {
+  if (money.currency === to) return money.amount
+  const from = table.rates.get(money.currency)
+  const into = table.rates.get(to)
+  if (from === undefined || into === undefined) return undefined
+  return scale(money.amount, {
+    numerator: into.numerator * from.denominator * minorUnits(to),
+    denominator: into.denominator * from.numerator * minorUnits(money.currency),
+  })
+}
+
+function minorUnits(currency: string): bigint {
+  return 10n ** BigInt(exponentOf(currency))
+}
+
+/**
+ * A rate table as it is configured: `{"base": "EUR", "rates": {"DKK": "7.4604"}}`. Rates are decimal numbers
+ * as text, for a number in JSON is no longer exact. Everything that is wrong is told.
+ */
+export function parseRateTable(
+  base: string,
+  rates: Readonly<Record<string, string>>,
+): { readonly table: RateTable } | { readonly problems: readonly string[] } {
+  const problems: string[] = []
+  if (!isCurrency(base)) problems.push(`base: ${JSON.stringify(base)} is no currency of ISO 4217`)
+  const parsed = new Map<string, Ratio>([[base, { numerator: 1n, denominator: 1n }]])
+  for (const [currency, text] of Object.entries(rates)) {
+    const rate = parseDecimal(text)
+    if (!isCurrency(currency)) problems.push(`rates.${currency}: is no currency of ISO 4217`)
+    else if (rate === undefined || rate.numerator === 0n) {
+      problems.push(
+        `rates.${currency}: ${JSON.stringify(text)} is no decimal number above 0, such as "7.4604"`,
+      )
+    } else if (currency === base && rate.numerator !== rate.denominator) {
+      problems.push(`rates.${currency}: the base’s own rate is 1, not ${text}`)
+    } else parsed.set(currency, rate)
+  }
+  return problems.length > 0 ? { problems } : { table: { base, rates: parsed } }
+}

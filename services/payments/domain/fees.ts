@@ -1,0 +1,72 @@
+import { isCurrency } from './currencies.ts'
+import { parseDecimal, type Ratio, scale } from './ratio.ts'
+
+/** What an operation costs the merchant, in minor units of its currency. */
+export interface Fee {
+  readonly flat: bigint
+  /** The part that is in proportion to the amount. */
+  readonly rate: bigint
+  /** flat + rate. */
+  readonly total: bigint
+}
+
+export const noFee: Fee = { flat: 0n, rate: 0n, total: 0n }
+
+export const feeOperations = ['capture', 'refund', 'dispute'] as const
+export type FeeOperation = (typeof feeOperations)[number]
+
+export interface FeeRule {
+  /** In minor units of the merchant's currency. */
+  readonly flat: bigint
+  /** The share of the amount in the merchant's currency. */
+  readonly rate: Ratio
+}
+
+/** Per funding currency and operation; what is not in it costs nothing. */
+export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation, FeeRule>>>>
+
+/** @param amount in minor units of the funding currency, after the exchange */
+export function feeOf(table: FeeTable, operation: FeeOperation, currency: string, amount: bigint): Fee {
+  const rule = table.get(currency)?.[operation]
+  if (rule === undefined) return noFee
+  const rate = scale(amount, rule.rate)
+  return { flat: rule.flat, rate, total: rule.flat + rate }
+}
+
+/** A rule as it is configured: `{"flat": "25", "rate": "0.0135"}`, each "0" when it is not there. */
+export interface FeeRuleText {
+  readonly flat?: string
+  readonly rate?: string
+}
+
+/** A fee table as it is configured: `{"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}`. */
+export function parseFeeTable(
+  configured: Readonly<Record<string, Readonly<Partial<Record<string, FeeRuleText>>>>>,
+): { readonly table: FeeTable } | { readonly problems: readonly string[] } {
+  const problems: string[] = []
+  const table = new Map<string, Partial<Record<FeeOperation, FeeRule>>>()
+  for (const [currency, rules] of Object.entries(configured)) {
+    if (!isCurrency(currency)) problems.push(`${currency}: is no currency of ISO 4217`)
+    const parsed: Partial<Record<FeeOperation, FeeRule>> = {}
+    for (const [operation, rule = {}] of Object.entries(rules)) {
+      const known = feeOperations.find(name => name === operation)
+      if (known === undefined) {
+        problems.push(`${currency}.${operation}: is not one of ${feeOperations.join(', ')}`)
+      } else parsed[known] = parseFeeRule(`${currency}.${operation}`, rule, problems)
+    }
+    table.set(currency, parsed)
+  }
+  return problems.length > 0 ? { problems } : { table }
+}
+
+function parseFeeRule(path: string, { flat = '0', rate = '0' }: FeeRuleText, problems: string[]): FeeRule {
+  const whole = parseDecimal(flat)
+  if (whole?.denominator !== 1n) {
+    problems.push(`${path}.flat: ${JSON.stringify(flat)} is no whole number of minor units`)
+  }
+  const share = parseDecimal(rate)
+  if (share === undefined || share.numerator > share.denominator) {
+    problems.push(`${path}.rate: ${JSON.stringify(rate)} is no decimal number from 0 to 1, such as "0.0135"`)
+  }
+  return { flat: whole?.numerator ?? 0n, rate: share ?? { numerator: 0n, denominator: 1n } }
+}

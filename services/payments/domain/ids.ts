@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+
+/** As many random bytes as are asked for. In production `randomBytes` of node:crypto. */
+export type RandomBytes = (count: number) => Uint8Array
+
+const idBytes = 16
+const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+/**
+ * A new id of any record: a UUID of version 7 (RFC 9562, section 5.7) in its canonical text. Ids made in
+ * different milliseconds sort by time, in text as in a `uuid` column.
+ */
+export function newId(nowMs: number, random: RandomBytes): string {
+  const bytes = Buffer.alloc(idBytes)
+  bytes.set(random(idBytes - 6), 6)
+  bytes.writeUIntBE(nowMs, 0, 6)
+  return uuid(bytes, 7)
+}
+
+/**
+ * The id of what somebody else has a name for, such as a processor's dispute: the same for the same name, so
+ * that hearing of it twice is one record. A UUID of version 8 (RFC 9562, section 5.8) of a SHA-256.
+ */
+export function derivedId(kind: string, name: string): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify([kind, name]), 'utf8')
+    .digest()
+  return uuid(hash.subarray(0, idBytes), 8)
+}
+
+/** The key of a merchant, which is public: a UUID of version 4, all of it random. */
+export function newPublicKey(random: RandomBytes): string {
+  return uuid(Buffer.from(random(idBytes)), 4)
+}
+
+/** Whether a text from outside can be the id of a record at all; ids are looked up only when it can. */
+export function isId(text: string): boolean {
+  return idPattern.test(text)
+}
+
+const apiKeyBytes = 32
+
+/** A new API key of an app: 256 random bits behind a prefix that scanners for leaked secrets can look for. */
+export function newApiKey(random: RandomBytes): string {
+  return `tollway_${Buffer.from(random(apiKeyBytes)).toString('base64url')}`
+}
+
+/** What is stored of an API key: SHA-256 in hex. A random key of 256 bits needs no salt and no slow hash. */
+export function hashApiKey(key: string): string {
+  return createHash('sha256').update(key, 'utf8').digest('hex')
+}
+
+function uuid(bytes: Buffer, version: number): string {
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | (version << 4), 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  const hex = bytes.toString('hex')
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}

@@ -1,0 +1,52 @@
+import type { JsonObject, JsonValue } from '../json.ts'
+import { isRecord, quote, type Reader, refuseValue } from './record.ts'
+
+/** How deep lists and objects may lie in each other, the custom object itself being the first. */
+export const maxCustomDepth = 8
+/** Of all names and values together, as JSON text in UTF-8. */
+export const maxCustomBytes = 8192
+
+/**
+ * Any object of JSON within the limits. It is stored and given back as it is; nothing here looks into it.
+ * Refused are what databases and programs stumble over: the character U+0000, halves of surrogate pairs,
+ * numbers that JSON cannot say, and the name `__proto__`.
+ */
+export const custom: Reader<JsonObject> = (value, place) => {
+  if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is no object`)
+  const fault = faultOf(value, 1)
+  if (fault === 'depth') {
+    return refuseValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)
+  }
+  if (fault !== undefined) return refuseValue(place, 'format', fault)
+  const bytes = Buffer.byteLength(JSON.stringify(value), 'utf8')
+  if (bytes > maxCustomBytes) {
+    return refuseValue(place, 'too_long', `has ${bytes} bytes; ${maxCustomBytes} are allowed`)
+  }
+  return value as JsonObject
+}
+
+function faultOf(value: unknown, depth: number): string | undefined {
+  if (typeof value === 'string') return faultOfText(value)
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number that JSON cannot say'
+  if (typeof value !== 'object' || value === null)
+    return isPlain(value) ? undefined : 'has a value that is no JSON'
+  if (depth > maxCustomDepth) return 'depth'
+  for (const [name, inner] of Object.entries(value)) {
+    const fault = (Array.isArray(value) ? undefined : faultOfName(name)) ?? faultOf(inner, depth + 1)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+function isPlain(value: unknown): value is JsonValue {
+  return value === null || typeof value === 'boolean' || typeof value === 'number'
+}
+
+function faultOfName(name: string): string | undefined {
+  return name === '__proto__' ? 'has a field named __proto__' : faultOfText(name)
+}
+
+function faultOfText(text: string): string | undefined {
+  if (text.includes('\u0000')) return 'has the character U+0000'
+  return text.isWellFormed() ? undefined : 'has broken Unicode'
+}

@@ -1,0 +1,141 @@
+import { isCountry } from '../countries.ts'
+import { isCurrency } from '../currencies.ts'
+import { descriptorPattern } from '../descriptor.ts'
+import { isIban, normaliseIban } from '../iban.ts'
+import { isId } from '../ids.ts'
+import { maxAmount } from '../money.ts'
+import { type Invalid, invalid, type Place, quote, type Reader, refuseValue } from './record.ts'
+
+export const maxEmailCharacters = 254
+export const maxUrlCharacters = 2048
+
+/** What neither a terminal, a mail's header nor a database should get: the control characters. */
+const controls = /[\p{Cc}\u2028\u2029]/u
+
+/** A form of HTML (the input type email), with a dot in the domain; every part of it is bounded. */
+const domainLabel = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+const emailPattern = new RegExp(
+  String.raw`^[\w.!#$%&'*+/=?^{|}~-]{1,64}@(?:${domainLabel}\.)+(?=[a-z])${domainLabel}$`,
+  'i',
+)
+
+const wholeNumber = /^(?:0|[1-9][0-9]{0,15})$/
+
+/** Text of 1 to so many characters, without control characters. */
+export function text(maxCharacters: number): Reader<string> {
+  return (value, place) => {
+    if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is no text`)
+    if (value.length > maxCharacters) {
+      return refuseValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
+    }
+    return isStorable(value)
+      ? value
+      : refuseValue(place, 'format', 'has control characters or broken Unicode')
+  }
+}
+
+/** Whether text can be stored and shown: no control characters, no halves of surrogate pairs. */
+export function isStorable(value: string): boolean {
+  return value.isWellFormed() && !controls.test(value)
+}
+
+function matching<T extends string>(
+  maxCharacters: number,
+  matches: (value: string) => boolean,
+  expected: string,
+  code: 'format' | 'unsupported' = 'format',
+): Reader<T> {
+  const read = text(maxCharacters)
+  return (value, place) => {
+    const found = read(value, place)
+    if (found === invalid || matches(found)) return found as T | Invalid
+    return refuseValue(place, code, `${quote(found)} is ${expected}`)
+  }
+}
+
+/** A whole number from `min` to `max`; in a form, as its digits. */
+export function integer(min: bigint, max: bigint): Reader<bigint> {
+  return (value, place) => {
+    const found = place.encoding === 'form' ? fromDigits(value) : fromNumber(value)
+    if (found === undefined) return refuseValue(place, 'type', `${quote(value)} is no whole number`)
+    if (found < min) return refuseValue(place, 'too_small', `${quote(value)} is below ${min}`)
+    return found > max ? refuseValue(place, 'too_large', `${quote(value)} is above ${max}`) : found
+  }
+}
+
+function fromDigits(value: unknown): bigint | undefined {
+  return typeof value === 'string' && wholeNumber.test(value) ? BigInt(value) : undefined
+}
+
+function fromNumber(value: unknown): bigint | undefined {
+  return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : undefined
+}
+
+/** In minor units: a whole number from 1. */
+export const amount = integer(1n, maxAmount)
+
+const words: ReadonlyMap<string, boolean> = new Map([
+  ...['yes', 'y', 'true', '1'].map(word => [word, true] as const),
+  ...['no', 'n', 'false', '0'].map(word => [word, false] as const),
+])
+
+/** true or false; in a form yes or no, and the other usual words for them. */
+export const flag: Reader<boolean> = (value: unknown, place: Place) => {
+  const found = place.encoding === 'form' ? words.get(String(value)) : value
+  if (typeof found === 'boolean') return found
+  const expected = place.encoding === 'form' ? 'neither yes nor no' : 'neither true nor false'
+  return refuseValue(place, 'type', `${quote(value)} is ${expected}`)
+}
+
+export const currency = matching<string>(3, isCurrency, 'no currency of ISO 4217, such as DKK')
+
+/** A currency that merchants are paid in. */
+export function fundingCurrency(codes: readonly string[]): Reader<string> {
+  return (value, place) => {
+    const found = currency(value, place)
+    if (found === invalid || codes.includes(found)) return found
+    return refuseValue(place, 'unsupported', `${found} is no funding currency; these are ${codes.join(', ')}`)
+  }
+}
+
+export const country = matching<string>(2, isCountry, 'no country of ISO 3166, such as DK')
+
+export const email = matching<string>(
+  maxEmailCharacters,
+  value => emailPattern.test(value),
+  'no e-mail address, such as john@example.com',
+)
+
+export const id = matching<string>(36, isId, 'no id of this service')
+
+export const descriptor: Reader<string> = (value, place) => {
+  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is no text`)
+  if (value.length > 22) {
+    return refuseValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
+  }
+  if (descriptorPattern.test(value)) return value
+  return refuseValue(place, 'format', `${quote(value)} has other than printable characters of ASCII`)
+}
+
+/** An address of the web, http or https, as it was written. */
+export const webAddress = matching<string>(
+  maxUrlCharacters,
+  isWebAddress,
+  'no address such as https://example.com',
+)
+
+function isWebAddress(value: string): boolean {
+  const url = URL.parse(value)
+  if (url === null || !/^https?:\/\//i.test(value)) return false
+  return url.hostname !== '' && url.username === '' && url.password === ''
+}
+
+const ibanText = text(64)
+
+export const iban: Reader<string> = (value, place) => {
+  const found = ibanText(value, place)
+  if (found === invalid) return invalid
+  const normalised = normaliseIban(found)
+  // The message does not repeat what may be an account number with one wrong digit.
+  return isIban(normalised) ? normalised : refuseValue(place, 'format', 'is no IBAN, or has a wrong digit')
+}

@@ -1,0 +1,71 @@
+import { type Refused, refuse } from '../refusals.ts'
+import { quote } from './record.ts'
+
+/** How many fields a form may have, and how many brackets a name. */
+export const maxFormFields = 500
+export const maxFormDepth = 10
+
+const namePattern = /^([^[\]]+)((?:\[[^[\]]+\])*)$/
+
+/**
+ * The fields of a form, `application/x-www-form-urlencoded`, with names in brackets as objects:
+ * `company[country]=DK` is `{company: {country: 'DK'}}`. Every value is text. Refused is a field that is
+ * there twice, or is text and an object at once, for one of the two would be lost.
+ */
+export function parseForm(body: string): Readonly<Record<string, unknown>> | Refused {
+  const result: Record<string, unknown> = {}
+  const pairs = body.split('&', maxFormFields + 1).filter(pair => pair !== '')
+  if (pairs.length > maxFormFields) return malformed(`has more than ${maxFormFields} fields`)
+  for (const pair of pairs) {
+    const split = pair.indexOf('=')
+    const name = decode(split === -1 ? pair : pair.slice(0, split))
+    const value = decode(split === -1 ? '' : pair.slice(split + 1))
+    if (name === undefined || value === undefined) return malformed('has a percent sign that encodes nothing')
+    const path = pathOf(name)
+    if (path === undefined) return malformed('has a name whose brackets do not fit, or too many of them')
+    if (!put(result, path, value)) return malformed(`has the field ${quote(name)} more than once`)
+  }
+  return result
+}
+
+function malformed(message: string): Refused {
+  return refuse('malformed_body', `The form ${message}.`)
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    return undefined
+  }
+}
+
+/** `a[b][c]` to a, b and c. A name `__proto__` is none, for it would not become a field of its own. */
+function pathOf(name: string): readonly string[] | undefined {
+  const [, first, brackets = ''] = namePattern.exec(name) ?? []
+  if (first === undefined) return undefined
+  const path = [
+    first,
+    ...brackets
+      .slice(1, -1)
+      .split('][')
+      .filter(part => part !== ''),
+  ]
+  return path.length > maxFormDepth || path.includes('__proto__') ? undefined : path
+}
+
+function put(
+  target: Record<string, unknown>,
+  [name = '', ...rest]: readonly string[],
+  value: string,
+): boolean {
+  const isThere = Object.hasOwn(target, name)
+  if (rest.length === 0) {
+    if (!isThere) target[name] = value
+    return !isThere
+  }
+  if (!isThere) target[name] = {}
+  const inner = target[name]
+  if (typeof inner !== 'object' || inner === null) return false
+  return put(inner as Record<string, unknown>, rest, value)
+}

@@ -1,0 +1,235 @@
+import type { AuthorisationInput } from '../authorise.ts'
+import type { CaptureInput } from '../capture.ts'
+import type { Bank, Company, MerchantUpdate } from '../merchant.ts'
+import type { RefundInput } from '../refund.ts'
+import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
+import type { VoidInput } from '../void.ts'
+import { custom } from './custom.ts'
+import {
+  amount,
+  country,
+  currency,
+  descriptor,
+  email,
+  flag,
+  fundingCurrency,
+  iban,
+  id,
+  maxUrlCharacters,
+  text,
+  webAddress,
+} from './fields.ts'
+import {
+  type Encoding,
+  isRecord,
+  optional,
+  parseInput,
+  record,
+  refuseValue,
+  required,
+  withDefault,
+} from './record.ts'
+
+/** The longest name of an app or a merchant, and company number, in characters. */
+export const maxNameCharacters = 100
+export const maxNotesCharacters = 1000
+/** Of the reference and the text of a payment link. */
+export const maxLinkTextCharacters = 200
+
+export interface AppInput {
+  readonly name: string | null
+}
+
+export interface MerchantInput {
+  readonly name: string | null
+  readonly currency: string
+  readonly test: boolean
+  readonly email: string
+  readonly website: string
+  readonly descriptor: string
+  readonly company: Company
+  readonly bank: Bank | null
+}
+
+/** What a recurring transaction is made from: exactly one of the two is there. */
+export type TransactionSource = { readonly transactionId: string } | { readonly cardId: string }
+
+export interface TransactionInput extends AuthorisationInput {
+  readonly source: TransactionSource
+}
+
+export interface CardInput {
+  readonly transactionId: string
+  readonly notes: string | null
+}
+
+export interface LinkInput {
+  readonly key: string
+  readonly currency: string | null
+  /** Null asks the payer for it: the point of sale. */
+  readonly amount: bigint | null
+  readonly reference: string | null
+  readonly text: string | null
+  readonly redirect: string | null
+  readonly locale: Locale
+}
+
+export const locales = ['en', 'da'] as const
+export type Locale = (typeof locales)[number]
+
+const name = text(maxNameCharacters)
+
+const app = record({ name: optional(name) })
+
+const merchantFields = {
+  name: optional(name),
+  test: withDefault(flag, false),
+  email: required(email),
+  website: required(webAddress),
+  descriptor: required(descriptor),
+  company: required(record({ country: required(country), number: optional(name) })),
+  bank: optional(record({ iban: optional(iban) })),
+}
+
+const immutable = new Set(['id', 'key', 'created', 'currency', 'test', 'website', 'company', 'bank'])
+
+const merchantUpdate = record(
+  { name: optional(name), email: optional(email), descriptor: optional(descriptor) },
+  {
+    meetOther: place => {
+      if (immutable.has(place.path)) {
+        refuseValue(place, 'immutable', 'is fixed since the merchant was created')
+      } else
+        refuseValue(place, 'unknown', 'there is no such field; name, email and descriptor can be changed')
+    },
+  },
+)
+
+const member = record({ email: required(email) })
+const association = record({ appId: required(id) })
+
+const transaction = record({
+  transactionId: optional(id),
+  cardId: optional(id),
+  descriptor: optional(descriptor),
+  currency: required(currency),
+  amount: required(amount),
+  custom: optional(custom),
+})
+
+const capture = record({
+  amount: required(amount),
+  currency: optional(currency),
+  descriptor: optional(descriptor),
+})
+
+const cancellation = record({ amount: required(amount), currency: optional(currency) })
+
+const card = record({ transactionId: required(id), notes: optional(text(maxNotesCharacters)) })
+
+const link = record(
+  {
+    key: required(text(64)),
+    currency: optional(currency),
+    amount: optional(amount),
+    reference: optional(text(maxLinkTextCharacters)),
+    text: optional(text(maxLinkTextCharacters)),
+    redirect: optional(webAddress),
+    locale: optional(text(maxUrlCharacters)),
+  },
+  // Whoever sends a link around may add to it, as mail programs do to count visits.
+  { meetOther: () => {} },
+)
+
+/** POST /apps. */
+export function parseApp(body: unknown, encoding: Encoding): AppInput | Refused {
+  return parseInput(app, body, encoding)
+}
+
+/** POST /merchants. The currency must be one of those that merchants are paid in. */
+export function parseMerchant(
+  body: unknown,
+  encoding: Encoding,
+  fundingCurrencies: readonly string[],
+): MerchantInput | Refused {
+  const fields = { ...merchantFields, currency: required(fundingCurrency(fundingCurrencies)) }
+  const parsed = parseInput(record(fields), body, encoding)
+  if ('refusal' in parsed) return parsed
+  const bank = parsed.bank?.iban == null ? null : { iban: parsed.bank.iban }
+  return { ...parsed, bank }
+}
+
+/** PUT /merchants/<id>. A field that is not there stays; a name that is null is taken away. */
+export function parseMerchantUpdate(body: unknown, encoding: Encoding): MerchantUpdate | Refused {
+  const parsed = parseInput(merchantUpdate, body, encoding)
+  if ('refusal' in parsed) return parsed
+  const clearsName = isRecord(body) && Object.hasOwn(body, 'name') && parsed.name === null
+  return {
+    ...(parsed.name === null && !clearsName ? {} : { name: parsed.name }),
+    ...(parsed.email === null ? {} : { email: parsed.email }),
+    ...(parsed.descriptor === null ? {} : { descriptor: parsed.descriptor }),
+  }
+}
+
+/** POST /merchants/<id>/users. */
+export function parseMember(body: unknown, encoding: Encoding): { readonly email: string } | Refused {
+  return parseInput(member, body, encoding)
+}
+
+/** POST /merchants/<id>/apps. */
+export function parseAssociation(body: unknown, encoding: Encoding): { readonly appId: string } | Refused {
+  return parseInput(association, body, encoding)
+}
+
+/** POST /merchants/<id>/transactions, from a previous transaction or from a saved card. */
+export function parseTransaction(body: unknown, encoding: Encoding): TransactionInput | Refused {
+  const parsed = parseInput(transaction, body, encoding)
+  const faults = faultsOfSource(body)
+  if ('refusal' in parsed) return refuseFields([...parsed.refusal.fields, ...faults])
+  const { transactionId, cardId, ...input } = parsed
+  if (transactionId !== null && cardId === null) return { ...input, source: { transactionId } }
+  if (cardId !== null && transactionId === null) return { ...input, source: { cardId } }
+  return refuseFields(faults)
+}
+
+function faultsOfSource(body: unknown): readonly FieldError[] {
+  const isThere = (field: string) => isRecord(body) && body[field] != null && body[field] !== ''
+  if (isThere('transactionId') !== isThere('cardId')) return []
+  if (isThere('cardId')) {
+    const message = 'only one of transactionId and cardId can be there'
+    return [{ field: 'cardId', code: 'exclusive', message }]
+  }
+  const message = 'one of transactionId and cardId has to be there'
+  return [{ field: 'transactionId', code: 'required', message }]
+}
+
+/** POST /transactions/<id>/captures. */
+export function parseCapture(body: unknown, encoding: Encoding): CaptureInput | Refused {
+  return parseInput(capture, body, encoding)
+}
+
+/** POST /transactions/<id>/refunds. Takes the currency as a guard too, as a capture does. */
+export function parseRefund(body: unknown, encoding: Encoding): RefundInput | Refused {
+  return parseInput(capture, body, encoding)
+}
+
+/** POST /transactions/<id>/voids. Takes the currency as a guard too, as a capture does. */
+export function parseVoid(body: unknown, encoding: Encoding): VoidInput | Refused {
+  return parseInput(cancellation, body, encoding)
+}
+
+/** POST /merchants/<id>/cards. */
+export function parseCard(body: unknown, encoding: Encoding): CardInput | Refused {
+  return parseInput(card, body, encoding)
+}
+
+/** The query of a payment link. Names that a link does not have are passed over. */
+export function parseLink(query: unknown): LinkInput | Refused {
+  const parsed = parseInput(link, query, 'form')
+  return 'refusal' in parsed ? parsed : { ...parsed, locale: parseLocale(parsed.locale) }
+}
+
+/** Danish for da, da_DK or da-DK; English for anything else. */
+export function parseLocale(text: string | null): Locale {
+  return text !== null && /^da(?:[_-]|$)/i.test(text) ? 'da' : 'en'
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isRefused } from '../refusals.ts'
+import { flag, id } from './fields.ts'
+import { parseForm } from './form.ts'
+import { parsePage } from './page.ts'
+import { optional, record, required } from './record.ts'
+
+const someId = '01890a5d-ac96-774b-bcce-b302099a8057'
+
+const byTest = record({ test: optional(flag) })
+const byMerchant = record({ merchantId: required(id), transactionId: optional(id) })
+
+/** What a query asks for, or what is refused of it. */
+function page(query: string, filter = byTest): unknown {
+  const result = parsePage(parseForm(query), filter)
+  if (!isRefused(result)) return result
+  return result.refusal.fields.map(error => `${error.field} ${error.code}`)
+}
+
+test('a page of a list', () => {
+  const start = { limit: 10, after: null, before: null, order: null, filter: { test: null } }
+  assert.deepEqual(page('limit=10'), start)
+  assert.deepEqual(page(`limit=10&before=${someId}`), { ...start, before: { id: someId } })
+  assert.deepEqual(page(`limit=10&after=${someId}`), { ...start, after: { id: someId } })
+  assert.deepEqual(page('limit=10&filter[test]=yes'), { ...start, filter: { test: true } })
+  assert.deepEqual(page('limit=10&filter[test]=0'), { ...start, filter: { test: false } })
+  assert.deepEqual(page('limit=10&sort[created]=1'), { ...start, order: 'oldest' })
+})
+
+test('a time of the public client is a cursor', () => {
+  const found = page('limit=1&after=560fd96b0000000000000000')
+  assert.deepEqual(found, {
+    limit: 1,
+    after: { timeMs: Date.UTC(2015, 9, 3, 13, 34, 35) },
+    before: null,
+    order: null,
+    filter: { test: null },
+  })
+})
+
+test('what is refused of a query', () => {
+  for (const [query, refused] of [
+    ['', 'limit required'],
+    ['limit=0', 'limit too_small'],
+    ['limit=101', 'limit too_large'],
+    ['limit=ten', 'limit type'],
+    ['limit=1&before=x', 'before format'],
+    ['limit=1&filter[test]=maybe', 'filter.test type'],
+    ['limit=1&filter[status]=1', 'filter.status unknown'],
+    ['limit=1&sort[amount]=1', 'sort.amount unknown'],
+    ['limit=1&sort[created]=up', 'sort.created format'],
+  ] as const) {
+    assert.deepEqual(page(query), [refused], query)
+  }
+  const withoutFilter = parsePage({ limit: '1' }, byMerchant)
+  assert.ok(isRefused(withoutFilter))
+  assert.equal(withoutFilter.refusal.fields[0]?.field, 'filter.merchantId')
+})

@@ -1,0 +1,120 @@
+import { type FieldError, type FieldErrorCode, type Refused, refuseFields } from '../refusals.ts'
+
+/** How an input was written: in a form every value is text. */
+export type Encoding = 'json' | 'form'
+
+/** Where a value was found, and where to say what is wrong with it. */
+export interface Place {
+  readonly path: string
+  readonly encoding: Encoding
+  readonly errors: FieldError[]
+}
+
+/** Stands for a value that was refused, after its place was told why. */
+export const invalid = Symbol('invalid')
+export type Invalid = typeof invalid
+
+/** Makes a value of what was sent, or says what is wrong with it. */
+export type Reader<T> = (value: unknown, place: Place) => T | Invalid
+
+export interface Field<T> {
+  /** What stands for a field that is not there; `invalid` when it has to be. */
+  readonly absent: T | Invalid
+  readonly read: Reader<T>
+}
+
+/** No input tells more fields than this, for the first are those that help. */
+export const maxFieldErrors = 50
+
+/** Quoted in a message, what was sent is cut here. */
+const maxQuoted = 60
+
+export function required<T>(read: Reader<T>): Field<T> {
+  return { absent: invalid, read }
+}
+
+/** A field that is not there, or is null, becomes null. */
+export function optional<T>(read: Reader<T>): Field<T | null> {
+  return { absent: null, read }
+}
+
+export function withDefault<T>(read: Reader<T>, value: T): Field<T> {
+  return { absent: value, read }
+}
+
+export function refuseValue(place: Place, code: FieldErrorCode, message: string): Invalid {
+  if (place.errors.length < maxFieldErrors) place.errors.push({ field: place.path, code, message })
+  return invalid
+}
+
+/** What could be the number of a card or an account, in groups or not. */
+const longNumber = /\d(?:[ -]?\d){11,}/g
+
+/**
+ * What was sent, for a message: only its type where it is long or no text. Long numbers are left out, for a card
+ * number that somebody put into the wrong field must not come back, nor get into a log.
+ */
+export function quote(value: unknown): string {
+  if (typeof value === 'string' && value.length > maxQuoted) return `a text of ${value.length} characters`
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+    return withoutLongNumbers(JSON.stringify(value))
+  }
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'a list' : `an ${typeof value}`
+}
+
+function withoutLongNumbers(text: string): string {
+  return text.replace(longNumber, '(a long number)')
+}
+
+type Shape = Readonly<Record<string, Field<unknown>>>
+type Values<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never }
+
+export interface RecordOptions {
+  /** What becomes of fields that the record does not have, if they are not refused as `unknown`. */
+  readonly meetOther?: (place: Place) => void
+}
+
+/**
+ * A record with these fields and no others: a field that is misspelt, or that only the service itself sets,
+ * is refused and not passed over.
+ */
+export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<Values<S>> {
+  const { meetOther = place => refuseUnknown(place, Object.keys(shape)) } = options
+  return (value, place) => {
+    if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is no object with fields`)
+    const before = place.errors.length
+    const result: Record<string, unknown> = {}
+    for (const [name, field] of Object.entries(shape)) {
+      result[name] = readField(field, Object.hasOwn(value, name) ? value[name] : undefined, at(place, name))
+    }
+    for (const name of Object.keys(value)) if (!Object.hasOwn(shape, name)) meetOther(at(place, name))
+    return place.errors.length > before ? invalid : (result as Values<S>)
+  }
+}
+
+function refuseUnknown(place: Place, names: readonly string[]): Invalid {
+  return refuseValue(place, 'unknown', `there is no such field; there are ${names.join(', ')}`)
+}
+
+function readField(field: Field<unknown>, value: unknown, place: Place): unknown {
+  const absent = value === undefined || value === null || (place.encoding === 'form' && value === '')
+  if (!absent) return field.read(value, place)
+  return field.absent === invalid ? refuseValue(place, 'required', 'is missing') : field.absent
+}
+
+function at(place: Place, name: string): Place {
+  const shown = withoutLongNumbers(name.length > maxQuoted ? `${name.slice(0, maxQuoted)}…` : name)
+  return { ...place, path: place.path === '' ? shown : `${place.path}.${shown}` }
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Reads a whole input. All that is wrong with it is told at once. */
+export function parseInput<T>(read: Reader<T>, value: unknown, encoding: Encoding): T | Refused {
+  const errors: FieldError[] = []
+  const result = read(value ?? {}, { path: '', encoding, errors })
+  return result === invalid || errors.length > 0 ? refuseFields(errors) : result
+}

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  authorise,
+  createHistory,
+  merchantUnderTest,
+  operate,
+  pricingUnderTest,
+} from './history-under-test.ts'
+import {
+  presentCard,
+  presentFraudAlert,
+  presentLine,
+  presentMerchant,
+  presentNewApp,
+  presentRefusal,
+  presentTransaction,
+} from './present.ts'
+import { refuse, refuseField, refuseProcessing } from './refusals.ts'
+
+const pricing = pricingUnderTest({ DKK: { capture: { flat: '25', rate: '0.0135' } } })
+
+test('a transaction has the fields of the specification', () => {
+  const history = createHistory(merchantUnderTest, pricing)
+  authorise(history, 300n, 'EUR')
+  for (const [operation, amount] of [
+    ['capture', 100n],
+    ['void', 40n],
+    ['dispute', 10n],
+    ['win', 0n],
+  ] as const) {
+    operate(history, 0, operation, amount)
+  }
+  const [transaction] = history.transactions
+  const [line] = history.lines
+  const [dispute] = history.disputes
+  assert.ok(transaction && line && dispute)
+  const created = '1970-01-01T00:16:40.000Z'
+  const none = { flat: 0, rate: 0, total: 0 }
+  const descriptor = 'Coffee & John'
+  assert.deepEqual(presentTransaction(transaction), {
+    id: transaction.id,
+    merchantId: merchantUnderTest.id,
+    test: true,
+    created,
+    currency: 'EUR',
+    amount: 300,
+    descriptor,
+    pendingAmount: 160,
+    capturedAmount: 100,
+    refundedAmount: 0,
+    voidedAmount: 40,
+    disputedAmount: 0,
+    card: { bin: '410000', last4: '0001', expiry: '2066-08-31T23:59:59.999Z', scheme: 'visa' },
+    recurring: true,
+    successful: true,
+    error: false,
+    trail: [
+      {
+        capture: true,
+        created,
+        amount: 100,
+        balance: 711,
+        fee: { flat: 25, rate: 10, total: 35 },
+        descriptor,
+        lineId: line.id,
+      },
+      { void: true, created, amount: 40, balance: 0, fee: none, descriptor },
+      {
+        dispute: { id: dispute.id, won: true },
+        created,
+        amount: 10,
+        balance: 0,
+        fee: none,
+        descriptor,
+        lineId: history.lines[2]?.id,
+      },
+    ],
+  })
+  assert.deepEqual(presentLine(line), {
+    id: line.id,
+    merchantId: merchantUnderTest.id,
+    test: true,
+    created,
+    balance: 711,
+    fee: 35,
+    description: 'Capture',
+    amount: { amount: 100, currency: 'EUR' },
+    transactionId: transaction.id,
+    capture: true,
+  })
+})
+
+test('what is inside of a transaction stays inside', () => {
+  const history = createHistory()
+  const shown = JSON.stringify(presentTransaction(authorise(history, 300n, 'DKK', 7)))
+  for (const secret of ['token', 'fingerprint', 'processorReference', 'refundableValue']) {
+    assert.equal(shown.includes(secret), false, secret)
+  }
+  assert.match(shown, /"successful":false,"error":\{"code":7,/)
+})
+
+test('a card, a fraud alert, a merchant and a new app', () => {
+  const { card, cardReference: reference } = authorise(createHistory(), 1n, 'DKK')
+  const shared = { id: 'i', merchantId: 'm' }
+  const created = '1970-01-01T00:00:00.000Z'
+  assert.deepEqual(presentCard({ ...shared, createdMs: 0, card, reference, notes: null }), {
+    ...shared,
+    created,
+    bin: '410000',
+    last4: '0001',
+    expiry: '2066-08-31T23:59:59.999Z',
+    scheme: 'visa',
+    notes: null,
+  })
+  const fraud = { ...shared, transactionId: 't', createdMs: 0 }
+  assert.deepEqual(presentFraudAlert({ ...fraud, reportedMs: null, reason: null }), {
+    ...shared,
+    transactionId: 't',
+    created,
+  })
+  assert.equal(presentFraudAlert({ ...fraud, reportedMs: 0, reason: 6 })['reason'], 6)
+  assert.equal(presentMerchant(merchantUnderTest)['key'], merchantUnderTest.key)
+  assert.deepEqual(presentNewApp({ id: 'i', name: null, createdMs: 0 }, 'k'), {
+    id: 'i',
+    name: null,
+    key: 'k',
+  })
+})
+
+test('refusals: a list for a validation error, an object for others', () => {
+  assert.deepEqual(presentRefusal(refuseField('amount', 'too_large', 'm').refusal), [
+    { field: 'amount', code: 'too_large', message: 'm' },
+  ])
+  assert.deepEqual(presentRefusal(refuse('conflict').refusal), {
+    code: 'conflict',
+    message: 'Somebody else changed this at the same time; look again.',
+  })
+  assert.deepEqual(presentRefusal(refuseProcessing(7).refusal), {
+    code: 'processing_error',
+    message: 'The payment was declined.',
+    error: {
+      code: 7,
+      message: 'Insufficient funds',
+      client: 'There is not enough money on the account. Please use another card.',
+      merchant: 'The account has too little money; it can have more later.',
+      retry: true,
+    },
+  })
+})

@@ -1,0 +1,163 @@
+import type { App } from './app.ts'
+import { type CardDetails, expiryMs, type SavedCard } from './card.ts'
+import type { Dispute } from './dispute.ts'
+import type { Fee } from './fees.ts'
+import type { FraudAlert } from './fraud.ts'
+import type { JsonObject, JsonValue } from './json.ts'
+import type { Line } from './line.ts'
+import type { Merchant } from './merchant.ts'
+import { toJsonNumber } from './money.ts'
+import { type ProcessingErrorCode, processingError } from './processing-errors.ts'
+import type { Refusal } from './refusals.ts'
+import type { TrailEntry } from './trail.ts'
+import type { Transaction } from './transaction.ts'
+import type { User } from './user.ts'
+
+/**
+ * The API's JSON of each record, without the object that it is wrapped in: dates as text of ISO 8601 in UTC,
+ * amounts as numbers of minor units. Each field is named, so that a new field of a record stays inside until
+ * somebody decides otherwise.
+ */
+export function presentApp({ id, name }: App): JsonObject {
+  return { id, name }
+}
+
+/** The only answer that has a key: that of creating the app. */
+export function presentNewApp(app: App, key: string): JsonObject {
+  return { ...presentApp(app), key }
+}
+
+export function presentMerchant(merchant: Merchant): JsonObject {
+  return {
+    id: merchant.id,
+    key: merchant.key,
+    created: isoDate(merchant.createdMs),
+    name: merchant.name,
+    currency: merchant.currency,
+    test: merchant.test,
+    email: merchant.email,
+    website: merchant.website,
+    descriptor: merchant.descriptor,
+    company: { country: merchant.company.country, number: merchant.company.number },
+    bank: merchant.bank === null ? null : { iban: merchant.bank.iban },
+    closed: merchant.closedMs === null ? null : isoDate(merchant.closedMs),
+  }
+}
+
+export function presentUser({ id, email, createdMs }: User): JsonObject {
+  return { id, email, created: isoDate(createdMs) }
+}
+
+export function presentTransaction(transaction: Transaction): JsonObject {
+  return {
+    id: transaction.id,
+    merchantId: transaction.merchantId,
+    test: transaction.test,
+    created: isoDate(transaction.createdMs),
+    currency: transaction.currency,
+    amount: toJsonNumber(transaction.amount),
+    descriptor: transaction.descriptor,
+    pendingAmount: toJsonNumber(transaction.pendingAmount),
+    capturedAmount: toJsonNumber(transaction.capturedAmount),
+    refundedAmount: toJsonNumber(transaction.refundedAmount),
+    voidedAmount: toJsonNumber(transaction.voidedAmount),
+    disputedAmount: toJsonNumber(transaction.disputedAmount),
+    card: presentCardDetails(transaction.card),
+    ...(transaction.custom === null ? {} : { custom: transaction.custom }),
+    ...(transaction.reference === null ? {} : { reference: transaction.reference }),
+    ...(transaction.tds === null ? {} : { tds: transaction.tds }),
+    recurring: transaction.recurring,
+    successful: transaction.error === null,
+    error: transaction.error === null ? false : presentProcessingError(transaction.error),
+    trail: transaction.trail.map(presentTrailEntry),
+  }
+}
+
+/** One of capture, refund, void and dispute is there, and says the kind. */
+export function presentTrailEntry(entry: TrailEntry): JsonObject {
+  return {
+    ...presentTrailKind(entry),
+    created: isoDate(entry.createdMs),
+    amount: toJsonNumber(entry.amount),
+    balance: toJsonNumber(entry.balance),
+    fee: presentFee(entry.fee),
+    descriptor: entry.descriptor,
+    ...(entry.lineId === null ? {} : { lineId: entry.lineId }),
+  }
+}
+
+function presentTrailKind({ kind, dispute }: TrailEntry): JsonObject {
+  return { [kind]: dispute === null ? true : { id: dispute.id, [dispute.outcome]: true } }
+}
+
+function presentFee({ flat, rate, total }: Fee): JsonObject {
+  return { flat: toJsonNumber(flat), rate: toJsonNumber(rate), total: toJsonNumber(total) }
+}
+
+function presentCardDetails({ bin, last4, expiry, scheme }: CardDetails): JsonObject {
+  return { bin, last4, expiry: isoDate(expiryMs(expiry)), scheme }
+}
+
+export function presentCard({ id, merchantId, createdMs, card, notes }: SavedCard): JsonObject {
+  return { id, merchantId, created: isoDate(createdMs), ...presentCardDetails(card), notes }
+}
+
+export function presentFraudAlert(fraud: FraudAlert): JsonObject {
+  const { id, merchantId, transactionId, createdMs, reportedMs, reason } = fraud
+  return {
+    id,
+    merchantId,
+    transactionId,
+    created: isoDate(createdMs),
+    ...(reportedMs === null ? {} : { reported: isoDate(reportedMs) }),
+    ...(reason === null ? {} : { reason }),
+  }
+}
+
+export function presentDispute(dispute: Dispute): JsonObject {
+  return {
+    id: dispute.id,
+    merchantId: dispute.merchantId,
+    transactionId: dispute.transactionId,
+    created: isoDate(dispute.createdMs),
+    amount: toJsonNumber(dispute.amount),
+    currency: dispute.currency,
+    status: dispute.status,
+    reason: dispute.reason,
+    due: dispute.dueMs === null ? null : isoDate(dispute.dueMs),
+    resolved: dispute.resolvedMs === null ? null : isoDate(dispute.resolvedMs),
+  }
+}
+
+/** `capture` or `refund` is true where the line is one, as in the public API. */
+export function presentLine(line: Line): JsonObject {
+  const { kind, amount, transactionId } = line
+  return {
+    id: line.id,
+    merchantId: line.merchantId,
+    test: line.test,
+    created: isoDate(line.createdMs),
+    balance: toJsonNumber(line.balance),
+    fee: toJsonNumber(line.fee.total),
+    description: line.description,
+    amount: { amount: toJsonNumber(amount.amount), currency: amount.currency },
+    ...(transactionId === null ? {} : { transactionId }),
+    ...(kind === 'capture' || kind === 'refund' ? { [kind]: true } : {}),
+  }
+}
+
+function presentProcessingError(code: ProcessingErrorCode): JsonObject {
+  const { message, client, merchant, retry } = processingError(code)
+  return { code, message, client, merchant, retry }
+}
+
+/** The body of a refusal: a list of fields for a validation error, as the public client expects it. */
+export function presentRefusal({ code, message, fields, processingError: declined }: Refusal): JsonValue {
+  if (code === 'invalid_request') return fields.map(({ field, code, message }) => ({ field, code, message }))
+  if (declined === null) return { code, message }
+  return { code, message, error: presentProcessingError(declined.code) }
+}
+
+function isoDate(ms: number): string {
+  return new Date(ms).toISOString()
+}

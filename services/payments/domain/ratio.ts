@@ -1,0 +1,29 @@
+/** A number as a fraction, so that nothing is lost before the one rounding at the end. Never negative. */
+export interface Ratio {
+  readonly numerator: bigint
+  /** Above zero. */
+  readonly denominator: bigint
+}
+
+const decimalPattern = /^(\d{1,12})(?:\.(\d{1,12}))?$/
+
+/**
+ * A decimal number as text, `7.4604`, exactly; undefined for what is none, or has more than 12 digits a side.
+ */
+export function parseDecimal(text: string): Ratio | undefined {
+  const [, whole, fraction = ''] = decimalPattern.exec(text) ?? []
+  if (whole === undefined) return undefined
+  return { numerator: BigInt(whole + fraction), denominator: 10n ** BigInt(fraction.length) }
+}
+
+/**
+ * amount × numerator ÷ denominator, rounded half to even, which is the rule for all money here: a long run of
+ * roundings favours neither side. For an amount that is not negative.
+ */
+export function scale(amount: bigint, { numerator, denominator }: Ratio): bigint {
+  const product = amount * numerator
+  const quotient = product / denominator
+  const twiceRest = (product % denominator) * 2n
+  const up = twiceRest > denominator || (twiceRest === denominator && quotient % 2n === 1n)
+  return up ? quotient + 1n : quotient
+}

@@ -1,0 +1,116 @@
+import { type ProcessingError, type ProcessingErrorCode, processingError } from './processing-errors.ts'
+
+/**
+ * Every error of the API by its code: the HTTP status of its answer and what is said. The specification's
+ * 4xx and 5xx, and the statuses of the public API.
+ */
+export const refusals = {
+  invalid_request: { status: 400, message: 'Some fields are missing or not valid.' },
+  malformed_body: { status: 400, message: 'The body cannot be read as its content type says.' },
+  invalid_idempotency_key: { status: 400, message: 'The Idempotency-Key has 1 to 255 printable characters.' },
+  weak_idempotency_key: {
+    status: 400,
+    message: 'This Idempotency-Key protects a secret and needs at least 128 random bits.',
+  },
+  processing_error: { status: 400, message: 'The payment was declined.' },
+  test_mode_mixed: { status: 400, message: 'Test and live records cannot be used together.' },
+  unauthorized: { status: 401, message: 'The API key is missing or not valid.' },
+  forbidden: { status: 403, message: 'This app may not do that.' },
+  signup_closed: { status: 403, message: 'New apps cannot be created here.' },
+  not_found: { status: 404, message: 'There is no such thing, or this app may not know of it.' },
+  method_not_allowed: { status: 405, message: 'This path does not have that method.' },
+  not_acceptable: { status: 406, message: 'Answers are application/json.' },
+  merchant_closed: { status: 409, message: 'The merchant is closed and accepts nothing new.' },
+  conflict: { status: 409, message: 'Somebody else changed this at the same time; look again.' },
+  dispute_resolved: { status: 409, message: 'The dispute was already won or lost.' },
+  idempotency_in_progress: {
+    status: 409,
+    message: 'The first request with this Idempotency-Key still runs.',
+  },
+  body_too_large: { status: 413, message: 'The body is larger than the limit.' },
+  unsupported_media_type: {
+    status: 415,
+    message: 'Bodies are application/json or application/x-www-form-urlencoded.',
+  },
+  idempotency_mismatch: { status: 422, message: 'This Idempotency-Key came with another request before.' },
+  too_many_requests: { status: 429, message: 'Too many requests; wait as Retry-After says.' },
+  internal_error: { status: 500, message: 'Something here failed; it was logged under the request id.' },
+  unavailable: { status: 503, message: 'Something that this needs does not answer; try again later.' },
+  rate_missing: { status: 503, message: 'There is no exchange rate between the two currencies now.' },
+} as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>
+
+export type RefusalCode = keyof typeof refusals
+
+/** An answer other than success, as a value. */
+export interface Refusal {
+  readonly code: RefusalCode
+  readonly status: number
+  readonly message: string
+  /** Of `invalid_request`: each field that is wrong. Empty for others. */
+  readonly fields: readonly FieldError[]
+  /** Of `processing_error`; null for others. */
+  readonly processingError: ProcessingError | null
+}
+
+/** What functions return in place of their value. */
+export interface Refused {
+  readonly refusal: Refusal
+}
+
+/** One field that is wrong. */
+export interface FieldError {
+  /** Its path, `company.country`. */
+  readonly field: string
+  readonly code: FieldErrorCode
+  /** Names what was found and what is allowed. */
+  readonly message: string
+}
+
+export const fieldErrorCodes = [
+  'required',
+  /** Text where a number belongs, or the like. */
+  'type',
+  /** The right type, but not of the form that the field has. */
+  'format',
+  'too_small',
+  'too_large',
+  'too_long',
+  'too_deep',
+  'too_many',
+  /** Of a form that could be right, such as a currency, but none that is served here. */
+  'unsupported',
+  /** The input has no such field. */
+  'unknown',
+  /** Fixed since the record was made. */
+  'immutable',
+  /** Does not fit the other record that it has to fit. */
+  'mismatch',
+  /** The authorisation has run out. */
+  'expired',
+  /** Fields of which only one may be there. */
+  'exclusive',
+] as const
+export type FieldErrorCode = (typeof fieldErrorCodes)[number]
+
+/** `message` replaces the catalogue's where more can be said. */
+export function refuse(code: RefusalCode, message: string = refusals[code].message): Refused {
+  return { refusal: { code, status: refusals[code].status, message, fields: [], processingError: null } }
+}
+
+export function refuseFields(fields: readonly FieldError[]): Refused {
+  const { refusal } = refuse('invalid_request')
+  return { refusal: { ...refusal, fields } }
+}
+
+export function refuseField(field: string, code: FieldErrorCode, message: string): Refused {
+  return refuseFields([{ field, code, message }])
+}
+
+export function refuseProcessing(code: ProcessingErrorCode): Refused {
+  const { refusal } = refuse('processing_error')
+  return { refusal: { ...refusal, processingError: processingError(code) } }
+}
+
+export function isRefused(outcome: object): outcome is Refused {
+  return 'refusal' in outcome
+}

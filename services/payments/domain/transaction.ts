@@ -1,0 +1,106 @@
+import type { CardDetails, CardReference } from './card.ts'
+import type { JsonObject } from './json.ts'
+import type { ProcessingErrorCode } from './processing-errors.ts'
+import { scale } from './ratio.ts'
+import { type Refused, refuseField } from './refusals.ts'
+import type { TrailEntry } from './trail.ts'
+
+/**
+ * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and
+ * refundedAmount + disputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
+ */
+export interface Transaction {
+  readonly id: string
+  readonly merchantId: string
+  readonly test: boolean
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  readonly currency: string
+  readonly amount: bigint
+  readonly descriptor: string
+  /** Can be captured or voided. */
+  readonly pendingAmount: bigint
+  /** All that was ever captured; a refund does not lower it. */
+  readonly capturedAmount: bigint
+  readonly refundedAmount: bigint
+  /** What can never be captured; of a declined transaction, all of it. */
+  readonly voidedAmount: bigint
+  /** In disputes that run or were lost. One that is won leaves it. */
+  readonly disputedAmount: bigint
+  /**
+   * What the refundable amount is worth on the merchant's balance, in minor units of its currency. Refunds
+   * and disputes take their share of it, so that all of them together take what the captures gave.
+   */
+  readonly refundableValue: bigint
+  readonly card: CardDetails
+  /** What the processor knows the card by, for a further payment or a saved card. */
+  readonly cardReference: CardReference
+  /** Null where the merchant gave none. */
+  readonly custom: JsonObject | null
+  /** The text of a payment link, shown in the dashboard. */
+  readonly reference: string | null
+  readonly tds: Tds | null
+  /** Made by the server from a saved card or an earlier transaction. */
+  readonly recurring: boolean
+  /** Why it was declined; null for a successful one. */
+  readonly error: ProcessingErrorCode | null
+  /** When what is still pending becomes void. */
+  readonly expiresMs: number
+  /** The processor's name of the authorisation; null for a declined one. */
+  readonly processorReference: string | null
+  readonly trail: readonly TrailEntry[]
+}
+
+/** 3-D Secure: the bank did not take part, or did. */
+export const tdsResults = ['attempt', 'full'] as const
+export type Tds = (typeof tdsResults)[number]
+
+/** What can be refunded or disputed. */
+export function refundableAmount(transaction: Transaction): bigint {
+  return transaction.capturedAmount - transaction.refundedAmount - transaction.disputedAmount
+}
+
+/**
+ * What a part of the refundable amount is worth on the merchant's balance: its share of what is left there.
+ */
+export function shareOfValue(transaction: Transaction, amount: bigint): bigint {
+  const denominator = refundableAmount(transaction)
+  return scale(amount, { numerator: transaction.refundableValue, denominator })
+}
+
+/** Guards against a currency that somebody changed on the way. */
+export function checkCurrency(transaction: Transaction, currency: string | null): Refused | undefined {
+  if (currency === null || currency === transaction.currency) return undefined
+  const message = `${currency} is not the currency of the transaction, ${transaction.currency}`
+  return refuseField('currency', 'mismatch', message)
+}
+
+/** An amount that is to be taken from the pending one. */
+export function checkPending(
+  transaction: Transaction,
+  amount: bigint,
+  verb: 'captured' | 'voided',
+  nowMs: number,
+): Refused | undefined {
+  const { pendingAmount, expiresMs } = transaction
+  if (pendingAmount > 0n && nowMs >= expiresMs) {
+    const since = new Date(expiresMs).toISOString()
+    return refuseField('amount', 'expired', `the authorisation has expired at ${since}`)
+  }
+  return checkAtMost(amount, pendingAmount, verb)
+}
+
+/** An amount that is to be taken from the refundable one. */
+export function checkRefundable(
+  transaction: Transaction,
+  amount: bigint,
+  verb: 'refunded' | 'disputed',
+): Refused | undefined {
+  return checkAtMost(amount, refundableAmount(transaction), verb)
+}
+
+function checkAtMost(amount: bigint, available: bigint, verb: string): Refused | undefined {
+  if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
+  if (amount <= available) return undefined
+  return refuseField('amount', 'too_large', `${amount} is more than the ${available} that can be ${verb}`)
+}

@@ -1,0 +1,36 @@
+import type { JsonObject, JsonValue } from '../domain/json.ts'
+import { presentRefusal } from '../domain/present.ts'
+import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { Settled } from '../storage/idempotency.ts'
+
+/** What is sent back: JSON in one line, or nothing. */
+export interface Answer {
+  readonly status: number
+  /** Empty for an answer without a body. */
+  readonly body: string
+}
+
+/** 200, or 201 for what was made. */
+export function answer(status: 200 | 201, body: JsonObject): Answer {
+  return { status, body: JSON.stringify(body) }
+}
+
+export const noContent: Answer = { status: 204, body: '' }
+
+/**
+ * A list: an array with one element a line, `[`, `{…},`, `{…}`, `]`, which the public client reads line by line
+ * while it comes.
+ */
+export function answerList(items: readonly JsonValue[]): Answer {
+  const lines = items.map(item => JSON.stringify(item)).join(',\n')
+  return { status: 200, body: `[\n${lines}${lines === '' ? '' : '\n'}]\n` }
+}
+
+export function answerRefusal({ refusal }: Refused): Answer {
+  return { status: refusal.status, body: JSON.stringify(presentRefusal(refusal)) }
+}
+
+/** For an idempotency key: a refusal had no effect, and leaves the key free. */
+export function settle(outcome: Answer | Refused): Settled {
+  return isRefused(outcome) ? { ...answerRefusal(outcome), keep: false } : { ...outcome, keep: true }
+}

@@ -1,0 +1,134 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isRefused, refuse } from '../domain/refusals.ts'
+import type { Payments } from '../operations/operation.ts'
+import { readApiKey } from './credentials.ts'
+import type { Endpoint } from './endpoint.ts'
+import { endpoints } from './endpoints/endpoints.ts'
+import { RefusedError } from './failure.ts'
+import { createOpenapiDocument, openapiPath } from './openapi.ts'
+import { type Request, runEndpoint } from './run-endpoint.ts'
+import {
+  bodyOf,
+  createJsonServer,
+  type JsonServer,
+  type JsonServerOptions,
+  sendAnswer,
+  sendRefusal,
+} from './server.ts'
+import type { SignUpLimit } from './sign-up-limit.ts'
+
+export interface ApiServerOptions extends JsonServerOptions {
+  readonly payments: Payments
+  /** Null when nobody may make an app by the API. */
+  readonly signUps: SignUpLimit | null
+  /** Whether the database answers, and the process is not about to end. */
+  readonly ready: () => Promise<boolean>
+  /** Told of each answer that was given before. */
+  readonly onReplay: () => void
+}
+
+/** The API: every endpoint, its document, and what tells whether the process lives and serves. */
+export function createApiServer(options: ApiServerOptions): JsonServer {
+  const server = createJsonServer(options)
+  const { app } = server
+  const paths = new Map<string, Set<string>>()
+  for (const endpoint of endpoints) {
+    const url = routeOf(endpoint.path)
+    const methods = paths.get(url) ?? new Set(['OPTIONS'])
+    for (const method of endpoint.method === 'GET' ? ['GET', 'HEAD'] : [endpoint.method]) methods.add(method)
+    paths.set(url, methods)
+    app.route({
+      method: endpoint.method,
+      url,
+      onRequest: async request => checkDoor(endpoint, request, options),
+      handler: (request, reply) => handle(endpoint, request, reply, options),
+    })
+  }
+  addServicePages(server, options)
+  for (const url of ['/healthz', '/readyz', openapiPath]) paths.set(url, new Set(['GET', 'HEAD', 'OPTIONS']))
+  app.setNotFoundHandler((request, reply) => answerNotFound(request, reply, [...paths]))
+  return server
+}
+
+/** `/merchants/{merchantId}` as fastify writes it. */
+function routeOf(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1')
+}
+
+/** What can be refused before the body is read. */
+function checkDoor({ kind }: Endpoint, request: FastifyRequest, { signUps }: ApiServerOptions): void {
+  const { authorization } = request.headers
+  if (kind !== 'sign-up') {
+    if (readApiKey(authorization) === null) throw new RefusedError(refuse('unauthorized'))
+  } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))
+}
+
+async function handle(
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { payments, signUps, onReplay }: ApiServerOptions,
+): Promise<FastifyReply> {
+  if (endpoint.kind === 'sign-up') {
+    const waitMs = signUps?.take(request.ip) ?? 0
+    if (waitMs > 0) return sendRefusal(reply, refuse('too_many_requests'), waitMs)
+  }
+  const { outcome, retryAfterMs, replayed = false } = await runEndpoint(payments, endpoint, read(request))
+  if (isRefused(outcome)) return sendRefusal(reply, outcome, retryAfterMs)
+  if (replayed) {
+    onReplay()
+    reply.header('idempotency-replayed', 'true')
+  }
+  return sendAnswer(reply, outcome)
+}
+
+function read(request: FastifyRequest): Request {
+  const { headers, url } = request
+  const question = url.indexOf('?')
+  return {
+    apiKey: readApiKey(headers.authorization),
+    idempotencyKey: headerOf(headers['idempotency-key']),
+    params: request.params as Readonly<Record<string, string>>,
+    query: question === -1 ? '' : url.slice(question + 1),
+    body: bodyOf(request),
+    // The public client accepts JSON in every request, and cannot take any from a PUT; it tells of itself.
+    wantsChanged: headers.accept !== undefined && headers['x-client'] === undefined,
+  }
+}
+
+function headerOf(value: string | readonly string[] | undefined): string | null {
+  return value === undefined ? null : typeof value === 'string' ? value : value.join(',')
+}
+
+function addServicePages({ app }: JsonServer, { ready }: ApiServerOptions): void {
+  const document = JSON.stringify(createOpenapiDocument())
+  app.get(openapiPath, (_, reply) => sendAnswer(reply, { status: 200, body: document }))
+  app.get('/healthz', (_, reply) => sendAnswer(reply, { status: 200, body: '{"status":"alive"}' }))
+  app.get('/readyz', async (_, reply) => {
+    if (await ready()) return sendAnswer(reply, { status: 200, body: '{"status":"ready"}' })
+    return sendRefusal(reply, refuse('unavailable'))
+  })
+}
+
+/** A path that is there with other methods tells which; OPTIONS is answered so everywhere. No other origin may ask. */
+function answerNotFound(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  paths: readonly (readonly [url: string, methods: ReadonlySet<string>])[],
+): FastifyReply {
+  const path = request.url.split('?', 1)[0]?.replace(/(?<=.)\/$/, '') ?? ''
+  const found = paths.filter(([url]) => matches(url, path)).map(([, methods]) => methods)
+  if (found.length === 0) return sendRefusal(reply, refuse('not_found'))
+  reply.header('allow', found.flatMap(methods => [...methods]).join(', '))
+  if (request.method === 'OPTIONS') return reply.code(204).send()
+  return sendRefusal(reply, refuse('method_not_allowed'))
+}
+
+function matches(url: string, path: string): boolean {
+  const expected = url.split('/')
+  const given = path.split('/')
+  return (
+    expected.length === given.length &&
+    expected.every((part, index) => part.startsWith(':') || part === given[index])
+  )
+}

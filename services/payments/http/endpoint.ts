@@ -1,0 +1,79 @@
+import type { App } from '../domain/app.ts'
+import type { Encoding } from '../domain/input/record.ts'
+import type { JsonObject, JsonValue } from '../domain/json.ts'
+import type { Refused } from '../domain/refusals.ts'
+import type { Payments } from '../operations/operation.ts'
+import type { Once, OnceRequest } from '../storage/idempotency.ts'
+import type { Tx } from '../storage/storage.ts'
+import type { Answer } from './answer.ts'
+
+/** A request as an endpoint gets it: who asks is known, and nothing of what is asked was looked into yet. */
+export interface Call {
+  readonly payments: Payments
+  /** Of the path; an id that is none names nothing. */
+  readonly params: Readonly<Record<string, string>>
+  /** The query's fields, names with brackets as objects. */
+  readonly query: unknown
+  readonly body: unknown
+  readonly encoding: Encoding
+  /** Whether the caller expects what it changed in the answer. */
+  readonly wantsChanged: boolean
+}
+
+export interface AppCall extends Call {
+  readonly app: App
+}
+
+interface Documented {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** As OpenAPI writes it: `/merchants/{merchantId}`. */
+  readonly path: string
+  readonly document: EndpointDocument
+}
+
+/** Reads or changes in one transaction, which is undone when it refuses. */
+export interface AppEndpoint extends Documented {
+  readonly kind: 'app'
+  readonly act: (tx: Tx, call: AppCall) => Promise<Answer | Refused>
+}
+
+/** Asks the processor, between transactions. */
+export interface ProcessorEndpoint extends Documented {
+  readonly kind: 'processor'
+  readonly act: (call: AppCall, once: OnceRequest) => Promise<Once | Refused>
+}
+
+/** Needs no key. What it answers is a secret. */
+export interface SignUpEndpoint extends Documented {
+  readonly kind: 'sign-up'
+  readonly act: (tx: Tx, call: Call) => Promise<Answer | Refused>
+}
+
+export type Endpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
+
+/** What the OpenAPI document says of an endpoint beyond its path. */
+export interface EndpointDocument {
+  /** Unique among all: what programs made from the document call it. */
+  readonly operationId: string
+  readonly tag: string
+  readonly summary: string
+  readonly description?: string
+  readonly query?: readonly QueryParameter[]
+  readonly body?: Example & { readonly required: boolean }
+  /** The answers of success by status; null for one without a body. */
+  readonly answers: Readonly<Record<number, Example | null>>
+  /** Whether a payment can be declined here: then a 400 may have a processing error. */
+  readonly declines?: boolean
+}
+
+export interface Example {
+  readonly schema: JsonObject
+  readonly example: JsonValue
+}
+
+export interface QueryParameter {
+  readonly name: string
+  readonly description: string
+  readonly required: boolean
+  readonly schema: JsonObject
+}

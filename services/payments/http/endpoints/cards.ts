@@ -1,0 +1,53 @@
+import { parseCard } from '../../domain/input/inputs.ts'
+import { presentCard } from '../../domain/present.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import { ownRecord } from '../../operations/access.ts'
+import { saveCard } from '../../operations/save-card.ts'
+import { findCard } from '../../storage/cards.ts'
+import { answer } from '../answer.ts'
+import type { AppEndpoint, Endpoint } from '../endpoint.ts'
+import { exampleCard, exampleIds } from '../examples.ts'
+import { ref, wrapped } from '../schemas.ts'
+
+const tag = 'Cards'
+
+const save: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/merchants/{merchantId}/cards',
+  document: {
+    operationId: 'saveCard',
+    tag,
+    summary: 'Save the card of an earlier transaction',
+    body: {
+      schema: ref('CardInput'),
+      example: { transactionId: exampleIds.transaction, notes: exampleCard.notes },
+      required: true,
+    },
+    answers: { 201: { schema: wrapped('card', ref('Card')), example: { card: exampleCard } } },
+  },
+  async act(tx, { payments, app, params, body, encoding }) {
+    const input = parseCard(body, encoding)
+    if (isRefused(input)) return input
+    const card = await saveCard(tx, payments, { app, merchantId: params['merchantId'] ?? '', input })
+    return isRefused(card) ? card : answer(201, { card: presentCard(card) })
+  },
+}
+
+const read: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/cards/{cardId}',
+  document: {
+    operationId: 'getCard',
+    tag,
+    summary: 'Read a saved card',
+    answers: { 200: { schema: wrapped('card', ref('Card')), example: { card: exampleCard } } },
+  },
+  async act(tx, { app, params }) {
+    const card = await ownRecord(tx, app, params['cardId'] ?? '', findCard)
+    return isRefused(card) ? card : answer(200, { card: presentCard(card) })
+  },
+}
+
+export const cardEndpoints: readonly Endpoint[] = [save, read]

@@ -1,0 +1,17 @@
+import type { Endpoint } from '../endpoint.ts'
+import { appEndpoints } from './apps.ts'
+import { cardEndpoints } from './cards.ts'
+import { fraudEndpoints } from './frauds.ts'
+import { memberEndpoints } from './members.ts'
+import { merchantEndpoints } from './merchants.ts'
+import { transactionEndpoints } from './transactions.ts'
+
+/** Every endpoint of the API. The server and the OpenAPI document are made from this list alone. */
+export const endpoints: readonly Endpoint[] = [
+  ...appEndpoints,
+  ...merchantEndpoints,
+  ...memberEndpoints,
+  ...transactionEndpoints,
+  ...cardEndpoints,
+  ...fraudEndpoints,
+]

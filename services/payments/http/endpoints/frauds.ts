@@ -1,0 +1,99 @@
+import { disputeStatuses } from '../../domain/dispute.ts'
+import { id } from '../../domain/input/fields.ts'
+import { optional, quote, type Reader, record, refuseValue, required } from '../../domain/input/record.ts'
+import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import { ownRecord } from '../../operations/access.ts'
+import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
+import { findDispute } from '../../storage/disputes.ts'
+import { findFraud } from '../../storage/frauds.ts'
+import { answer } from '../answer.ts'
+import type { AppEndpoint, Endpoint, QueryParameter } from '../endpoint.ts'
+import { exampleDispute, exampleFraud } from '../examples.ts'
+import { listEndpoint } from '../list-endpoint.ts'
+import { ref, wrapped } from '../schemas.ts'
+import { transactionFilter } from './merchants.ts'
+
+const tag = 'Frauds and disputes'
+const merchantFilter: QueryParameter = {
+  name: 'filter[merchantId]',
+  description: 'The merchant whose list it is.',
+  required: true,
+  schema: { type: 'string', format: 'uuid' },
+}
+
+const frauds = listEndpoint({
+  path: '/frauds',
+  operationId: 'listFrauds',
+  tag,
+  summary: 'Fraud alerts of a merchant',
+  filter: record({ merchantId: required(id), transactionId: optional(id) }),
+  filters: [merchantFilter, transactionFilter],
+  item: { schema: ref('Fraud'), example: exampleFraud },
+  owner: (_, { merchantId }) => merchantId,
+  list: listOwnFrauds,
+  present: presentFraudAlert,
+})
+
+const fraud: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/frauds/{fraudId}',
+  document: {
+    operationId: 'getFraud',
+    tag,
+    summary: 'Read a fraud alert',
+    answers: { 200: { schema: wrapped('fraud', ref('Fraud')), example: { fraud: exampleFraud } } },
+  },
+  async act(tx, { app, params }) {
+    const found = await ownRecord(tx, app, params['fraudId'] ?? '', findFraud)
+    return isRefused(found) ? found : answer(200, { fraud: presentFraudAlert(found) })
+  },
+}
+
+const status: Reader<(typeof disputeStatuses)[number]> = (value, place) => {
+  const found = disputeStatuses.find(one => one === value)
+  return (
+    found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${disputeStatuses.join(', ')}`)
+  )
+}
+
+const disputes = listEndpoint({
+  path: '/disputes',
+  operationId: 'listDisputes',
+  tag,
+  summary: 'Disputes of a merchant',
+  filter: record({ merchantId: required(id), transactionId: optional(id), status: optional(status) }),
+  filters: [
+    merchantFilter,
+    transactionFilter,
+    {
+      name: 'filter[status]',
+      description: 'Only disputes that stand so.',
+      required: false,
+      schema: { enum: disputeStatuses },
+    },
+  ],
+  item: { schema: ref('Dispute'), example: exampleDispute },
+  owner: (_, { merchantId }) => merchantId,
+  list: listOwnDisputes,
+  present: presentDispute,
+})
+
+const dispute: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/disputes/{disputeId}',
+  document: {
+    operationId: 'getDispute',
+    tag,
+    summary: 'Read a dispute',
+    answers: { 200: { schema: wrapped('dispute', ref('Dispute')), example: { dispute: exampleDispute } } },
+  },
+  async act(tx, { app, params }) {
+    const found = await ownRecord(tx, app, params['disputeId'] ?? '', findDispute)
+    return isRefused(found) ? found : answer(200, { dispute: presentDispute(found) })
+  },
+}
+
+export const fraudEndpoints: readonly Endpoint[] = [frauds, fraud, disputes, dispute]

@@ -1,0 +1,115 @@
+import { parseAssociation, parseMember } from '../../domain/input/inputs.ts'
+import { record } from '../../domain/input/record.ts'
+import { presentApp, presentUser } from '../../domain/present.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import { listOwnApps, listOwnUsers } from '../../operations/lists.ts'
+import { associateApp, dissociateApp, inviteUser, removeUser } from '../../operations/memberships.ts'
+import { answer, noContent } from '../answer.ts'
+import type { AppCall, AppEndpoint, Endpoint } from '../endpoint.ts'
+import { exampleApp, exampleUser } from '../examples.ts'
+import { listEndpoint } from '../list-endpoint.ts'
+import { ref, wrapped } from '../schemas.ts'
+
+const tag = 'Members'
+const merchantIdOf = ({ params }: Pick<AppCall, 'params'>) => params['merchantId'] ?? ''
+
+const invite: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/merchants/{merchantId}/users',
+  document: {
+    operationId: 'inviteUser',
+    tag,
+    summary: 'Invite a person',
+    description: 'Sends an e-mail to whoever is not a member yet.',
+    body: { schema: ref('Invitation'), example: { email: exampleUser.email }, required: true },
+    answers: { 201: { schema: wrapped('user', ref('User')), example: { user: exampleUser } } },
+  },
+  async act(tx, call) {
+    const input = parseMember(call.body, call.encoding)
+    if (isRefused(input)) return input
+    const request = { app: call.app, merchantId: merchantIdOf(call), email: input.email }
+    const user = await inviteUser(tx, call.payments, request)
+    return isRefused(user) ? user : answer(201, { user: presentUser(user) })
+  },
+}
+
+const revokeUser: AppEndpoint = {
+  kind: 'app',
+  method: 'DELETE',
+  path: '/merchants/{merchantId}/users/{userId}',
+  document: {
+    operationId: 'revokeUser',
+    tag,
+    summary: 'End a person’s membership',
+    answers: { 204: null },
+  },
+  async act(tx, call) {
+    const userId = call.params['userId'] ?? ''
+    const outcome = await removeUser(tx, { app: call.app, merchantId: merchantIdOf(call), userId })
+    return isRefused(outcome) ? outcome : noContent
+  },
+}
+
+const users = listEndpoint({
+  path: '/merchants/{merchantId}/users',
+  operationId: 'listUsers',
+  tag,
+  summary: 'The members of a merchant',
+  filter: record({}),
+  item: { schema: ref('User'), example: exampleUser },
+  owner: merchantIdOf,
+  list: listOwnUsers,
+  present: presentUser,
+})
+
+const addApp: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/merchants/{merchantId}/apps',
+  document: {
+    operationId: 'addApp',
+    tag,
+    summary: 'Give an app complete access to a merchant',
+    body: { schema: ref('Association'), example: { appId: exampleApp.id }, required: true },
+    answers: { 201: { schema: wrapped('app', ref('App')), example: { app: exampleApp } } },
+  },
+  async act(tx, call) {
+    const input = parseAssociation(call.body, call.encoding)
+    if (isRefused(input)) return input
+    const request = { app: call.app, merchantId: merchantIdOf(call), appId: input.appId }
+    const app = await associateApp(tx, request)
+    return isRefused(app) ? app : answer(201, { app: presentApp(app) })
+  },
+}
+
+const revokeApp: AppEndpoint = {
+  kind: 'app',
+  method: 'DELETE',
+  path: '/merchants/{merchantId}/apps/{appId}',
+  document: {
+    operationId: 'revokeApp',
+    tag,
+    summary: 'End an app’s access to a merchant',
+    answers: { 204: null },
+  },
+  async act(tx, call) {
+    const appId = call.params['appId'] ?? ''
+    const outcome = await dissociateApp(tx, { app: call.app, merchantId: merchantIdOf(call), appId })
+    return isRefused(outcome) ? outcome : noContent
+  },
+}
+
+const apps = listEndpoint({
+  path: '/merchants/{merchantId}/apps',
+  operationId: 'listApps',
+  tag,
+  summary: 'The apps of a merchant',
+  filter: record({}),
+  item: { schema: ref('App'), example: exampleApp },
+  owner: merchantIdOf,
+  list: listOwnApps,
+  present: presentApp,
+})
+
+export const memberEndpoints: readonly Endpoint[] = [invite, revokeUser, users, addApp, revokeApp, apps]

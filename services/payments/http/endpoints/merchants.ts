@@ -1,0 +1,114 @@
+import { id } from '../../domain/input/fields.ts'
+import { parseMerchant, parseMerchantUpdate } from '../../domain/input/inputs.ts'
+import { optional, record } from '../../domain/input/record.ts'
+import { presentLine, presentMerchant } from '../../domain/present.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import { ownMerchant, ownRecord } from '../../operations/access.ts'
+import { createMerchant } from '../../operations/create-merchant.ts'
+import { listOwnLines } from '../../operations/lists.ts'
+import { updateOwnMerchant } from '../../operations/update-merchant.ts'
+import { findLine } from '../../storage/lines.ts'
+import { answer, noContent } from '../answer.ts'
+import type { AppEndpoint, Endpoint, Example, QueryParameter } from '../endpoint.ts'
+import { exampleLine, exampleMerchant, exampleMerchantInput } from '../examples.ts'
+import { listEndpoint } from '../list-endpoint.ts'
+import { ref, wrapped } from '../schemas.ts'
+
+const tag = 'Merchants'
+const merchant: Example = {
+  schema: wrapped('merchant', ref('Merchant')),
+  example: { merchant: exampleMerchant },
+}
+
+const create: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/merchants',
+  document: {
+    operationId: 'createMerchant',
+    tag,
+    summary: 'Create a merchant',
+    description: 'It is associated with the app that creates it.',
+    body: { schema: ref('MerchantInput'), example: exampleMerchantInput, required: true },
+    answers: { 201: merchant },
+  },
+  async act(tx, { payments, app, body, encoding }) {
+    const input = parseMerchant(body, encoding, payments.fundingCurrencies)
+    if (isRefused(input)) return input
+    return answer(201, { merchant: presentMerchant(await createMerchant(tx, payments, { app, input })) })
+  },
+}
+
+const read: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/merchants/{merchantId}',
+  document: { operationId: 'getMerchant', tag, summary: 'Read a merchant', answers: { 200: merchant } },
+  async act(tx, { app, params }) {
+    const found = await ownMerchant(tx, app, params['merchantId'] ?? '')
+    return isRefused(found) ? found : answer(200, { merchant: presentMerchant(found) })
+  },
+}
+
+const update: AppEndpoint = {
+  kind: 'app',
+  method: 'PUT',
+  path: '/merchants/{merchantId}',
+  document: {
+    operationId: 'updateMerchant',
+    tag,
+    summary: 'Change a merchant',
+    description:
+      'Its name, e-mail address and descriptor; all else is fixed. The answer has the merchant where the request ' +
+      'accepts JSON, and no body where it has no Accept header, or X-Client as the public client does.',
+    body: { schema: ref('MerchantUpdate'), example: { name: exampleMerchant.name }, required: true },
+    answers: { 200: merchant, 204: null },
+  },
+  async act(tx, { payments, app, params, body, encoding, wantsChanged }) {
+    const changes = parseMerchantUpdate(body, encoding)
+    if (isRefused(changes)) return changes
+    const request = { app, merchantId: params['merchantId'] ?? '', update: changes }
+    const updated = await updateOwnMerchant(tx, payments, request)
+    if (isRefused(updated)) return updated
+    return wantsChanged ? answer(200, { merchant: presentMerchant(updated) }) : noContent
+  },
+}
+
+/** Of lists whose elements can belong to a transaction. */
+export const transactionFilter: QueryParameter = {
+  name: 'filter[transactionId]',
+  description: 'Only what belongs to this transaction.',
+  required: false,
+  schema: { type: 'string', format: 'uuid' },
+}
+
+const lines = listEndpoint({
+  path: '/merchants/{merchantId}/lines',
+  operationId: 'listLines',
+  tag,
+  summary: 'The history that makes up a merchant’s balance',
+  filter: record({ transactionId: optional(id) }),
+  filters: [transactionFilter],
+  item: { schema: ref('Line'), example: exampleLine },
+  owner: ({ params }) => params['merchantId'] ?? '',
+  list: listOwnLines,
+  present: presentLine,
+})
+
+const line: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/lines/{lineId}',
+  document: {
+    operationId: 'getLine',
+    tag,
+    summary: 'Read a line',
+    answers: { 200: { schema: wrapped('line', ref('Line')), example: { line: exampleLine } } },
+  },
+  async act(tx, { app, params }) {
+    const found = await ownRecord(tx, app, params['lineId'] ?? '', findLine)
+    return isRefused(found) ? found : answer(200, { line: presentLine(found) })
+  },
+}
+
+export const merchantEndpoints: readonly Endpoint[] = [create, read, update, lines, line]

@@ -1,0 +1,169 @@
+import {
+  parseCapture,
+  parseRefund,
+  parseTransaction,
+  parseVoid,
+  type TransactionInput,
+} from '../../domain/input/inputs.ts'
+import { type Encoding, isRecord, record } from '../../domain/input/record.ts'
+import { presentTransaction } from '../../domain/present.ts'
+import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
+import type { Transaction } from '../../domain/transaction.ts'
+import { ownTransaction } from '../../operations/access.ts'
+import {
+  type ChangeRequest,
+  captureOwnTransaction,
+  refundOwnTransaction,
+  voidOwnTransaction,
+} from '../../operations/change-transaction.ts'
+import { createTransaction } from '../../operations/create-transaction.ts'
+import { listOwnTransactions } from '../../operations/lists.ts'
+import type { Outcome, Payments } from '../../operations/operation.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { type Answer, answer, answerRefusal } from '../answer.ts'
+import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
+import { exampleIds, exampleTransaction } from '../examples.ts'
+import { listEndpoint } from '../list-endpoint.ts'
+import { ref, wrapped } from '../schemas.ts'
+
+const tag = 'Transactions'
+const transaction: Example = {
+  schema: wrapped('transaction', ref('Transaction')),
+  example: { transaction: exampleTransaction },
+}
+
+const create: ProcessorEndpoint = {
+  kind: 'processor',
+  method: 'POST',
+  path: '/merchants/{merchantId}/transactions',
+  document: {
+    operationId: 'createTransaction',
+    tag,
+    summary: 'Charge the card of an earlier transaction, or a saved card',
+    description: 'Without the payer, so never with 3-D Secure. A declined one is recorded too.',
+    body: {
+      schema: ref('TransactionInput'),
+      example: { transactionId: exampleIds.earlier, currency: 'DKK', amount: 12_500 },
+      required: true,
+    },
+    answers: {
+      201: {
+        schema: wrapped('transaction', {
+          type: 'object',
+          required: ['id'],
+          properties: { id: { type: 'string', format: 'uuid' } },
+        }),
+        example: { transaction: { id: exampleIds.transaction } },
+      },
+    },
+    declines: true,
+  },
+  async act({ payments, app, params, body, encoding }, once) {
+    const input = parseCreation(body, encoding)
+    if (isRefused(input)) return input
+    const merchantId = params['merchantId'] ?? ''
+    return createTransaction(payments, { app, merchantId, input, once, present: presentCreation })
+  },
+}
+
+/** The public client sends `cardId: false` beside every transactionId. */
+function parseCreation(body: unknown, encoding: Encoding): TransactionInput | Refused {
+  if (!isRecord(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
+  const { cardId, ...rest } = body
+  return parseTransaction(rest, encoding)
+}
+
+function presentCreation(outcome: Transaction | Refused): Answer {
+  if (isRefused(outcome)) return answerRefusal(outcome)
+  if (outcome.error !== null) return answerRefusal(refuseProcessing(outcome.error))
+  return answer(201, { transaction: { id: outcome.id } })
+}
+
+const list = listEndpoint({
+  path: '/merchants/{merchantId}/transactions',
+  operationId: 'listTransactions',
+  tag,
+  summary: 'The transactions of a merchant',
+  filter: record({}),
+  item: { schema: ref('Transaction'), example: exampleTransaction },
+  owner: ({ params }) => params['merchantId'] ?? '',
+  list: listOwnTransactions,
+  present: presentTransaction,
+})
+
+const read: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/transactions/{transactionId}',
+  document: {
+    operationId: 'getTransaction',
+    tag,
+    summary: 'Read a transaction',
+    answers: { 200: transaction },
+  },
+  async act(tx, { app, params }) {
+    const own = await ownTransaction(tx, app, params['transactionId'] ?? '')
+    return isRefused(own) ? own : answer(200, { transaction: presentTransaction(own.transaction) })
+  },
+}
+
+interface ChangeEndpoint<Input> {
+  readonly path: 'captures' | 'refunds' | 'voids'
+  readonly operationId: string
+  readonly summary: string
+  readonly schema: 'CaptureInput' | 'VoidInput'
+  readonly parse: (body: unknown, encoding: Encoding) => Input | Refused
+  readonly change: (tx: Tx, payments: Payments, request: ChangeRequest<Input>) => Outcome<Transaction>
+}
+
+function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): AppEndpoint {
+  const { path, operationId, summary, schema, parse, change } = endpoint
+  return {
+    kind: 'app',
+    method: 'POST',
+    path: `/transactions/{transactionId}/${path}`,
+    document: {
+      operationId,
+      tag,
+      summary,
+      body: { schema: ref(schema), example: { amount: 10_000, currency: 'DKK' }, required: true },
+      answers: { 201: transaction },
+    },
+    async act(tx, { payments, app, params, body, encoding }) {
+      const input = parse(body, encoding)
+      if (isRefused(input)) return input
+      const changed = await change(tx, payments, { app, transactionId: params['transactionId'] ?? '', input })
+      return isRefused(changed) ? changed : answer(201, { transaction: presentTransaction(changed) })
+    },
+  }
+}
+
+export const transactionEndpoints: readonly Endpoint[] = [
+  create,
+  list,
+  read,
+  changeEndpoint({
+    path: 'captures',
+    operationId: 'captureTransaction',
+    summary: 'Take a part of the pending amount, or all of it, to the merchant’s balance',
+    schema: 'CaptureInput',
+    parse: parseCapture,
+    change: captureOwnTransaction,
+  }),
+  changeEndpoint({
+    path: 'refunds',
+    operationId: 'refundTransaction',
+    summary: 'Give a part of what was captured, or all of it, back to the payer',
+    schema: 'CaptureInput',
+    parse: parseRefund,
+    change: refundOwnTransaction,
+  }),
+  changeEndpoint({
+    path: 'voids',
+    operationId: 'voidTransaction',
+    summary: 'Release a part of the pending amount, or all of it',
+    schema: 'VoidInput',
+    parse: parseVoid,
+    change: voidOwnTransaction,
+  }),
+]

@@ -1,0 +1,123 @@
+/** What the OpenAPI document shows of each record. Tests hold them against the schemas. */
+export const exampleIds = {
+  app: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01',
+  merchant: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a02',
+  merchantKey: '4b8e2c57-93d1-4f06-a7b9-0e1d2c3f4a03',
+  user: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a04',
+  transaction: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a05',
+  earlier: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a06',
+  card: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a07',
+  line: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a08',
+  fraud: '0197f3a2-5c00-8a10-8b3c-5d2e9f014a09',
+  dispute: '0197f3a2-5c00-8a10-8b3c-5d2e9f014a0a',
+} as const
+
+const created = '2026-07-10T08:30:00.000Z'
+
+export const exampleApp = { id: exampleIds.app, name: 'Coffee shop' }
+export const exampleNewApp = {
+  ...exampleApp,
+  key: 'tollway_c2VjcmV0LW9mLTMyLXJhbmRvbS1ieXRlcy1oZXJlLi4',
+}
+
+export const exampleMerchantInput = {
+  name: 'Coffee & Jane',
+  currency: 'DKK',
+  test: true,
+  email: 'jane@example.com',
+  website: 'https://example.com',
+  descriptor: 'Coffee & Jane',
+  company: { country: 'DK', number: '12345678' },
+  bank: { iban: 'DK5000400440116243' },
+}
+
+export const exampleMerchant = {
+  id: exampleIds.merchant,
+  key: exampleIds.merchantKey,
+  created,
+  ...exampleMerchantInput,
+  closed: null,
+}
+
+export const exampleUser = { id: exampleIds.user, email: 'joe@example.com', created }
+
+const exampleCardDetails = {
+  bin: '410000',
+  last4: '0001',
+  expiry: '2030-12-31T23:59:59.999Z',
+  scheme: 'visa',
+}
+
+export const exampleCard = {
+  id: exampleIds.card,
+  merchantId: exampleIds.merchant,
+  created,
+  ...exampleCardDetails,
+  notes: 'Subscription of Jane',
+}
+
+export const exampleTransaction = {
+  id: exampleIds.transaction,
+  merchantId: exampleIds.merchant,
+  test: true,
+  created,
+  currency: 'DKK',
+  amount: 12_500,
+  descriptor: 'Coffee & Jane',
+  pendingAmount: 2_500,
+  capturedAmount: 10_000,
+  refundedAmount: 0,
+  voidedAmount: 0,
+  disputedAmount: 0,
+  card: exampleCardDetails,
+  custom: { order: 'A-17' },
+  recurring: true,
+  successful: true,
+  error: false,
+  trail: [
+    {
+      capture: true,
+      created: '2026-07-10T09:00:00.000Z',
+      amount: 10_000,
+      balance: 9_840,
+      fee: { flat: 25, rate: 135, total: 160 },
+      descriptor: 'Coffee & Jane',
+      lineId: exampleIds.line,
+    },
+  ],
+}
+
+export const exampleLine = {
+  id: exampleIds.line,
+  merchantId: exampleIds.merchant,
+  test: true,
+  created: '2026-07-10T09:00:00.000Z',
+  balance: 9_840,
+  fee: 160,
+  description: 'Capture',
+  amount: { amount: 10_000, currency: 'DKK' },
+  transactionId: exampleIds.transaction,
+  capture: true,
+}
+
+export const exampleFraud = {
+  id: exampleIds.fraud,
+  merchantId: exampleIds.merchant,
+  transactionId: exampleIds.transaction,
+  created,
+  reported: created,
+  reason: 1,
+}
+
+export const exampleDispute = {
+  id: exampleIds.dispute,
+  merchantId: exampleIds.merchant,
+  transactionId: exampleIds.transaction,
+  created,
+  amount: 10_000,
+  currency: 'DKK',
+  status: 'open',
+  reason: 'fraudulent',
+  due: '2026-07-24T08:30:00.000Z',
+  resolved: null,
+}

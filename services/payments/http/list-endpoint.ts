@@ -1,0 +1,72 @@
+import { parsePage } from '../domain/input/page.ts'
+import type { Reader } from '../domain/input/record.ts'
+import type { JsonObject } from '../domain/json.ts'
+import { isRefused } from '../domain/refusals.ts'
+import type { ListRequest } from '../operations/lists.ts'
+import type { Outcome } from '../operations/operation.ts'
+import type { Tx } from '../storage/storage.ts'
+import { answerList } from './answer.ts'
+import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
+
+const maxLimit = 100
+const cursor = { type: 'string', description: 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros' }
+
+/** What every list takes (the specification's pagination). */
+const pagination: readonly QueryParameter[] = [
+  {
+    name: 'limit',
+    description: 'The most elements that come.',
+    required: true,
+    schema: { type: 'integer', minimum: 1, maximum: maxLimit },
+  },
+  { name: 'before', description: 'The last id received: what is older comes.', required: false, schema: cursor },
+  {
+    name: 'after',
+    description: 'What is newer than this comes, the oldest first.',
+    required: false,
+    schema: cursor,
+  },
+  {
+    name: 'sort[created]',
+    description: 'Another order than the cursors give: 1 or asc for the oldest first, -1 or desc for the newest.',
+    required: false,
+    schema: { enum: ['1', '-1', 'asc', 'desc'] },
+  },
+]
+
+export interface ListEndpoint<Filter, Item> {
+  readonly path: string
+  readonly operationId: string
+  readonly tag: string
+  readonly summary: string
+  readonly filter: Reader<Filter>
+  readonly filters?: readonly QueryParameter[]
+  readonly item: Example
+  /** The merchant, or the identity, whose list it is. */
+  readonly owner: (call: AppCall, filter: Filter) => string
+  readonly list: (tx: Tx, request: ListRequest<Filter>) => Outcome<readonly Item[]>
+  readonly present: (item: Item) => JsonObject
+}
+
+/** GET of a part of a list. */
+export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): AppEndpoint {
+  const { path, operationId, tag, summary, filters = [], item } = list
+  return {
+    kind: 'app',
+    method: 'GET',
+    path,
+    document: {
+      operationId,
+      tag,
+      summary,
+      query: [...pagination, ...filters],
+      answers: { 200: { schema: { type: 'array', items: item.schema }, example: [item.example] } },
+    },
+    async act(tx, call) {
+      const page = parsePage(call.query, list.filter)
+      if (isRefused(page)) return page
+      const items = await list.list(tx, { app: call.app, owner: list.owner(call, page.filter), page })
+      return isRefused(items) ? items : answerList(items.map(list.present))
+    },
+  }
+}

@@ -1,0 +1,72 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expositionType, type Metrics } from '../metrics.ts'
+
+export interface MonitorServerOptions {
+  readonly metrics: Metrics
+  readonly ready: () => Promise<boolean>
+}
+
+export interface MonitorServer {
+  /** @throws Error of the system when the address cannot be had */
+  listen(address: { readonly host: string; readonly port: number }): Promise<number>
+  close(): Promise<void>
+}
+
+type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: string, type?: string]>
+
+const requestTimeoutMs = 10_000
+
+/** What operators look at: `/metrics`, `/stats` (`?format=json`), `/healthz` and `/readyz`. */
+export function createMonitorServer({ metrics, ready }: MonitorServerOptions): MonitorServer {
+  const pages: Readonly<Record<string, Page>> = {
+    '/metrics': async () => [200, metrics.expose(), expositionType],
+    '/stats': async query => statsPage(metrics, query.get('format') === 'json'),
+    '/healthz': async () => [200, 'alive\n'],
+    '/readyz': async () => ((await ready()) ? [200, 'ready\n'] : [503, 'not ready\n']),
+  }
+  const server = createServer((request, response) => {
+    request.resume()
+    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    const page = Object.hasOwn(pages, path) ? pages[path] : undefined
+    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
+      response.writeHead(status, { 'content-type': type })
+      response.end(body)
+    }
+    if (page === undefined) return send(404, `there are ${Object.keys(pages).join(', ')}\n`)
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD')
+      return send(405, 'pages are read with GET\n')
+    }
+    page(new URLSearchParams(query)).then(
+      found => send(...found),
+      () => send(500, 'the page could not be made\n'),
+    )
+  })
+  server.requestTimeout = requestTimeoutMs
+  server.headersTimeout = requestTimeoutMs
+  return {
+    listen: ({ host, port }) => listen(server, host, port),
+    close: () =>
+      new Promise(resolve => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+function statsPage(metrics: Metrics, asJson: boolean): readonly [number, string, string?] {
+  const entries = metrics.entries()
+  if (asJson) return [200, `${JSON.stringify(Object.fromEntries(entries))}\n`, 'application/json']
+  return [200, entries.map(([name, value]) => `${name}: ${value}\n`).join('')]
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      resolve((server.address() as AddressInfo).port)
+    })
+  })
+}

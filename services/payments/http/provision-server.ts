@@ -1,0 +1,64 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
+import { type Outcome, type Payments, perform } from '../operations/operation.ts'
+import { parseProvision, parseUid } from '../operations/provision-input.ts'
+import { closeProvisionedMerchant, provisionMerchant } from '../operations/provision-merchant.ts'
+import { type Answer, answer, noContent } from './answer.ts'
+import { RefusedError } from './failure.ts'
+import { bodyOf, createJsonServer, type JsonServer, type JsonServerOptions, sendAnswer, sendRefusal } from './server.ts'
+
+export interface ProvisionServerOptions extends JsonServerOptions {
+  readonly payments: Payments
+  /** What callers show as a bearer token (RFC 6750); null where their certificate says who they are. */
+  readonly token: string | null
+}
+
+const path = '/provision/merchants/:uid'
+
+/**
+ * For whoever provisions merchants from resources, and nobody else: on a port of its own, behind a token or a
+ * client's certificate.
+ */
+export function createProvisionServer(options: ProvisionServerOptions): JsonServer {
+  const { payments, token } = options
+  const server = createJsonServer(options)
+  const { app } = server
+  app.addHook('onRequest', async request => {
+    if (token !== null && !hasToken(request.headers.authorization, token)) {
+      throw new RefusedError(refuse('unauthorized', 'The token is missing or not valid.'))
+    }
+  })
+  app.put<{ Params: { uid: string } }>(path, async (request, reply) => {
+    const outcome = await provision(payments, request.params.uid, bodyOf(request).value)
+    return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+  })
+  app.delete<{ Params: { uid: string } }>(path, async (request, reply) => {
+    const outcome = await close(payments, request.params.uid)
+    return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+  })
+  app.setNotFoundHandler((_, reply) => sendRefusal(reply, refuse('not_found')))
+  return server
+}
+
+async function provision(payments: Payments, text: string, body: unknown): Promise<Answer | Refused> {
+  const uid = parseUid(text)
+  if (typeof uid !== 'string') return uid
+  const input = parseProvision(body, payments.fundingCurrencies)
+  if (isRefused(input)) return input
+  const outcome = await perform(payments, tx => provisionMerchant(tx, payments, { uid, input }))
+  return isRefused(outcome) ? outcome : answer(200, { ...outcome })
+}
+
+async function close(payments: Payments, text: string): Outcome<Answer> {
+  const uid = parseUid(text)
+  if (typeof uid !== 'string') return uid
+  const outcome = await perform(payments, tx => closeProvisionedMerchant(tx, payments, uid))
+  return isRefused(outcome) ? outcome : noContent
+}
+
+/** Compared by their hashes, which have one length, in constant time. */
+function hasToken(authorization: string | undefined, token: string): boolean {
+  const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []
+  const hash = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(hash(given), hash(token))
+}

@@ -1,0 +1,59 @@
+/** How deep lists and objects may lie in each other in a body. */
+export const maxJsonDepth = 32
+
+/**
+ * A JSON text, as its value or as what is wrong with it. Refused besides what is no JSON: a name that an object
+ * has twice, for two readers may take two values for it (RFC 8259, section 4), and deep nesting.
+ */
+export function readJson(text: string): { readonly value: unknown } | { readonly fault: string } {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return { fault: 'The body is no JSON.' }
+  }
+  const fault = findFault(text)
+  return fault === undefined ? { value } : { fault }
+}
+
+/** The names of an object that is open; null for a list. */
+type Open = Set<string> | null
+
+/** @param text is JSON, so that only strings, brackets and commas are to be looked at */
+function findFault(text: string): string | undefined {
+  const open: Open[] = []
+  let isName = false
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at]
+    if (character === '{' || character === '[') {
+      if (open.length === maxJsonDepth) return `The body is nested deeper than ${maxJsonDepth} levels.`
+      open.push(character === '{' ? new Set() : null)
+      isName = character === '{'
+    } else if (character === '}' || character === ']') {
+      open.pop()
+      isName = false
+    } else if (character === ',') isName = open.at(-1) !== null
+    else if (character === '"') {
+      const end = endOfString(text, at)
+      if (isName && isSecond(open.at(-1), text.slice(at, end + 1))) return 'The body has a name twice.'
+      isName = false
+      at = end
+    }
+  }
+  return undefined
+}
+
+/** Where the string that begins at `at` has its closing quote. */
+function endOfString(text: string, at: number): number {
+  let end = at + 1
+  while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1
+  return end
+}
+
+function isSecond(names: Open | undefined, quoted: string): boolean {
+  // Two spellings of one name, `"a"` and `"\u0061"`, are the same name.
+  const name: string = quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1)
+  if (names?.has(name)) return true
+  names?.add(name)
+  return false
+}

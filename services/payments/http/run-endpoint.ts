@@ -1,0 +1,131 @@
+import type { App } from '../domain/app.ts'
+import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
+import { authenticate } from '../operations/access.ts'
+import { type Outcome, type Payments, perform } from '../operations/operation.ts'
+import type { Once, OnceRequest } from '../storage/idempotency.ts'
+import { requestFingerprint } from '../storage/sealed-answer.ts'
+import type { Tx } from '../storage/storage.ts'
+import { type Answer, settle } from './answer.ts'
+import type { AppCall, AppEndpoint, Call, Endpoint, ProcessorEndpoint, SignUpEndpoint } from './endpoint.ts'
+import { type Body, readForm } from './read-body.ts'
+
+/** A request, before anything of it was checked. */
+export interface Request {
+  readonly apiKey: string | null
+  /** Null when there is none. */
+  readonly idempotencyKey: string | null
+  readonly params: Readonly<Record<string, string>>
+  /** Without the question mark. */
+  readonly query: string
+  readonly body: Body
+  readonly wantsChanged: boolean
+}
+
+/** What came of it. */
+export interface Reply {
+  readonly outcome: Answer | Refused
+  /** Of a refusal that passes by itself. */
+  readonly retryAfterMs?: number
+  /** The answer was given before, to the first request with the key. */
+  readonly replayed?: boolean
+}
+
+const idempotencyKeyPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
+/** Of a request without a key that asks the processor. */
+const ownKeyBytes = 24
+
+/**
+ * Who asks, then what: nothing is said of a request to somebody without a key. An Idempotency-Key of a POST is
+ * looked at after that, and belongs to the app.
+ */
+export async function runEndpoint(payments: Payments, endpoint: Endpoint, request: Request): Promise<Reply> {
+  const { idempotencyKey } = request
+  if (endpoint.method === 'POST' && idempotencyKey !== null && !idempotencyKeyPattern.test(idempotencyKey)) {
+    return { outcome: refuse('invalid_idempotency_key') }
+  }
+  switch (endpoint.kind) {
+    case 'app':
+      return runForApp(payments, endpoint, request)
+    case 'processor':
+      return runWithProcessor(payments, endpoint, request)
+    case 'sign-up':
+      return runSignUp(payments, endpoint, request)
+  }
+}
+
+async function runForApp(payments: Payments, endpoint: AppEndpoint, request: Request): Promise<Reply> {
+  const act = async (tx: Tx, app: App): Outcome<Answer> => {
+    const call = callOf(payments, request)
+    return isRefused(call) ? call : endpoint.act(tx, { ...call, app })
+  }
+  if (endpoint.method !== 'POST' || request.idempotencyKey === null) {
+    const outcome = await perform(payments, async tx => {
+      const app = await authenticate(tx, payments, request.apiKey)
+      return isRefused(app) ? app : act(tx, app)
+    })
+    return { outcome }
+  }
+  const app = await perform(payments, tx => authenticate(tx, payments, request.apiKey))
+  if (isRefused(app)) return { outcome: app }
+  const once = onceOf(endpoint, request, `app:${app.id}`, request.idempotencyKey)
+  return replyOf(await payments.idempotency.runOnce(once, async tx => settle(await act(tx, app))))
+}
+
+/** Without a key of the caller it has one of its own: a lost commit is then looked up, not guessed. */
+async function runWithProcessor(
+  payments: Payments,
+  endpoint: ProcessorEndpoint,
+  request: Request,
+): Promise<Reply> {
+  const app = await perform(payments, tx => authenticate(tx, payments, request.apiKey))
+  if (isRefused(app)) return { outcome: app }
+  const call = callOf(payments, request)
+  if (isRefused(call)) return { outcome: call }
+  const ownKey = () => Buffer.from(payments.randomBytes(ownKeyBytes)).toString('base64url')
+  const scope = request.idempotencyKey === null ? `own:${app.id}` : `app:${app.id}`
+  const once = onceOf(endpoint, request, scope, request.idempotencyKey ?? ownKey())
+  const appCall: AppCall = { ...call, app }
+  const outcome = await endpoint.act(appCall, once)
+  return isRefusedOnce(outcome) ? { outcome } : replyOf(outcome)
+}
+
+/** Anybody may have the same key: an answer with a secret is given again only to who can open it. */
+async function runSignUp(payments: Payments, endpoint: SignUpEndpoint, request: Request): Promise<Reply> {
+  const act = async (tx: Tx): Outcome<Answer> => {
+    const call = callOf(payments, request)
+    return isRefused(call) ? call : endpoint.act(tx, call)
+  }
+  if (request.idempotencyKey === null) return { outcome: await perform(payments, act) }
+  const once = { ...onceOf(endpoint, request, 'sign-up', request.idempotencyKey), secret: true }
+  return replyOf(await payments.idempotency.runOnce(once, async tx => settle(await act(tx))))
+}
+
+function callOf(payments: Payments, { params, query, body, wantsChanged }: Request): Call | Refused {
+  const fields = readForm(query)
+  if ('refused' in fields) return fields.refused
+  const { value, encoding } = body
+  return { payments, params, query: fields.value, body: value, encoding, wantsChanged }
+}
+
+function onceOf({ method, path }: Endpoint, request: Request, scope: string, key: string): OnceRequest {
+  const { params, query, body } = request
+  const parts = [method, path, JSON.stringify(params), query, body.encoding, body.text]
+  return { scope, key, fingerprint: requestFingerprint(key, parts) }
+}
+
+function isRefusedOnce(outcome: Once | Refused): outcome is Refused {
+  return isRefused(outcome)
+}
+
+function replyOf(once: Once): Reply {
+  switch (once.kind) {
+    case 'answered':
+      return { outcome: once.answer, replayed: once.replayed }
+    case 'key-reused':
+      return { outcome: refuse('idempotency_mismatch') }
+    case 'in-progress':
+      return { outcome: refuse('idempotency_in_progress'), retryAfterMs: once.retryAfterMs }
+    case 'weak-key':
+      return { outcome: refuse('weak_idempotency_key') }
+  }
+}

@@ -1,0 +1,177 @@
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { TlsFiles } from '@tollway/chassis/tls.ts'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { RandomBytes } from '../domain/ids.ts'
+import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
+import { acceptsJson } from './accept.ts'
+import { type Answer, answerRefusal } from './answer.ts'
+import { describeError, RefusedError, refusalOf } from './failure.ts'
+import { type Body, maxBodyBytes, noBody, readBody } from './read-body.ts'
+import { answerSocketError } from './socket-error.ts'
+import { requestIdOf } from './request-id.ts'
+
+/** A server of JSON, whatever its routes are: ids, limits, errors and the end are the same for all. */
+export interface JsonServerOptions {
+  readonly log: Log
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  /** Told of every answer. `route` is the pattern of the path, never the path. */
+  readonly onAnswer: (answer: AnsweredRequest) => void
+  /** Certificate files, followed when they change; plain HTTP without. */
+  readonly tls?: TlsFiles | undefined
+  /** Only clients with a certificate of the CA among the TLS files are let in. */
+  readonly demandsCertificate?: boolean
+}
+
+export interface AnsweredRequest {
+  readonly route: string
+  readonly method: string
+  readonly status: number
+  readonly durationMs: number
+}
+
+export interface JsonServer {
+  /** To add routes to before it listens. Handlers throw `RefusedError`, or send by `sendOutcome`. */
+  readonly app: FastifyInstance
+  /** @throws Error of the system when the address cannot be had */
+  listen(address: { readonly host: string; readonly port: number }): Promise<number>
+  /** Takes no more connections; requests that run have so long to end. */
+  close(timeoutMs: number): Promise<void>
+}
+
+/** A request whose head or body takes longer is given up: together with the look below, within 25 s. */
+const requestTimeoutMs = 20_000
+const headersTimeoutMs = 10_000
+/** How often slow requests are looked for. */
+const slowLookMs = 5_000
+const keepAliveTimeoutMs = 65_000
+const maxHeaderBytes = 16 * 1024
+const maxParamCharacters = 200
+/** Of one connection, after which it is closed, so that connections spread over new processes. */
+const maxRequestsPerConnection = 10_000
+
+export const unknownRoute = 'none'
+
+export function createJsonServer(options: JsonServerOptions): JsonServer {
+  const { log, clock, randomBytes, onAnswer } = options
+  let draining = false
+  const app = Fastify({
+    logger: false,
+    bodyLimit: maxBodyBytes,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    maxRequestsPerSocket: maxRequestsPerConnection,
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: {
+      ignoreTrailingSlash: true,
+      maxParamLength: maxParamCharacters,
+      // The query is read when it is known who asks.
+      querystringParser: () => ({}),
+    },
+    genReqId: request => requestIdOf(request.headers['x-request-id'], clock.nowMs(), randomBytes),
+    clientErrorHandler: (error, socket) => answerSocketError(error, socket, clock.nowMs(), randomBytes),
+    frameworkErrors: (error, request, reply) => {
+      sendError(reply, request, error, log)
+    },
+    ...serverOptions(options),
+  })
+  const stopFollowing = followCertificates(app.server, options.tls)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
+    const body = readBody(request.headers['content-type'], bytes)
+    if (isRefused(body)) throw new RefusedError(body)
+    return body
+  })
+  app.setErrorHandler((error, request, reply) => sendError(reply, request, error, log))
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    reply.header('cache-control', 'no-store')
+    reply.header('x-content-type-options', 'nosniff')
+    if (draining) reply.header('connection', 'close')
+    if (!acceptsJson(request.headers.accept)) throw new RefusedError(refuse('not_acceptable'))
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? unknownRoute
+    const { method } = request
+    const durationMs = reply.elapsedTime
+    onAnswer({ route, method, status: reply.statusCode, durationMs })
+    log.debug('request', { method, route, status: reply.statusCode, durationMs, requestId: request.id })
+  })
+  return {
+    app,
+    async listen({ host, port }) {
+      await app.listen({ host, port })
+      return (app.server.address() as AddressInfo).port
+    },
+    async close(timeoutMs) {
+      draining = true
+      stopFollowing()
+      const giveUp = setTimeout(() => app.server.closeAllConnections(), timeoutMs)
+      await app.close()
+      clearTimeout(giveUp)
+    },
+  }
+}
+
+function serverOptions({ tls, demandsCertificate = false }: JsonServerOptions) {
+  const http = {
+    headersTimeout: headersTimeoutMs,
+    connectionsCheckingInterval: slowLookMs,
+    maxHeaderSize: maxHeaderBytes,
+  }
+  if (tls === undefined) return { http }
+  const certificates = demandsCertificate ? { requestCert: true, rejectUnauthorized: true } : {}
+  return { https: { ...http, ...contextOptions(tls), ...certificates } } as unknown as { http: typeof http }
+}
+
+function contextOptions(tls: TlsFiles) {
+  const { identity, ca } = tls.credentials()
+  return { ...identity, ...(ca === undefined ? {} : { ca }), minVersion: 'TLSv1.2' as const }
+}
+
+/** New handshakes get the new certificate; connections that are there keep the old one. */
+function followCertificates(server: Server, tls: TlsFiles | undefined): () => void {
+  if (tls === undefined) return () => {}
+  return tls.onChange(() => {
+    const secure = server as unknown as { setSecureContext(context: object): void }
+    secure.setSecureContext(contextOptions(tls))
+  })
+}
+
+/** The body that came, whatever the method. */
+export function bodyOf(request: FastifyRequest): Body {
+  return (request.body as Body | undefined) ?? noBody
+}
+
+export function sendAnswer(reply: FastifyReply, { status, body }: Answer): FastifyReply {
+  reply.code(status)
+  if (body === '') return reply.send()
+  return reply.header('content-type', 'application/json; charset=utf-8').send(body)
+}
+
+/** A refusal that passes by itself says when to ask again. */
+const defaultRetrySeconds = 1
+
+export function sendRefusal(reply: FastifyReply, refused: Refused, retryAfterMs?: number): FastifyReply {
+  const { status } = refused.refusal
+  if (status === 401) reply.header('www-authenticate', 'Basic realm="payments", charset="UTF-8"')
+  const seconds = retryAfterMs === undefined ? defaultRetrySeconds : Math.ceil(retryAfterMs / 1000)
+  if (status === 503 || status === 429 || retryAfterMs !== undefined) reply.header('retry-after', seconds)
+  return sendAnswer(reply, answerRefusal(refused))
+}
+
+function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
+  const refused = refusalOf(error)
+  if (refused !== undefined) {
+    const { status } = refused.refusal
+    if (status >= 500) log.warn('a request failed', { requestId: request.id, error: describeError(error) })
+    return sendRefusal(reply, refused)
+  }
+  log.error('a request met a defect', { requestId: request.id, error: describeError(error) })
+  const { code, status, message } = refuse('internal_error').refusal
+  return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
+}

@@ -1,0 +1,76 @@
+import type { App } from '../domain/app.ts'
+import type { SavedCard } from '../domain/card.ts'
+import { hashApiKey, isId } from '../domain/ids.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import { type Refused, refuse } from '../domain/refusals.ts'
+import type { Transaction } from '../domain/transaction.ts'
+import { findAppByKeyHash } from '../storage/apps.ts'
+import { findCard } from '../storage/cards.ts'
+import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
+import type { Tx } from '../storage/storage.ts'
+import { findTransaction, lockTransaction } from '../storage/transactions.ts'
+import type { Outcome, Payments } from './operation.ts'
+
+/** The longest API key that is hashed at all. */
+const maxKeyCharacters = 256
+
+/** The app that a key opens now. @param key null when none was given */
+export async function authenticate(tx: Tx, { clock }: Pick<Payments, 'clock'>, key: string | null): Outcome<App> {
+  if (key === null || key === '' || key.length > maxKeyCharacters) return refuse('unauthorized')
+  return (await findAppByKeyHash(tx, hashApiKey(key), clock.nowMs())) ?? refuse('unauthorized')
+}
+
+/**
+ * Everything below tells of a record only to an app that has its merchant. To others, as for an id that is none,
+ * there is no such thing: whoever guesses ids learns nothing.
+ */
+export async function ownMerchant(tx: Tx, app: App, merchantId: string): Outcome<Merchant> {
+  if (!isId(merchantId)) return refuse('not_found')
+  return (await findMerchantOfApp(tx, merchantId, app.id)) ?? refuse('not_found')
+}
+
+/** One that accepts something new. */
+export async function ownOpenMerchant(tx: Tx, app: App, merchantId: string): Outcome<Merchant> {
+  const merchant = await ownMerchant(tx, app, merchantId)
+  return 'refusal' in merchant || merchant.closedMs === null ? merchant : refuse('merchant_closed')
+}
+
+interface OwnTransaction {
+  readonly transaction: Transaction
+  readonly merchant: Merchant
+}
+
+/** Locks it: it stays as it is until the end of `tx`. */
+export async function lockOwnTransaction(tx: Tx, app: App, id: string): Outcome<OwnTransaction> {
+  if (!isId(id)) return refuse('not_found')
+  return withMerchant(tx, app, await lockTransaction(tx, id))
+}
+
+export async function ownTransaction(tx: Tx, app: App, id: string): Outcome<OwnTransaction> {
+  if (!isId(id)) return refuse('not_found')
+  return withMerchant(tx, app, await findTransaction(tx, id))
+}
+
+async function withMerchant(tx: Tx, app: App, transaction: Transaction | undefined): Outcome<OwnTransaction> {
+  if (transaction === undefined) return refuse('not_found')
+  const merchant = await findMerchantOfApp(tx, transaction.merchantId, app.id)
+  return merchant === undefined ? refuse('not_found') : { transaction, merchant }
+}
+
+export function ownCard(tx: Tx, app: App, id: string): Outcome<SavedCard> {
+  return ownRecord(tx, app, id, findCard)
+}
+
+/** A record of a merchant of the app, found by its id. */
+export async function ownRecord<T extends { readonly merchantId: string }>(
+  tx: Tx,
+  app: App,
+  id: string,
+  find: (tx: Tx, id: string) => Promise<T | undefined>,
+): Promise<T | Refused> {
+  if (!isId(id)) return refuse('not_found')
+  const found = await find(tx, id)
+  if (found === undefined) return refuse('not_found')
+  const merchant = await findMerchantOfApp(tx, found.merchantId, app.id)
+  return merchant === undefined ? refuse('not_found') : found
+}

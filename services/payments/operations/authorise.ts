@@ -1,0 +1,135 @@
+import {
+  type AuthorisationInput,
+  type AuthorisationResult,
+  type CardSource,
+  recordAuthorisation,
+} from '../domain/authorise.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import { isRefused, type Refused, refuseProcessing } from '../domain/refusals.ts'
+import type { Transaction } from '../domain/transaction.ts'
+import type { AuthorisationAnswer, AuthorisationSource, CardProcessor } from '../processor/processor.ts'
+import type { Answer, Once, OnceRequest } from '../storage/idempotency.ts'
+import { StorageError, type Tx } from '../storage/storage.ts'
+import { insertTransaction } from '../storage/transactions.ts'
+import { announceTransaction } from './change-transaction.ts'
+import type { Payments } from './operation.ts'
+
+/** What is asked of the processor, and what its answer is recorded with. */
+export interface AuthorisationPlan {
+  readonly merchant: Merchant
+  readonly processor: CardProcessor
+  readonly input: AuthorisationInput
+  /** As the merchant's customer is to read it. */
+  readonly descriptor: string
+  readonly source: AuthorisationSource
+  /** What is known of the card already; null where the processor reads it from what was typed. */
+  readonly known: CardSource | null
+  readonly recurring: boolean
+  /** The text of a payment link; null without one. */
+  readonly reference: string | null
+}
+
+export interface AuthorisationOnce {
+  readonly once: OnceRequest
+  /** Runs outside of any transaction. A refusal ends it before the processor is asked. */
+  readonly plan: () => Promise<AuthorisationPlan | Refused>
+  /** The answer of a transaction, approved or declined, which is kept, or of a refusal, which is not. */
+  readonly present: (outcome: Transaction | Refused) => Answer
+}
+
+/**
+ * Asks the processor for an authorisation and records what it said, once for each idempotency key. The
+ * transaction has the id under which the processor was asked: whatever crashes in between, the same question
+ * is asked again and its answer recorded once.
+ */
+export function authoriseOnce(payments: Payments, request: AuthorisationOnce): Promise<Once> {
+  const { once, plan, present } = request
+  return payments.idempotency.runOnceOutside(once, {
+    async outside(reference) {
+      const planned = await plan()
+      return isRefused(planned) ? planned : ask(planned, reference)
+    },
+    async settle(tx, outcome) {
+      const recorded = isRefused(outcome) ? outcome : await record(tx, payments, outcome)
+      return { ...present(recorded), keep: !isRefused(recorded) }
+    },
+  })
+}
+
+interface Authorised {
+  readonly id: string
+  readonly plan: AuthorisationPlan
+  readonly source: CardSource
+  readonly result: AuthorisationResult
+}
+
+async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Refused> {
+  const { processor, input, descriptor, source, known } = plan
+  const { amount, currency } = input
+  const answer = await untilAnswered(() =>
+    processor.authorise({ operationId: id, amount, currency, descriptor, source }),
+  )
+  const card = answer.card === null ? known : cardSourceOf(answer.card)
+  // Of details that are not those of a card there is nothing to record.
+  if (card === null) return refuseProcessing(answer.approved ? 2 : answer.error)
+  return { id, plan, source: card, result: resultOf(answer) }
+}
+
+function cardSourceOf({ details, reference }: NonNullable<AuthorisationAnswer['card']>): CardSource {
+  return { card: details, cardReference: reference }
+}
+
+function resultOf(answer: AuthorisationAnswer): AuthorisationResult {
+  if (!answer.approved) return { error: answer.error, processorReference: null, tds: null }
+  return { error: null, processorReference: answer.reference, tds: answer.tds }
+}
+
+async function record(tx: Tx, payments: Payments, authorised: Authorised): Promise<Transaction> {
+  const { id, plan, source, result } = authorised
+  const { merchant, input, recurring, reference } = plan
+  const transaction = recordAuthorisation({
+    id,
+    nowMs: payments.clock.nowMs(),
+    merchant,
+    input,
+    source,
+    result,
+    recurring,
+    reference,
+    lifetimeMs: payments.authorisationLifetimeMs,
+  })
+  await insertTransaction(tx, transaction)
+  await announceTransaction(tx, payments, transaction, 'transaction.created')
+  return transaction
+}
+
+/** All tries together end well before the lease of an idempotency key, which is a minute. */
+const maxTries = 3
+const tryTimeoutMs = 15_000
+
+/**
+ * The processor's answer. A call that fails may have been carried out, and is made again as it was.
+ *
+ * @throws StorageError `commit-unknown` when it still is not known: the idempotency key then keeps the name
+ * under which the processor was asked, and who repeats the request after its lease asks the same again.
+ */
+async function untilAnswered<T>(call: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await inTime(call())
+    } catch (cause) {
+      if (tries < maxTries) continue
+      throw new StorageError('commit-unknown', 'the processor has not answered', { cause })
+    }
+  }
+}
+
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`no answer in ${tryTimeoutMs} ms`)), tryTimeoutMs)
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

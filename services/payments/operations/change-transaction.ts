@@ -1,0 +1,77 @@
+import type { App } from '../domain/app.ts'
+import { type CaptureInput, captureTransaction } from '../domain/capture.ts'
+import type { Change, OperationContext } from '../domain/change.ts'
+import { presentTransaction } from '../domain/present.ts'
+import { type RefundInput, refundTransaction } from '../domain/refund.ts'
+import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { Transaction } from '../domain/transaction.ts'
+import { type VoidInput, voidTransaction } from '../domain/void.ts'
+import { saveChange } from '../storage/changes.ts'
+import { insertInstruction } from '../storage/processor-instructions.ts'
+import type { Tx } from '../storage/storage.ts'
+import { lockOwnTransaction } from './access.ts'
+import { announce, type EventType } from './announce.ts'
+import { contextOf, type Outcome, type Payments } from './operation.ts'
+
+export interface ChangeRequest<Input> {
+  readonly app: App
+  readonly transactionId: string
+  readonly input: Input
+}
+
+type Decide<Input> = (
+  transaction: Transaction,
+  input: Input,
+  context: OperationContext,
+) => Change | Refused
+
+/**
+ * Decided here, with the transaction locked, and stored with the promise to tell the processor: that one carries
+ * out what the books say, and cannot refuse what was authorised.
+ */
+function changing<Input>(decide: Decide<Input>, type: EventType) {
+  return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Outcome<Transaction> => {
+    const own = await lockOwnTransaction(tx, request.app, request.transactionId)
+    if (isRefused(own)) return own
+    const change = decide(own.transaction, request.input, contextOf(payments, own.merchant))
+    return isRefused(change) ? change : recordChange(tx, payments, change, type)
+  }
+}
+
+/** Takes a part of the pending amount to the merchant's balance. */
+export const captureOwnTransaction = changing<CaptureInput>(captureTransaction, 'transaction.captured')
+
+/** Gives a part of what was captured back to the payer. */
+export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'transaction.refunded')
+
+/** Releases a part of the pending amount. */
+export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
+
+/** Stores a change of a locked transaction, and what is to be told of it. */
+export async function recordChange(
+  tx: Tx,
+  payments: Payments,
+  change: Change,
+  type: EventType,
+): Promise<Transaction> {
+  const { transaction, trailEntry } = change
+  await saveChange(tx, change)
+  if (trailEntry !== null) await insertInstruction(tx, transaction, trailEntry)
+  await announceTransaction(tx, payments, transaction, type)
+  return transaction
+}
+
+export function announceTransaction(
+  tx: Tx,
+  payments: Pick<Payments, 'clock' | 'randomBytes'>,
+  transaction: Transaction,
+  type: EventType,
+): Promise<void> {
+  const { id: subjectId, merchantId } = transaction
+  return announce(tx, payments, {
+    type,
+    merchantId,
+    subjectId,
+    data: { transaction: presentTransaction(transaction) },
+  })
+}

@@ -1,0 +1,38 @@
+import type { App } from '../domain/app.ts'
+import { newPublicKey } from '../domain/ids.ts'
+import type { MerchantInput } from '../domain/input/inputs.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import { presentMerchant } from '../domain/present.ts'
+import { addMerchantApp } from '../storage/memberships.ts'
+import { insertMerchant } from '../storage/merchants.ts'
+import type { Tx } from '../storage/storage.ts'
+import { announce } from './announce.ts'
+import { nextId, type Payments } from './operation.ts'
+
+/** A new merchant, associated with the app that makes it. */
+export async function createMerchant(
+  tx: Tx,
+  payments: Payments,
+  { app, input }: { readonly app: App; readonly input: MerchantInput },
+): Promise<Merchant> {
+  const merchant = newMerchant(payments, input)
+  await insertMerchant(tx, merchant)
+  await addMerchantApp(tx, merchant.id, app.id)
+  await announceMerchant(tx, payments, merchant, 'merchant.created')
+  return merchant
+}
+
+export function newMerchant(payments: Payments, input: MerchantInput): Merchant {
+  const createdMs = payments.clock.nowMs()
+  return { id: nextId(payments), key: newPublicKey(payments.randomBytes), createdMs, closedMs: null, ...input }
+}
+
+export function announceMerchant(
+  tx: Tx,
+  payments: Payments,
+  merchant: Merchant,
+  type: 'merchant.created' | 'merchant.updated' | 'merchant.closed',
+): Promise<void> {
+  const data = { merchant: presentMerchant(merchant) }
+  return announce(tx, payments, { type, merchantId: merchant.id, subjectId: merchant.id, data })
+}

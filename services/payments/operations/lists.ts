@@ -1,0 +1,100 @@
+import type { App } from '../domain/app.ts'
+import type { Dispute, DisputeStatus } from '../domain/dispute.ts'
+import type { FraudAlert } from '../domain/fraud.ts'
+import type { Cursor, PageInput } from '../domain/input/page.ts'
+import type { Line } from '../domain/line.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import { isRefused, refuse, refuseField } from '../domain/refusals.ts'
+import type { Transaction } from '../domain/transaction.ts'
+import type { User } from '../domain/user.ts'
+import { listDisputes } from '../storage/disputes.ts'
+import { listFrauds } from '../storage/frauds.ts'
+import { listLines } from '../storage/lines.ts'
+import type { Page, PageQuery } from '../storage/list-page.ts'
+import { listMerchantApps, listMerchantUsers } from '../storage/memberships.ts'
+import { listFilteredMerchantsOfApp } from '../storage/merchants-of-app.ts'
+import type { Tx } from '../storage/storage.ts'
+import { firstFrom, lastUntil, timedLists } from '../storage/time-cursors.ts'
+import { listTransactions } from '../storage/transactions.ts'
+import { ownMerchant } from './access.ts'
+import type { Outcome } from './operation.ts'
+
+export interface ListRequest<Filter> {
+  readonly app: App
+  /** The merchant, or the identity, whose list it is. */
+  readonly owner: string
+  readonly page: PageInput<Filter>
+}
+
+type List = keyof typeof timedLists
+type ListItems<Filter, Item> = (tx: Tx, owner: string, page: PageQuery, filter: Filter) => Promise<Page<Item>>
+
+/** A part of one of a merchant's lists. */
+function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
+  return async (tx: Tx, { app, owner, page }: ListRequest<Filter>): Outcome<readonly Item[]> => {
+    const merchant = await ownMerchant(tx, app, owner)
+    return isRefused(merchant) ? merchant : listItems(tx, list, { owner, page }, items)
+  }
+}
+
+type NoFilter = Readonly<Record<never, never>>
+
+interface OfTransaction {
+  readonly transactionId: string | null
+}
+
+/** Of a list that is asked for by its merchant. */
+interface OfMerchant extends OfTransaction {
+  readonly merchantId: string
+}
+
+export const listOwnTransactions = ofMerchant<NoFilter, Transaction>('transactions', listTransactions)
+export const listOwnLines = ofMerchant<OfTransaction, Line>('lines', listLines)
+export const listOwnFrauds = ofMerchant<OfMerchant, FraudAlert>('frauds', listFrauds)
+export const listOwnDisputes = ofMerchant<OfMerchant & { readonly status: DisputeStatus | null }, Dispute>(
+  'disputes',
+  listDisputes,
+)
+export const listOwnUsers = ofMerchant<NoFilter, User>('users', listMerchantUsers)
+export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
+
+/** The merchants of an identity, which can only be the caller itself. */
+export async function listOwnMerchants(
+  tx: Tx,
+  { app, owner, page }: ListRequest<{ readonly test: boolean | null }>,
+): Outcome<readonly Merchant[]> {
+  if (owner !== app.id) return refuse('not_found')
+  return listItems(tx, 'merchants', { owner, page }, listFilteredMerchantsOfApp)
+}
+
+async function listItems<Filter, Item>(
+  tx: Tx,
+  list: List,
+  { owner, page }: { readonly owner: string; readonly page: PageInput<Filter> },
+  items: ListItems<Filter, Item>,
+): Outcome<readonly Item[]> {
+  const query = await queryOf(tx, list, owner, page)
+  const found = await items(tx, owner, query, page.filter)
+  if ('items' in found) return found.items
+  return refuseField(found.unknownCursor, 'mismatch', 'there is no such element in this list')
+}
+
+/** Times among the cursors become the elements that were made there. */
+async function queryOf(
+  tx: Tx,
+  list: List,
+  owner: string,
+  { limit, after, before, order }: PageInput<unknown>,
+): Promise<PageQuery> {
+  const idAt = (cursor: Cursor | null, find: typeof lastUntil) => {
+    if (cursor === null || 'id' in cursor) return cursor?.id ?? null
+    return find(tx, timedLists[list], owner, cursor.timeMs)
+  }
+  return {
+    limit,
+    after: await idAt(after, lastUntil),
+    before: await idAt(before, firstFrom),
+    // Also when everything is newer than the time, `after` turns the order around.
+    order: order ?? (after === null ? 'newest' : 'oldest'),
+  }
+}

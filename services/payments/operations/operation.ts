@@ -1,0 +1,84 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { OperationContext, Pricing } from '../domain/change.ts'
+import { newId, type RandomBytes } from '../domain/ids.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { CardProcessor } from '../processor/processor.ts'
+import type { Idempotency } from '../storage/idempotency.ts'
+import type { Storage, Tx } from '../storage/storage.ts'
+
+/** What operations are made with. Whoever calls them (the API, the payment page, a command) has one. */
+export interface Payments {
+  readonly storage: Storage
+  readonly idempotency: Idempotency
+  readonly processors: Processors
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  readonly pricing: Pricing
+  /** What merchants can be paid in. */
+  readonly fundingCurrencies: readonly string[]
+  /** How long an authorisation can be captured. */
+  readonly authorisationLifetimeMs: number
+}
+
+export interface Processors {
+  readonly test: CardProcessor
+  /** Null where payments of merchants that are not test accounts are not configured. */
+  readonly live: CardProcessor | null
+}
+
+/**
+ * A use case is a function `(tx, payments, input) → outcome | Refused`. It reads and writes through `tx` alone,
+ * and takes its locks in the order idempotency key, transaction, merchant.
+ */
+export type Outcome<T> = Promise<T | Refused>
+
+/** The outcome of what has none but its effect. */
+export interface Done {
+  readonly done: true
+}
+
+export const done: Done = { done: true }
+
+/** Carries a refusal out of a transaction, of which then nothing stays. */
+class Rollback extends Error {
+  readonly refused: Refused
+
+  constructor(refused: Refused) {
+    super('the operation was refused')
+    this.refused = refused
+  }
+}
+
+/** Runs operations in one transaction. When the last of them refuses, nothing of them is stored. */
+export async function perform<T extends object>(
+  { storage }: Pick<Payments, 'storage'>,
+  operations: (tx: Tx) => Outcome<T>,
+): Outcome<T> {
+  try {
+    return await storage.transaction(async tx => {
+      const outcome = await operations(tx)
+      if (isRefused(outcome)) throw new Rollback(outcome)
+      return outcome
+    })
+  } catch (error) {
+    if (error instanceof Rollback) return error.refused
+    throw error
+  }
+}
+
+/** A new id, made now. */
+export function nextId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomBytes'>): string {
+  return newId(clock.nowMs(), randomBytes)
+}
+
+/** What the domain's operations on a transaction of the merchant need. */
+export function contextOf(payments: Payments, merchant: Merchant): OperationContext {
+  const { pricing, clock } = payments
+  return { merchant, pricing, nowMs: clock.nowMs(), nextId: () => nextId(payments) }
+}
+
+/** The processor that moves the merchant's money; null when there is none for accounts that are not for tests. */
+export function processorOf({ processors }: Payments, { test }: { readonly test: boolean }) {
+  return test ? processors.test : processors.live
+}

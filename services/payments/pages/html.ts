@@ -1,0 +1,39 @@
+/** Text that is HTML already. Only `html` makes it, so what came from outside cannot be mistaken for it. */
+export interface Markup {
+  readonly [markup]: string
+}
+
+const markup = Symbol('markup')
+
+/** What may stand in a template; null, undefined and false leave nothing behind. */
+export type Content = string | number | bigint | Markup | readonly Markup[] | null | undefined | false
+
+const escapes: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+/** For an element's text and for an attribute in quotes. Not for scripts, styles or addresses. */
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, character => escapes[character] ?? character)
+}
+
+/** A template of HTML. Everything put into it is escaped, unless it is the result of another template. */
+export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Markup {
+  let text = parts[0] ?? ''
+  for (const [index, content] of contents.entries()) text += render(content) + (parts[index + 1] ?? '')
+  return { [markup]: text }
+}
+
+function render(content: Content): string {
+  if (content === null || content === undefined || content === false) return ''
+  if (typeof content !== 'object') return escapeHtml(String(content))
+  return markup in content ? content[markup] : content.map(textOf).join('')
+}
+
+export function textOf(content: Markup): string {
+  return content[markup]
+}

@@ -1,0 +1,20 @@
+import { html, type Markup } from './html.ts'
+import { hasAmount, hostOf, type Link, nameOf } from './link.ts'
+import { formatMoney } from './money-text.ts'
+import { textsOf } from './texts.ts'
+
+/** Who is paid, how much, and what for. */
+export function linkSummary(link: Link): Markup {
+  const texts = textsOf(link.locale)
+  const { merchant, text, reference } = link
+  const name = nameOf(merchant)
+  const host = hostOf(merchant)
+  return html`<section class="summary" aria-labelledby="shop">
+<p class="pay-to">${texts.payTo}</p>
+<p class="shop" id="shop">${name}</p>
+${host !== name && html`<p class="host">${host}</p>`}
+${hasAmount(link) && html`<p class="amount">${formatMoney(link, link.locale)}</p>`}
+${text !== null && html`<p class="text">${text}</p>`}
+${reference !== null && html`<p class="reference"><span>${texts.reference}</span> ${reference}</p>`}
+</section>`
+}

@@ -1,0 +1,150 @@
+import { parseForm } from '../domain/input/form.ts'
+import { type LinkInput, type Locale, parseLink, parseLocale } from '../domain/input/inputs.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import type { Money } from '../domain/money.ts'
+import type { FieldError } from '../domain/refusals.ts'
+import type { Checkout } from './checkout.ts'
+
+/** A payment link or point-of-sale link whose merchant is there and whose currency can be paid in. */
+export interface Link {
+  readonly merchant: Merchant
+  readonly locale: Locale
+  /** Null where the payer chooses: a point-of-sale link without a currency. */
+  readonly currency: string | null
+  /** In minor units. Null asks for it first. */
+  readonly amount: bigint | null
+  readonly reference: string | null
+  readonly text: string | null
+  /** An address of the web, http or https. */
+  readonly redirect: URL | null
+  /** The payer chose the amount, and can choose it again. */
+  readonly isPointOfSale: boolean
+}
+
+/** A link with an amount. One without a currency means the merchant's own. */
+export interface PaymentLink extends Link, Money {
+  readonly currency: string
+  readonly amount: bigint
+}
+
+/** Why a link cannot be used, as the payer is told. */
+export const linkFaults = [
+  'incomplete',
+  'unknown-merchant',
+  'closed',
+  'unknown-currency',
+  'currency-not-accepted',
+  'wrong-amount',
+  'wrong-redirect',
+  'malformed',
+] as const
+export type LinkFault = (typeof linkFaults)[number]
+
+export interface FaultyLink {
+  readonly fault: LinkFault
+  /** 404 where there is no such merchant, 400 where the link itself is wrong. */
+  readonly status: 400 | 404
+  readonly locale: Locale
+  /** For whoever made the link. */
+  readonly details: readonly FieldError[]
+}
+
+/** The name of the parameter of ours that says that the payer chose the amount. */
+const pointOfSaleParameter = 'pos'
+
+/** @param query of the address, without its question mark */
+export async function readLink(query: string, checkout: Checkout): Promise<Link | FaultyLink> {
+  const fields = parseForm(query)
+  if ('refusal' in fields) return faulty('malformed', 'en')
+  const locale = parseLocale(typeof fields['locale'] === 'string' ? fields['locale'] : null)
+  const input = parseLink(fields)
+  if ('refusal' in input) return faulty(faultOf(input.refusal.fields), locale, input.refusal.fields)
+  const merchant = await checkout.findMerchant(input.key)
+  if (merchant === undefined) return faulty('unknown-merchant', locale)
+  if (merchant.closedMs !== null) return faulty('closed', locale)
+  const link = { ...linkOf(input, merchant), isPointOfSale: pointOfSaleParameter in fields }
+  if (link.currency !== null && !checkout.acceptsCurrency(merchant, link.currency)) {
+    return faulty('currency-not-accepted', locale)
+  }
+  return link
+}
+
+function linkOf(input: LinkInput, merchant: Merchant): Omit<Link, 'isPointOfSale'> {
+  const { amount, reference, text, locale } = input
+  const currency = amount === null ? input.currency : (input.currency ?? merchant.currency)
+  const redirect = input.redirect === null ? null : new URL(input.redirect)
+  return { merchant, locale, currency, amount, reference, text, redirect }
+}
+
+export function hasAmount(link: Link): link is PaymentLink {
+  return link.amount !== null && link.currency !== null
+}
+
+function faulty(fault: LinkFault, locale: Locale, details: readonly FieldError[] = []): FaultyLink {
+  const isMissing = fault === 'unknown-merchant' || fault === 'closed'
+  return { fault, status: isMissing ? 404 : 400, locale, details }
+}
+
+const faultOfField: Readonly<Record<string, LinkFault>> = {
+  key: 'incomplete',
+  currency: 'unknown-currency',
+  amount: 'wrong-amount',
+  redirect: 'wrong-redirect',
+}
+
+/** The first that is wrong is what the payer is told. */
+function faultOf([first]: readonly FieldError[]): LinkFault {
+  return faultOfField[first?.field ?? ''] ?? 'malformed'
+}
+
+/** What may be other in an address that leads from one page of a link to the next. */
+export interface LinkChange {
+  readonly locale?: Locale
+  readonly currency?: string | null
+  readonly amount?: bigint | null
+  readonly isPointOfSale?: boolean
+  /** A sealed outcome. */
+  readonly outcome?: string
+}
+
+/** The query of a link, with its question mark. Parameters that are not ours are gone. */
+export function queryOf(link: Link, change: LinkChange = {}): string {
+  const { merchant, currency, amount, reference, text, redirect, locale, isPointOfSale } = {
+    ...link,
+    ...change,
+  }
+  const parameters = {
+    key: merchant.key,
+    currency,
+    amount: amount === null ? null : String(amount),
+    reference,
+    text,
+    redirect: redirect?.href ?? null,
+    locale: locale === 'en' ? null : locale,
+    [pointOfSaleParameter]: isPointOfSale ? 'yes' : null,
+    outcome: change.outcome ?? null,
+  }
+  const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== null)
+  return `?${new URLSearchParams(given)}`
+}
+
+/** What a sealed value of a link belongs to: it opens for no other payment. The language may change. */
+export function bindingOf({ merchant, currency, amount, reference, text, redirect }: Link): string {
+  return JSON.stringify([merchant.id, currency, String(amount), reference, text, redirect?.href ?? null])
+}
+
+/** Where the payer goes on to: the link's address with the id of the transaction. */
+export function goOnAddress(redirect: URL, transactionId: string): string {
+  const address = new URL(redirect)
+  address.searchParams.set('transactionId', transactionId)
+  return address.href
+}
+
+/** How the merchant is called on the pages. */
+export function nameOf(merchant: Merchant): string {
+  return merchant.name ?? hostOf(merchant)
+}
+
+export function hostOf({ website }: Merchant): string {
+  return URL.parse(website)?.host ?? website
+}

@@ -1,0 +1,45 @@
+import type { Page, PageElement, PageWindow } from './page-elements.ts'
+
+/**
+ * A form that was sent is not sent again by a second click, and says that it is on its way. What keeps it from paying
+ * twice is its token on the server; this only spares the payer the doubt. Runs in the browser: see browser-script.ts.
+ */
+export function submitOnce(page: Page, window: PageWindow): void {
+  for (const form of page.querySelectorAll('form[data-once]')) {
+    let used: { readonly button: PageElement; readonly label: string | null } | undefined
+    form.addEventListener('submit', event => {
+      if (event.defaultPrevented) return
+      if (used !== undefined) return event.preventDefault()
+      const button = event.submitter ?? form.querySelector('button')
+      if (button === null) return
+      used = { button, label: button.textContent }
+      // A disabled button would neither be sent nor keep the focus.
+      button.setAttribute('aria-disabled', 'true')
+      button.textContent = form.getAttribute('data-once')
+    })
+    // Somebody who comes back finds the form as it was before.
+    window.addEventListener('pageshow', () => {
+      if (used === undefined) return
+      used.button.removeAttribute('aria-disabled')
+      used.button.textContent = used.label
+      used = undefined
+    })
+  }
+}
+
+/** Goes on to the shop after a while, unless the payer says to stay. Runs in the browser: see browser-script.ts. */
+export function goOnLater(page: Page, window: PageWindow): void {
+  const place = page.querySelector('[data-go-on]')
+  const link = place?.querySelector('a') ?? null
+  const notice = place?.querySelector('[data-notice]') ?? null
+  const stay = place?.querySelector('button') ?? null
+  if (place === null || link === null || notice === null || stay === null) return
+  const delayMs = Number(place.getAttribute('data-go-on'))
+  const timer = window.setTimeout(() => window.location.assign(link.getAttribute('href') ?? ''), delayMs)
+  notice.hidden = false
+  stay.addEventListener('click', () => {
+    window.clearTimeout(timer)
+    notice.hidden = true
+    link.focus()
+  })
+}

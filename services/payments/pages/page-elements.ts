@@ -1,0 +1,39 @@
+/**
+ * The little of a browser's document that the pages' script uses. The whole of its types would make the browser's
+ * globals known in every file of the service.
+ */
+export interface Page {
+  querySelector(selector: string): PageElement | null
+  querySelectorAll(selector: string): Iterable<PageElement>
+}
+
+export interface PageElement {
+  readonly id: string
+  readonly selectionStart: number | null
+  value: string
+  hidden: boolean
+  textContent: string | null
+  querySelector(selector: string): PageElement | null
+  getAttribute(name: string): string | null
+  setAttribute(name: string, value: string): void
+  removeAttribute(name: string): void
+  addEventListener(type: string, listen: (event: PageEvent) => void): void
+  setSelectionRange(start: number, end: number): void
+  focus(): void
+}
+
+export interface PageEvent {
+  readonly defaultPrevented: boolean
+  /** Of an input event: what was done, such as `insertText` or `deleteContentBackward`. */
+  readonly inputType?: string
+  /** Of a submit event: the button that was used. */
+  readonly submitter?: PageElement | null
+  preventDefault(): void
+}
+
+export interface PageWindow {
+  readonly location: { assign(address: string): void }
+  setTimeout(run: () => void, delayMs: number): number
+  clearTimeout(timer: number): void
+  addEventListener(type: string, listen: () => void): void
+}

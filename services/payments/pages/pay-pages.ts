@@ -1,0 +1,165 @@
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { parseForm } from '../domain/input/form.ts'
+import { parseLocale } from '../domain/input/inputs.ts'
+import { assets } from './assets.ts'
+import {
+  createPayHandlers,
+  type FormFields,
+  type PageAnswer,
+  type PayHandlersOptions,
+} from './pay-handlers.ts'
+import { type ProblemPage, problemPage } from './problem-page.ts'
+import type { Problem } from './texts.ts'
+
+export interface PayPagesOptions extends PayHandlersOptions {
+  /** Is told of errors that the payer only learns the existence of. They hold no card data. */
+  readonly onError: (error: unknown, request: FastifyRequest) => void
+}
+
+/** A form has a card and a sealed ticket of a few thousand characters. */
+const maxBodyBytes = 32 * 1024
+
+/**
+ * What every answer has. The policy lets a page load this service's own style and script and send its forms here,
+ * and nothing else; nothing may be kept, framed, or learnt from the address by others.
+ */
+const securityHeaders = {
+  'content-security-policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "form-action 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; '),
+  'cache-control': 'no-store',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'x-robots-tag': 'noindex',
+} as const
+
+/**
+ * The payment page: payment links and point-of-sale links (the specification's section of that name). A plugin that
+ * is registered under a prefix, `{prefix: '/pay'}`; behind a proxy the pages may have another path, for they name
+ * one another by relative addresses.
+ *
+ * @throws RangeError at the registration for a secret that is too short
+ */
+export function payPages(options: PayPagesOptions): FastifyPluginAsync {
+  return async scope => {
+    setUpScope(scope, options)
+    addPages(scope, options)
+    addAssets(scope)
+  }
+}
+
+function setUpScope(scope: FastifyInstance, { onError }: PayPagesOptions): void {
+  scope.addHook('onRequest', async (_, reply) => {
+    reply.headers(securityHeaders)
+  })
+  scope.removeAllContentTypeParsers()
+  const parser = { parseAs: 'string', bodyLimit: maxBodyBytes } as const
+  scope.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    parser,
+    async (_: unknown, body: string) => {
+      const fields = parseForm(body)
+      if ('refusal' in fields) throw Object.assign(new Error('the form cannot be read'), { statusCode: 400 })
+      return fields
+    },
+  )
+  scope.setErrorHandler<Error & { statusCode?: number }>((error, request, reply) => {
+    const { statusCode: status = 500 } = error
+    if (status >= 500) onError(error, request)
+    const problem = status >= 500 ? 'failed' : status === 429 ? 'too-many' : 'unreadable'
+    return sendProblem(request, reply, status, problem)
+  })
+  scope.setNotFoundHandler((request, reply) => sendProblem(request, reply, 404, 'not-found'))
+}
+
+function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
+  const handlers = createPayHandlers(options)
+  const answer = (request: FastifyRequest, reply: FastifyReply, given: PageAnswer) => {
+    if ('error' in given) options.onError(given.error, request)
+    return send(reply, given)
+  }
+  const folder = { prefixTrailingSlash: 'slash' } as const
+  scope.get('/', folder, async (request, reply) =>
+    answer(request, reply, await handlers.open(queryIn(request))),
+  )
+  scope.get('', (request, reply) => {
+    const [path = '', query = ''] = request.url.split(/\?(.*)/s)
+    return redirect(reply, `${path.slice(path.lastIndexOf('/') + 1)}/${query === '' ? '' : `?${query}`}`)
+  })
+  const forms = { '/': 'pay', '/amount': 'chooseAmount', '/confirm': 'confirm' } as const
+  for (const [path, name] of Object.entries(forms)) {
+    scope.post<{ Body: FormFields | undefined }>(path, folder, async (request, reply) => {
+      if (isForeign(request)) return sendProblem(request, reply, 403, 'foreign-form')
+      return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}))
+    })
+    // Somebody who loads the address of a form begins at the beginning.
+    if (path !== '/') scope.get(path, (request, reply) => redirect(reply, `./?${queryIn(request)}`))
+  }
+  scope.get('/outcome', async (request, reply) => {
+    const query = queryIn(request)
+    const sealed = new URLSearchParams(query).get('outcome')
+    return answer(request, reply, await handlers.showOutcome(query, sealed))
+  })
+}
+
+function addAssets(scope: FastifyInstance): void {
+  for (const { path, type, content } of Object.values(assets)) {
+    scope.get(`/${path}`, (_, reply) =>
+      reply.header('cache-control', 'public, max-age=31536000, immutable').type(type).send(content),
+    )
+  }
+}
+
+/**
+ * Whether another site sent the form. There is no session that it could use, and a form needs a token of this
+ * service; what is left is somebody else's card in the payer's name, and that needs no browser.
+ */
+function isForeign({ headers }: FastifyRequest): boolean {
+  return headers['sec-fetch-site'] === 'cross-site'
+}
+
+function queryIn({ url }: FastifyRequest): string {
+  const start = url.indexOf('?')
+  return start === -1 ? '' : url.slice(start + 1)
+}
+
+function send(reply: FastifyReply, answer: PageAnswer): FastifyReply {
+  if ('location' in answer) return redirect(reply, `./${answer.location}`)
+  return reply.code(answer.status).type('text/html; charset=utf-8').send(answer.page)
+}
+
+/** 303: what follows is loaded by GET, whatever was sent before (RFC 9110, section 15.4.4). */
+function redirect(reply: FastifyReply, location: string): FastifyReply {
+  return reply.code(303).header('location', location).send()
+}
+
+function sendProblem(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+  problem: Problem,
+): FastifyReply {
+  const { prefix } = request.server
+  const depth =
+    request.url
+      .split('?', 1)[0]
+      ?.slice(prefix.length + 1)
+      .split('/').length ?? 1
+  const page: ProblemPage = {
+    locale: parseLocale(new URLSearchParams(queryIn(request)).get('locale')),
+    base: depth > 1 ? '../'.repeat(depth - 1) : './',
+  }
+  return reply.code(status).type('text/html; charset=utf-8').send(problemPage(problem, page))
+}

@@ -1,0 +1,77 @@
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
+import type { RandomBytes } from '../domain/ids.ts'
+
+/**
+ * What a page hands to the browser and gets back unread and unchanged, so that nothing has to be kept between
+ * two requests, by whichever process they are answered.
+ */
+export interface Seal {
+  close<T>(purpose: Purpose<T>, binding: string, value: T): string
+  /** Undefined for what was not sealed here for this purpose and binding, or is too old. */
+  open<T>(purpose: Purpose<T>, binding: string, sealed: unknown): T | undefined
+}
+
+/** What a sealed value is for: it opens for nothing else. Values are what JSON carries. */
+export interface Purpose<T> {
+  readonly name: string
+  readonly maxAgeMs: number
+  /** Only its type counts. */
+  readonly value?: T
+}
+
+export interface SealOptions {
+  /** At least 32 bytes, the same in all processes that answer for one another. */
+  readonly secret: Uint8Array
+  /** Milliseconds since the epoch. */
+  readonly nowMs: () => number
+  readonly randomBytes: RandomBytes
+}
+
+const minSecretBytes = 32
+/** Beyond it nothing is decrypted; what is sealed here has a few thousand at the most. */
+const maxSealedCharacters = 16_384
+const cipher = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+
+/** @throws RangeError for a secret that is too short */
+export function createSeal({ secret, nowMs, randomBytes }: SealOptions): Seal {
+  if (secret.byteLength < minSecretBytes) {
+    throw new RangeError(`secret: has ${secret.byteLength} bytes; at least ${minSecretBytes} are needed`)
+  }
+  const key = Buffer.from(hkdfSync('sha256', secret, '', 'tollway payment page', 32))
+  return {
+    close(purpose, binding, value) {
+      const nonce = Buffer.from(randomBytes(nonceBytes))
+      const sealing = createCipheriv(cipher, key, nonce)
+      sealing.setAAD(contextOf(purpose, binding))
+      const plain = JSON.stringify({ atMs: nowMs(), value })
+      const body = Buffer.concat([sealing.update(plain, 'utf8'), sealing.final()])
+      return Buffer.concat([nonce, sealing.getAuthTag(), body]).toString('base64url')
+    },
+    open(purpose, binding, sealed) {
+      if (typeof sealed !== 'string' || sealed.length > maxSealedCharacters) return undefined
+      const plain = decrypt(key, contextOf(purpose, binding), Buffer.from(sealed, 'base64url'))
+      if (plain === undefined) return undefined
+      const { atMs, value } = JSON.parse(plain)
+      return nowMs() - atMs > purpose.maxAgeMs ? undefined : value
+    },
+  }
+}
+
+function decrypt(key: Buffer, context: Buffer, bytes: Buffer): string | undefined {
+  if (bytes.length < nonceBytes + tagBytes) return undefined
+  const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
+  opening.setAAD(context)
+  opening.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+  const body = opening.update(bytes.subarray(nonceBytes + tagBytes))
+  try {
+    return Buffer.concat([body, opening.final()]).toString('utf8')
+  } catch {
+    return undefined
+  }
+}
+
+function contextOf({ name }: { readonly name: string }, binding: string): Buffer {
+  return Buffer.from(JSON.stringify([name, binding]))
+}

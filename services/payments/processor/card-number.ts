@@ -1,0 +1,77 @@
+import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/card.ts'
+import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import type { CardInput } from './processor.ts'
+
+/** The test card of the public service. It has no scheme's prefix and a wrong check digit. */
+export const publicTestCard = '1000000000000000'
+
+const numberPattern = /^\d{12,19}$/
+const codePattern = /^\d{3}$/
+
+/** A card's number without the spaces and dashes that people type. */
+export function normaliseNumber(text: string): string {
+  return text.replace(/[ -]/g, '')
+}
+
+/** The check digit of ISO/IEC 7812-1, annex B, which finds any single wrong digit. */
+export function hasValidCheckDigit(number: string): boolean {
+  let sum = 0
+  for (let index = 0; index < number.length; index++) {
+    const digit = Number(number.at(-1 - index))
+    const weighted = index % 2 === 0 ? digit : digit * 2
+    sum += weighted > 9 ? weighted - 9 : weighted
+  }
+  return sum % 10 === 0
+}
+
+/** Visa begins with 4; Mastercard with 51 to 55 or 2221 to 2720. */
+export function schemeOf(number: string): CardScheme | undefined {
+  if (number === publicTestCard || number.startsWith('4')) return 'visa'
+  const two = Number(number.slice(0, 2))
+  const four = Number(number.slice(0, 4))
+  const isMastercard = (two >= 51 && two <= 55) || (four >= 2221 && four <= 2720)
+  return isMastercard ? 'mastercard' : undefined
+}
+
+const lengths: Readonly<Record<CardScheme, readonly number[]>> = { visa: [13, 16, 19], mastercard: [16] }
+
+/** A card that could be one: nothing in it is missing, mistyped or expired. */
+export interface ReadCard {
+  readonly number: string
+  readonly details: CardDetails
+}
+
+/** What was typed, as a card; or the processing error of the first thing that is wrong. */
+export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly error: ProcessingErrorCode } {
+  const missing = missingIn(card)
+  if (missing !== undefined) return { error: missing }
+  const number = normaliseNumber(card.number)
+  if (!numberPattern.test(number)) return { error: 3 }
+  const scheme = schemeOf(number)
+  if (scheme === undefined || !lengths[scheme].includes(number.length)) return { error: 29 }
+  if (number !== publicTestCard && !hasValidCheckDigit(number)) return { error: 3 }
+  const expiry = readExpiry(card)
+  if (expiry === undefined) return { error: 5 }
+  if (nowMs > expiryMs(expiry)) return { error: 6 }
+  if (!codePattern.test(card.code)) return { error: 4 }
+  return { number, details: { bin: number.slice(0, 6), last4: number.slice(-4), expiry, scheme } }
+}
+
+function missingIn({ number, expiryMonth, expiryYear, code }: CardInput): ProcessingErrorCode | undefined {
+  if (number === '') return 17
+  if (expiryMonth === null) return 18
+  if (expiryYear === null) return 19
+  return code === '' ? 20 : undefined
+}
+
+/** The years of expiry that can be typed; two digits are of this century. */
+const firstYear = 2000
+const lastYear = 2099
+
+function readExpiry({ expiryMonth: month, expiryYear }: CardInput): CardExpiry | undefined {
+  if (month === null || expiryYear === null) return undefined
+  const year = expiryYear < 100 ? firstYear + expiryYear : expiryYear
+  const isMonth = Number.isInteger(month) && month >= 1 && month <= 12
+  const isYear = Number.isInteger(year) && year >= firstYear && year <= lastYear
+  return isMonth && isYear ? { year, month } : undefined
+}

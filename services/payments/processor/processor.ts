@@ -1,0 +1,137 @@
+import type { CardDetails, CardReference } from '../domain/card.ts'
+import type { DisputeOutcome } from '../domain/dispute.ts'
+import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import type { Tds } from '../domain/transaction.ts'
+
+/**
+ * What the service asks of whoever moves the money of cards. Each call that changes something carries an
+ * `operationId` of ours: a second call with the same one changes nothing and gets the first one's answer, so
+ * that a call whose answer was lost can be made again. A rejected promise means that the outcome is not
+ * known, and the same call has to be made again; a decline is an answer.
+ *
+ * Card numbers and verification codes come in with `CardInput` and leave by no answer, error or event.
+ */
+export interface CardProcessor {
+  /** Whether the payer's bank wants to be asked first. Only for payments that the payer makes. */
+  authenticate(request: AuthenticationRequest): Promise<Authentication>
+  /** The payer's answer to a challenge of `authenticate`. */
+  answerChallenge(challenge: string, confirmed: boolean): Promise<ChallengeResult>
+  /** Reserves an amount on a card. */
+  authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
+  /** Takes a part of a reserved amount. */
+  capture(request: FollowUpRequest): Promise<void>
+  /** Gives a part of a captured amount back. */
+  refund(request: FollowUpRequest): Promise<void>
+  /** Releases a part of a reserved amount. */
+  void(request: FollowUpRequest): Promise<void>
+  /** What happened since, outside of any call, oldest first; again and again until it is acknowledged. */
+  pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
+  /** Says that these events are stored. Unknown ids are passed over. */
+  acknowledge(eventIds: readonly string[]): Promise<void>
+}
+
+/** What a payer typed. Goes to the processor and nowhere else: no log, no store, no answer. */
+export interface CardInput {
+  /** Digits, with or without spaces. */
+  readonly number: string
+  /** 1 to 12. */
+  readonly expiryMonth: number | null
+  /** Four digits, or the last two of them. */
+  readonly expiryYear: number | null
+  /** The card verification code. */
+  readonly code: string
+}
+
+interface Amount {
+  /** In minor units. */
+  readonly amount: bigint
+  readonly currency: string
+}
+
+export interface AuthenticationRequest extends Amount {
+  readonly card: CardInput
+}
+
+/**
+ * Answers of 3-D Secure: the card does not take part, the bank was asked but does not take part (`attempt`),
+ * or the payer has to confirm. A proof goes into the authorisation and holds for this card, amount and
+ * currency.
+ */
+export type Authentication =
+  | { readonly result: 'none' }
+  | { readonly result: 'attempt'; readonly proof: string }
+  | { readonly result: 'challenge'; readonly challenge: string }
+  | { readonly result: 'declined'; readonly error: ProcessingErrorCode }
+
+export type ChallengeResult =
+  | { readonly result: 'full'; readonly proof: string }
+  | { readonly result: 'failed'; readonly error: ProcessingErrorCode }
+
+export interface AuthorisationRequest extends Amount {
+  readonly operationId: string
+  readonly descriptor: string
+  readonly source: AuthorisationSource
+}
+
+/**
+ * The payer's card with what 3-D Secure proved, or a token for a recurring payment, which never has a proof.
+ */
+export type AuthorisationSource =
+  | { readonly card: CardInput; readonly tdsProof: string | null }
+  | { readonly token: string }
+
+export type AuthorisationAnswer =
+  | {
+      readonly approved: true
+      /** The processor's name of the authorisation, for all that follows. */
+      readonly reference: string
+      readonly tds: Tds | null
+      /** Null where a token was charged, whose card is known. */
+      readonly card: KnownCard | null
+    }
+  | {
+      readonly approved: false
+      readonly error: ProcessingErrorCode
+      /** Null as above, and where the details were not those of a card. */
+      readonly card: KnownCard | null
+    }
+
+export interface KnownCard {
+  readonly details: CardDetails
+  readonly reference: CardReference
+}
+
+export interface FollowUpRequest extends Amount {
+  readonly operationId: string
+  /** Of the authorisation. */
+  readonly reference: string
+}
+
+/** `reference` is that of the authorisation. The id of an event is the same each time it is told. */
+export type ProcessorEvent =
+  | {
+      readonly kind: 'fraud'
+      readonly id: string
+      readonly reference: string
+      /** Milliseconds since the epoch. */
+      readonly occurredMs: number
+      readonly reason: number | null
+    }
+  | ({
+      readonly kind: 'dispute-raised'
+      readonly id: string
+      /** The processor's name of the dispute. */
+      readonly dispute: string
+      readonly reference: string
+      readonly occurredMs: number
+      readonly reason: string | null
+      readonly dueMs: number | null
+    } & Amount)
+  | {
+      readonly kind: 'dispute-resolved'
+      readonly id: string
+      readonly dispute: string
+      readonly reference: string
+      readonly occurredMs: number
+      readonly outcome: DisputeOutcome
+    }

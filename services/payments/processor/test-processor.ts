@@ -1,0 +1,241 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { type CardExpiry, expiryMs } from '../domain/card.ts'
+import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import type { Tds } from '../domain/transaction.ts'
+import { readCard } from './card-number.ts'
+import type { DueEvent, EventJournal } from './event-journal.ts'
+import type {
+  Authentication,
+  AuthorisationAnswer,
+  AuthorisationRequest,
+  CardInput,
+  CardProcessor,
+  ChallengeResult,
+  FollowUpRequest,
+  KnownCard,
+} from './processor.ts'
+import { type TestCard, testCardNamed, testCardOf } from './test-cards.ts'
+
+export interface TestProcessorOptions {
+  /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
+  readonly key: Uint8Array
+  readonly journal: EventJournal
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** How long after its cause an event happens: a fraud alert, a dispute, and the end of that dispute. */
+  readonly eventDelayMs?: number
+}
+
+const defaultEventDelayMs = 1000
+const minKeyBytes = 16
+/** How long a merchant has to answer a dispute. */
+const disputeAnswerMs = 14 * 24 * 60 * 60 * 1000
+/** What a scheme calls fraudulent usage. */
+const fraudReason = 1
+
+/**
+ * A card processor that moves no money: the number of a card decides what becomes of it (see `testCards`),
+ * and what follows from it is in its token and references. An answer depends on the request, the key and
+ * whether the card has expired, so a repeated call gets the same one; only events to come are kept, in the
+ * journal.
+ */
+export function createTestProcessor(options: TestProcessorOptions): CardProcessor {
+  const { key, journal, now, eventDelayMs = defaultEventDelayMs } = options
+  if (key.byteLength < minKeyBytes) {
+    throw new RangeError(`key: has ${key.byteLength} bytes; at least ${minKeyBytes} are needed`)
+  }
+  const seal = createSeal(key)
+
+  async function authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer> {
+    const answer = decide(request, seal, now())
+    if (answer.approved) await journal.append(eventsOfAuthorisation(request, answer.reference))
+    return answer
+  }
+
+  function eventsOfAuthorisation({ operationId }: AuthorisationRequest, reference: string): DueEvent[] {
+    if (cardOfReference(reference)?.later !== 'fraud') return []
+    const dueMs = now() + eventDelayMs
+    const id = `fraud_${seal.sign('fraud', operationId)}`
+    return [{ dueMs, event: { kind: 'fraud', id, reference, occurredMs: dueMs, reason: fraudReason } }]
+  }
+
+  function eventsOfCapture({ operationId, reference, amount, currency }: FollowUpRequest): DueEvent[] {
+    const later = cardOfReference(reference)?.later
+    if (later === undefined || later === 'fraud') return []
+    const dispute = `dispute_${seal.sign('dispute', operationId)}`
+    const raisedMs = now() + eventDelayMs
+    const raised: DueEvent = {
+      dueMs: raisedMs,
+      event: {
+        kind: 'dispute-raised',
+        id: `${dispute}_raised`,
+        dispute,
+        reference,
+        occurredMs: raisedMs,
+        reason: 'fraudulent',
+        dueMs: raisedMs + disputeAnswerMs,
+        amount,
+        currency,
+      },
+    }
+    if (later === 'dispute-open') return [raised]
+    const resolvedMs = raisedMs + eventDelayMs
+    const outcome = later === 'dispute-won' ? 'won' : 'lost'
+    const id = `${dispute}_${outcome}`
+    const event = {
+      kind: 'dispute-resolved',
+      id,
+      dispute,
+      reference,
+      occurredMs: resolvedMs,
+      outcome,
+    } as const
+    return [raised, { dueMs: resolvedMs, event }]
+  }
+
+  return {
+    authenticate: async request => authenticate(request.card, request, seal, now()),
+    answerChallenge: async (challenge, confirmed) => answerChallenge(challenge, confirmed, seal),
+    authorise,
+    capture: async request => journal.append(eventsOfCapture(request)),
+    refund: async () => {},
+    void: async () => {},
+    pullEvents: limit => journal.due(now(), limit),
+    acknowledge: eventIds => journal.remove(eventIds),
+  }
+}
+
+/** Keyed hashes. */
+interface Seal {
+  sign(...parts: readonly string[]): string
+  isSignature(found: string, ...parts: readonly string[]): boolean
+}
+
+function createSeal(key: Uint8Array): Seal {
+  const sign = (...parts: readonly string[]) =>
+    createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+  return {
+    sign,
+    isSignature(found, ...parts) {
+      const expected = Buffer.from(sign(...parts))
+      const given = Buffer.from(found)
+      return given.length === expected.length && timingSafeEqual(given, expected)
+    },
+  }
+}
+
+/** What a payment is bound to: a proof for one cannot be used for another. */
+interface Payment {
+  readonly amount: bigint
+  readonly currency: string
+}
+
+function decide(request: AuthorisationRequest, seal: Seal, nowMs: number): AuthorisationAnswer {
+  const { source } = request
+  if ('token' in source) return decideToken(source.token, request, seal, nowMs)
+  const read = readCard(source.card, nowMs)
+  if ('error' in read) return { approved: false, error: read.error, card: null }
+  const testCard = testCardOf(read.number)
+  const fingerprint = seal.sign('fingerprint', read.number)
+  const token = tokenOf(testCard, read.details.expiry, fingerprint, seal)
+  const card: KnownCard = { details: read.details, reference: { token, fingerprint } }
+  const tds = provenTds(source.tdsProof, fingerprint, request, seal)
+  const error = declineOf(testCard, source.tdsProof, tds)
+  if (error !== undefined) return { approved: false, error, card }
+  return { approved: true, reference: referenceOf(testCard, request.operationId, seal), tds, card }
+}
+
+function declineOf(card: TestCard, proof: string | null, tds: Tds | null): ProcessingErrorCode | undefined {
+  if (card.declines !== undefined) return card.declines
+  if (proof !== null && tds === null) return 31
+  if (card.tds === 'failed') return 31
+  return card.tds === 'required' && tds !== 'full' ? 30 : undefined
+}
+
+function decideToken(
+  token: string,
+  { operationId }: AuthorisationRequest,
+  seal: Seal,
+  nowMs: number,
+): AuthorisationAnswer {
+  const known = readToken(token, seal)
+  if (known === undefined) return { approved: false, error: 2, card: null }
+  const error = declineOfRecurring(known, nowMs)
+  if (error !== undefined) return { approved: false, error, card: null }
+  const reference = referenceOf(known.testCard, operationId, seal)
+  return { approved: true, reference, tds: null, card: null }
+}
+
+function declineOfRecurring(
+  { testCard, expiry }: KnownToken,
+  nowMs: number,
+): ProcessingErrorCode | undefined {
+  if (nowMs > expiryMs(expiry)) return 6
+  const { declines, declinesRecurring, tds } = testCard
+  return declines ?? declinesRecurring ?? (tds === 'required' || tds === 'failed' ? 30 : undefined)
+}
+
+interface KnownToken {
+  readonly testCard: TestCard
+  readonly expiry: CardExpiry
+}
+
+/** `test_<name of the test card>_<expiry as yyyymm>_<fingerprint>_<signature>`. */
+function tokenOf(card: TestCard, { year, month }: CardExpiry, fingerprint: string, seal: Seal): string {
+  const expiry = `${year}${String(month).padStart(2, '0')}`
+  return ['test', card.name, expiry, fingerprint, seal.sign('token', card.name, expiry, fingerprint)].join(
+    '_',
+  )
+}
+
+const tokenPattern = /^test_([a-z0-9-]+)_(\d{4})(\d{2})_([0-9a-f]{32})_([0-9a-f]{32})$/
+
+function readToken(token: string, seal: Seal): KnownToken | undefined {
+  const [, name = '', year = '', month = '', fingerprint = '', signature = ''] =
+    tokenPattern.exec(token) ?? []
+  const testCard = testCardNamed(name)
+  if (testCard === undefined || !seal.isSignature(signature, 'token', name, year + month, fingerprint)) {
+    return undefined
+  }
+  return { testCard, expiry: { year: Number(year), month: Number(month) } }
+}
+
+/** `test_<name of the test card>_<hash of the operation>`. */
+function referenceOf(card: TestCard, operationId: string, seal: Seal): string {
+  return ['test', card.name, seal.sign('reference', operationId)].join('_')
+}
+
+function cardOfReference(reference: string): TestCard | undefined {
+  return testCardNamed(reference.split('_')[1] ?? '')
+}
+
+function authenticate(input: CardInput, payment: Payment, seal: Seal, nowMs: number): Authentication {
+  const read = readCard(input, nowMs)
+  if ('error' in read) return { result: 'declined', error: read.error }
+  const { name, tds } = testCardOf(read.number)
+  if (tds === undefined) return { result: 'none' }
+  const fingerprint = seal.sign('fingerprint', read.number)
+  const bound = [fingerprint, String(payment.amount), payment.currency]
+  if (tds === 'attempt') return { result: 'attempt', proof: proofOf('attempt', bound, seal) }
+  const parts = [name, ...bound]
+  return { result: 'challenge', challenge: [...parts, seal.sign('challenge', ...parts)].join('_') }
+}
+
+function answerChallenge(challenge: string, confirmed: boolean, seal: Seal): ChallengeResult {
+  const [name = '', fingerprint = '', amount = '', currency = '', signature = ''] = challenge.split('_')
+  const isOurs = seal.isSignature(signature, 'challenge', name, fingerprint, amount, currency)
+  if (!isOurs || !confirmed || testCardNamed(name)?.tds === 'failed') return { result: 'failed', error: 31 }
+  return { result: 'full', proof: proofOf('full', [fingerprint, amount, currency], seal) }
+}
+
+function proofOf(tds: Tds, bound: readonly string[], seal: Seal): string {
+  return `${tds}_${seal.sign('proof', tds, ...bound)}`
+}
+
+function provenTds(proof: string | null, fingerprint: string, payment: Payment, seal: Seal): Tds | null {
+  const [kind, signature = ''] = proof?.split('_') ?? []
+  const tds = kind === 'attempt' || kind === 'full' ? kind : null
+  if (tds === null) return null
+  const bound = [fingerprint, String(payment.amount), payment.currency]
+  return seal.isSignature(signature, 'proof', tds, ...bound) ? tds : null
+}

@@ -1,0 +1,264 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { newId, type RandomBytes } from '../domain/ids.ts'
+import {
+  type KeyId,
+  type KeyRow,
+  lockKey,
+  lockMarkedKey,
+  markKey,
+  removeMarker,
+  saveAnswer,
+} from './idempotency-keys.ts'
+import { canProtectSecret, hashIdempotencyKey, openAnswer, sealAnswer } from './sealed-answer.ts'
+import { type Storage, StorageError, type Tx } from './storage.ts'
+
+/** A request that is to have its effect once, however often it comes. */
+export interface OnceRequest {
+  /** Whose keys they are, for example `app:ID`: equal keys of two scopes are two keys. */
+  readonly scope: string
+  /** The caller's Idempotency-Key. */
+  readonly key: string
+  /** See `requestFingerprint`. */
+  readonly fingerprint: string
+  /** The answer holds a secret and is stored under a key derived from the caller's. */
+  readonly secret?: boolean
+}
+
+export interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+/** What the work of a request comes to. */
+export interface Settled extends Answer {
+  /** False for a refusal: neither it nor anything that the work wrote is stored, and the key stays free. */
+  readonly keep: boolean
+}
+
+export type Once =
+  | { readonly kind: 'answered'; readonly answer: Answer; readonly replayed: boolean }
+  /** The key came with another request before. */
+  | { readonly kind: 'key-reused' }
+  /** The first request with the key still runs. */
+  | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
+  /** A secret answer was asked for under a key that can be guessed. */
+  | { readonly kind: 'weak-key' }
+
+/** Work with an effect outside the database, recognised there by its reference when it comes again. */
+export interface OutsideWork<T> {
+  /** May run more than once with the same reference. Must end before the lease does. */
+  readonly outside: (reference: string) => Promise<T>
+  /** Stores what came of it; runs in the transaction that saves the answer. */
+  readonly settle: (tx: Tx, outcome: T) => Promise<Settled>
+}
+
+export interface Idempotency {
+  /**
+   * Runs `work` in one transaction with the saving of its answer: both are there or neither. When the connection
+   * is lost during the commit, looks which it was, and answers as if nothing had happened.
+   *
+   * @throws StorageError, `commit-unknown` when that could not be found out in time; the same request with the
+   * same key finds it out later. What `work` throws comes out, and nothing is stored.
+   */
+  runOnce(request: OnceRequest, work: (tx: Tx) => Promise<Settled>): Promise<Once>
+  /**
+   * The same around an effect that no transaction can hold. A marker is stored first; one that a crashed process
+   * left behind holds until its lease ends, and whoever takes it over goes on under its reference.
+   */
+  runOnceOutside<T>(request: OnceRequest, work: OutsideWork<T>): Promise<Once>
+}
+
+export interface IdempotencyOptions {
+  readonly storage: Storage
+  readonly clock: Clock
+  /** Uniform in [0, 1); spreads waits. */
+  readonly random: () => number
+  readonly randomBytes: RandomBytes
+  /** How long an answer is kept; 24 hours when left out. */
+  readonly lifetimeMs?: number
+  /** How long a marker holds. */
+  readonly leaseMs?: number
+  /** How long the outcome of a lost commit is looked for. */
+  readonly resolveMs?: number
+}
+
+const defaultLifetimeMs = 24 * 60 * 60 * 1000
+const defaultLeaseMs = 60_000
+const defaultResolveMs = 10_000
+const retryAfterMs = 1_000
+
+/** Leaves a transaction without storing anything. */
+class Unkept extends Error {
+  readonly answer: Answer
+
+  constructor(answer: Answer) {
+    super('the answer is not kept')
+    this.answer = answer
+  }
+}
+
+/** Another transaction saved an answer between the look and the saving: look again. */
+class Overtaken extends Error {}
+
+export function createIdempotency(options: IdempotencyOptions): Idempotency {
+  const { storage, clock, random, randomBytes } = options
+  const { lifetimeMs = defaultLifetimeMs, leaseMs = defaultLeaseMs, resolveMs = defaultResolveMs } = options
+
+  function times() {
+    const nowMs = clock.nowMs()
+    return { nowMs, expiresMs: nowMs + lifetimeMs }
+  }
+
+  async function save(tx: Tx, request: OnceRequest, settled: Settled, owner: string | null): Promise<Once> {
+    const { status, body } = settled
+    if (!settled.keep) throw new Unkept({ status, body })
+    const sealed = request.secret === true
+    const plain = Buffer.from(body)
+    const saved = {
+      fingerprint: Buffer.from(request.fingerprint, 'hex'),
+      status,
+      body: sealed ? sealAnswer(request.key, sealContext(request, status), plain, randomBytes) : plain,
+      sealed,
+    }
+    if (!(await saveAnswer(tx, keyIdOf(request), saved, times(), owner))) throw new Overtaken()
+    return { kind: 'answered', answer: { status, body }, replayed: false }
+  }
+
+  async function attempt(tx: Tx, request: OnceRequest, work: (tx: Tx) => Promise<Settled>): Promise<Once> {
+    const keyId = keyIdOf(request)
+    const found = await lockKey(tx, lockIdOf(keyId), keyId, clock.nowMs())
+    if (found === 'locked-by-other') return { kind: 'in-progress', retryAfterMs }
+    if (found !== undefined) return recall(request, found)
+    return save(tx, request, await work(tx), null)
+  }
+
+  /** Repeats `step` until its outcome is certain: a commit of unknown outcome is looked at again. */
+  async function untilCertain(step: (tx: Tx) => Promise<Once>): Promise<Once> {
+    const giveUpMs = clock.monotonicMs() + resolveMs
+    const backoff = createBackoff({ initialMs: 10, maxMs: 500, factor: 2, jitter: 0.5, random })
+    let unknown: StorageError | undefined
+    for (;;) {
+      const outcome = await settleStep(() => storage.transaction(step), unknown)
+      if (!(outcome instanceof Error)) {
+        // The transaction of the lost commit may still hold the key.
+        if (unknown === undefined || outcome.kind !== 'in-progress') return outcome
+      } else if (outcome instanceof StorageError) unknown = outcome
+      if (clock.monotonicMs() > giveUpMs) throw unknown ?? outcome
+      await pause(backoff.nextMs())
+    }
+  }
+
+  async function claim(request: OnceRequest, owner: string) {
+    const fingerprint = Buffer.from(request.fingerprint, 'hex')
+    const reference = newId(clock.nowMs(), randomBytes)
+    return untilKnown(() =>
+      storage.transaction(tx => {
+        const at = times()
+        const marker = { owner, reference, leaseUntilMs: at.nowMs + leaseMs }
+        return markKey(tx, keyIdOf(request), fingerprint, marker, at)
+      }),
+    )
+  }
+
+  async function settle(
+    tx: Tx,
+    request: OnceRequest,
+    owner: string,
+    work: () => Promise<Settled>,
+  ): Promise<Once> {
+    const row = await lockMarkedKey(tx, keyIdOf(request))
+    // The lease was over, and another process finished the work or is at it.
+    if (row === undefined) return { kind: 'in-progress', retryAfterMs }
+    if (row.state === 'done' || row.owner !== owner) return recall(request, row)
+    return save(tx, request, await work(), owner)
+  }
+
+  return {
+    async runOnce(request, work) {
+      if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
+      return untilCertain(tx => attempt(tx, request, work))
+    },
+
+    async runOnceOutside(request, work) {
+      if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
+      const owner = newId(clock.nowMs(), randomBytes)
+      const claimed = await claim(request, owner)
+      if ('row' in claimed) return recall(request, claimed.row)
+      const release = () => storage.transaction(tx => removeMarker(tx, keyIdOf(request), owner))
+      let kept = true
+      const settleAndNote = async (tx: Tx, outcome: Parameters<typeof work.settle>[1]) => {
+        const settled = await work.settle(tx, outcome)
+        kept = settled.keep
+        return settled
+      }
+      try {
+        const outcome = await work.outside(claimed.reference)
+        const once = await untilCertain(tx => settle(tx, request, owner, () => settleAndNote(tx, outcome)))
+        // A marker that cannot be removed now ends with its lease.
+        if (!kept) await release().catch(() => {})
+        return once
+      } catch (error) {
+        if (!isUnknownCommit(error)) await release().catch(() => {})
+        throw error
+      }
+    },
+  }
+
+  async function untilKnown<T>(step: () => Promise<T>): Promise<T> {
+    try {
+      return await step()
+    } catch (error) {
+      if (!isUnknownCommit(error)) throw error
+      // The marker names its owner, so that doing it again finds it or makes it.
+      return step()
+    }
+  }
+}
+
+/** An answer, or the error after which the step is to be repeated; all other errors are thrown. */
+async function settleStep(
+  step: () => Promise<Once>,
+  unknown: StorageError | undefined,
+): Promise<Once | StorageError | Overtaken> {
+  try {
+    return await step()
+  } catch (error) {
+    if (error instanceof Unkept) return { kind: 'answered', answer: error.answer, replayed: false }
+    if (error instanceof Overtaken || isUnknownCommit(error)) return error
+    // While it is not known what the first commit came to, nothing else may be told.
+    if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
+    throw error
+  }
+}
+
+function isUnknownCommit(error: unknown): error is StorageError {
+  return error instanceof StorageError && error.code === 'commit-unknown'
+}
+
+/** What a row says to a request with its key. */
+function recall(request: OnceRequest, row: KeyRow): Once {
+  if (!Buffer.from(row.fingerprint).equals(Buffer.from(request.fingerprint, 'hex')))
+    return { kind: 'key-reused' }
+  if (row.state === 'in-progress' || row.status === null || row.body === null) {
+    return { kind: 'in-progress', retryAfterMs }
+  }
+  const { status, body, sealed } = row
+  const plain = sealed ? openAnswer(request.key, sealContext(request, status), body) : Buffer.from(body)
+  return { kind: 'answered', answer: { status, body: plain.toString() }, replayed: true }
+}
+
+function keyIdOf({ scope, key }: OnceRequest): KeyId {
+  return { scope, hash: hashIdempotencyKey(key) }
+}
+
+function sealContext({ scope, fingerprint }: OnceRequest, status: number): string {
+  return `${scope} ${fingerprint} ${status}`
+}
+
+/** Of 64 bits: two keys that share one by chance only wait for each other. */
+function lockIdOf({ scope, hash }: KeyId): bigint {
+  return createHash('sha256').update(hash).update(scope).digest().readBigInt64BE()
+}

@@ -1,0 +1,93 @@
+import type { Line, LineKind } from '../domain/line.ts'
+import { type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
+import { insertAtNextPosition, toDate } from './statements.ts'
+import type { Tx } from './storage.ts'
+
+interface LineRow {
+  readonly id: string
+  readonly merchant_id: string
+  readonly test: boolean
+  readonly created: Date
+  readonly kind: LineKind
+  readonly balance: bigint
+  readonly fee_flat: bigint
+  readonly fee_rate: bigint
+  readonly description: string
+  readonly transaction_id: string | null
+  readonly amount: bigint
+  readonly currency: string
+}
+
+const columns = [
+  'merchant_id',
+  'id',
+  'test',
+  'created',
+  'kind',
+  'balance',
+  'fee_flat',
+  'fee_rate',
+  'description',
+  'transaction_id',
+  'amount',
+  'currency',
+]
+
+function lineOf(row: LineRow): Line {
+  const { id, test, kind, balance, description, amount, currency } = row
+  return {
+    id,
+    merchantId: row.merchant_id,
+    test,
+    createdMs: row.created.getTime(),
+    kind,
+    balance,
+    fee: { flat: row.fee_flat, rate: row.fee_rate, total: row.fee_flat + row.fee_rate },
+    description,
+    transactionId: row.transaction_id,
+    amount: { currency, amount },
+  }
+}
+
+const insert = insertAtNextPosition('lines', columns)
+
+/** Holds the merchant's lists, and with them its balance, until this database transaction ends. */
+export async function insertLine(tx: Tx, line: Line): Promise<void> {
+  await tx.query(insert, [
+    line.merchantId,
+    line.id,
+    line.test,
+    toDate(line.createdMs),
+    line.kind,
+    line.balance,
+    line.fee.flat,
+    line.fee.rate,
+    line.description,
+    line.transactionId,
+    line.amount.amount,
+    line.amount.currency,
+  ])
+}
+
+export async function findLine(tx: Tx, id: string): Promise<Line | undefined> {
+  const [row] = await tx.query<LineRow>(`SELECT ${columns.join(', ')} FROM lines WHERE id = $1`, [id])
+  return row === undefined ? undefined : lineOf(row)
+}
+
+const ofMerchant: ListSource<LineRow, Line> = {
+  columns: columns.join(', '),
+  from: 'lines',
+  owner: 'merchant_id',
+  id: 'id',
+  position: 'position',
+  item: lineOf,
+}
+
+export function listLines(
+  tx: Tx,
+  merchantId: string,
+  page: PageQuery,
+  filters: { readonly transactionId?: string | null } = {},
+): Promise<Page<Line>> {
+  return listPage(tx, ofMerchant, merchantId, page, { transaction_id: filters.transactionId })
+}

@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto'
+import type { App } from '../domain/app.ts'
+import type { OperationContext } from '../domain/change.ts'
+import type { FeeTable } from '../domain/fees.ts'
+import { newId, newPublicKey } from '../domain/ids.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import type { Transaction } from '../domain/transaction.ts'
+import { insertApp } from './apps.ts'
+import { addMerchantApp } from './memberships.ts'
+import { insertMerchant } from './merchants.ts'
+import type { Storage } from './storage.ts'
+
+/** What tests of the storage fill it with. */
+export const nowMs = Date.UTC(2026, 1, 3, 4, 5, 6, 789)
+
+export function someId(): string {
+  return newId(nowMs, randomBytes)
+}
+
+export function someApp(): App {
+  return { id: someId(), name: 'till', createdMs: nowMs }
+}
+
+export function someMerchant(): Merchant {
+  return {
+    id: someId(),
+    key: newPublicKey(randomBytes),
+    createdMs: nowMs,
+    name: null,
+    currency: 'DKK',
+    test: true,
+    email: 'shop@example.org',
+    website: 'https://example.org',
+    descriptor: 'SHOP',
+    company: { country: 'DK', number: null },
+    bank: { iban: 'DK5000400440116243' },
+    closedMs: null,
+  }
+}
+
+export function someTransaction(merchant: Merchant, amount = 1_000n): Transaction {
+  return {
+    id: someId(),
+    merchantId: merchant.id,
+    test: merchant.test,
+    createdMs: nowMs,
+    currency: 'EUR',
+    amount,
+    descriptor: 'SHOP',
+    pendingAmount: amount,
+    capturedAmount: 0n,
+    refundedAmount: 0n,
+    voidedAmount: 0n,
+    disputedAmount: 0n,
+    refundableValue: 0n,
+    card: { bin: '410000', last4: '0000', expiry: { year: 2030, month: 12 }, scheme: 'visa' },
+    cardReference: { token: 'tok_1', fingerprint: 'fp_1' },
+    custom: { order: { b: 1, a: [null, 'ø'] } },
+    reference: null,
+    tds: 'full',
+    recurring: false,
+    error: null,
+    expiresMs: nowMs + 7 * 86_400_000,
+    processorReference: `auth_${someId()}`,
+    trail: [],
+  }
+}
+
+const quarter = { flat: 25n, rate: { numerator: 135n, denominator: 10_000n } }
+const fees: FeeTable = new Map([['DKK', { capture: quarter, dispute: { ...quarter, flat: 100n } }]])
+const rates = new Map([
+  ['EUR', { numerator: 1n, denominator: 1n }],
+  ['DKK', { numerator: 74_604n, denominator: 10_000n }],
+])
+
+export function contextOf(merchant: Merchant): OperationContext {
+  return { merchant, pricing: { fees, rates: { base: 'EUR', rates } }, nowMs, nextId: someId }
+}
+
+/** Stores a merchant with an app. */
+export async function openMerchant(
+  storage: Storage,
+): Promise<{ readonly merchant: Merchant; readonly app: App }> {
+  const merchant = someMerchant()
+  const app = someApp()
+  await storage.transaction(async tx => {
+    await insertApp(tx, app)
+    await insertMerchant(tx, merchant)
+    await addMerchantApp(tx, merchant.id, app.id)
+  })
+  return { merchant, app }
+}

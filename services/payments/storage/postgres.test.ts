@@ -1,0 +1,59 @@
+import { after, before, describe } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { missingPostgres, type PostgresServer, startPostgres } from '../../../test/support/postgres-server.ts'
+import { concurrencyContract } from './concurrency-contract.ts'
+import { idempotencyContract } from './idempotency-contract.ts'
+import { migrate, readMigrations } from './migrate.ts'
+import { migrateContract } from './migrate-contract.ts'
+import { openPostgres } from './postgres.ts'
+import { repositoriesContract } from './repositories-contract.ts'
+import type { Storage } from './storage.ts'
+import { storageContract } from './storage-contract.ts'
+
+const skip = missingPostgres()
+const clock = systemClock
+const random = Math.random
+
+describe('PostgreSQL', { skip }, () => {
+  let server: PostgresServer
+  const opened: Storage[] = []
+  before(async () => {
+    server = await startPostgres(['deadlock_timeout=50ms'])
+  })
+  after(async () => {
+    for (const storage of opened) await storage.close()
+    await server.stop()
+  })
+
+  async function openDatabase(name: string, maxConnections: number): Promise<Storage> {
+    const url = await server.createDatabase(name)
+    const storage = openPostgres({ url, clock, random, maxConnections })
+    opened.push(storage)
+    return storage
+  }
+
+  for (const maxConnections of [16, 1]) {
+    const name = `PostgreSQL on ${maxConnections} connections`
+    storageContract(name, async () => ({
+      storage: await openDatabase(`contract_${maxConnections}`, maxConnections),
+      single: maxConnections === 1,
+    }))
+    let payments: Promise<Storage> | undefined
+    const openPayments = () => {
+      payments ??= openDatabase(`payments_${maxConnections}`, maxConnections).then(async storage => {
+        await migrate(storage, readMigrations(), clock)
+        return storage
+      })
+      return payments
+    }
+    repositoriesContract(name, openPayments)
+    idempotencyContract(name, openPayments)
+    if (maxConnections > 1) concurrencyContract(name, openPayments)
+  }
+
+  let databases = 0
+  migrateContract('PostgreSQL', () => {
+    databases += 1
+    return openDatabase(`migrations_${databases}`, 8)
+  })
+})

@@ -1,0 +1,186 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { classifyDatabaseError, type DatabaseFailure } from './database-error.ts'
+import { type Isolation, type SqlValue, StorageError, type TransactionOptions, type Tx } from './storage.ts'
+
+/** One connection of a driver, checked out for one transaction. Rejects with the driver's own errors. */
+export interface Session {
+  query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
+  script(sql: string): Promise<void>
+  /** @param broken the connection must not be used again */
+  release(broken: boolean): void
+}
+
+export interface TransactionRunnerOptions {
+  /** @throws StorageError `unavailable` when no connection can be had in time. */
+  readonly openSession: (options: TransactionOptions) => Promise<Session>
+  readonly clock: Clock
+  /** Uniform in [0, 1); spreads the waits between tries. */
+  readonly random: () => number
+  readonly limits: RetryLimits
+}
+
+export interface RetryLimits {
+  /** How often one transaction is tried in all. */
+  readonly maxTries: number
+  /** After this time nothing is tried again. */
+  readonly retryDeadlineMs: number
+  readonly initialWaitMs: number
+  readonly maxWaitMs: number
+}
+
+export const defaultRetryLimits: RetryLimits = {
+  maxTries: 10,
+  retryDeadlineMs: 10_000,
+  initialWaitMs: 2,
+  maxWaitMs: 250,
+}
+
+/** What `transaction` is on every database: the tries, their waits, and what a lost commit means. */
+export type TransactionRunner = <T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions) => Promise<T>
+
+export function createTransactionRunner(options: TransactionRunnerOptions): TransactionRunner {
+  const { clock, random, limits } = options
+  // Tells a transaction inside another one, which on a single connection would wait for itself.
+  const insideTransaction = new AsyncLocalStorage<true>()
+  return async (work, transactionOptions = {}) => {
+    if (insideTransaction.getStore()) throw new Error('a transaction was begun inside another one')
+    const giveUpMs = clock.monotonicMs() + limits.retryDeadlineMs
+    const backoff = createBackoff({
+      initialMs: limits.initialWaitMs,
+      maxMs: limits.maxWaitMs,
+      factor: 2,
+      jitter: 1,
+      random,
+    })
+    for (let tries = 1; ; tries += 1) {
+      const session = await options.openSession(transactionOptions)
+      const outcome = await insideTransaction.run(true, () => tryOnce(session, work, transactionOptions))
+      if (outcome.kind === 'done') return outcome.value
+      if (outcome.kind === 'thrown') throw outcome.error
+      if (tries >= limits.maxTries || clock.monotonicMs() >= giveUpMs) throw outcome.error
+      await pause(backoff.nextMs())
+    }
+  }
+}
+
+type Outcome<T> =
+  | { readonly kind: 'done'; readonly value: T }
+  | { readonly kind: 'thrown'; readonly error: unknown }
+  | { readonly kind: 'again'; readonly error: StorageError }
+
+/** The session is given back in every case. */
+async function tryOnce<T>(
+  session: Session,
+  work: (tx: Tx) => Promise<T>,
+  options: TransactionOptions,
+): Promise<Outcome<T>> {
+  const { tx, failed, end } = openTx(session)
+  let value: T
+  try {
+    await begin(session, options.isolation ?? 'read committed')
+    value = await work(tx)
+  } catch (error) {
+    end()
+    const own = failed() ?? (error instanceof BeginFailure ? error.failure : undefined)
+    return own === undefined ? rollBack(session, error) : settleFailure(session, own, error)
+  }
+  end()
+  const swallowed = failed()
+  // The database answers a commit of a failed transaction with a rollback and no error.
+  if (swallowed !== undefined) return settleFailure(session, swallowed, swallowed.error)
+  return commit(session, value)
+}
+
+/** Only carries what `begin` met to the place that decides. */
+class BeginFailure extends Error {
+  readonly failure: DatabaseFailure
+
+  constructor(failure: DatabaseFailure) {
+    super('BEGIN failed')
+    this.failure = failure
+  }
+}
+
+async function begin(session: Session, isolation: Isolation): Promise<void> {
+  try {
+    await session.query(`BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`, [])
+  } catch (error) {
+    throw new BeginFailure(classifyDatabaseError(error))
+  }
+}
+
+/** The transaction as `work` sees it; the first failure is remembered, for after it nothing can be kept. */
+function openTx(session: Session) {
+  let failure: DatabaseFailure | undefined
+  let ended = false
+
+  async function guarded<T>(statement: () => Promise<T>): Promise<T> {
+    if (ended) throw new Error('a statement was given to a transaction that has ended')
+    if (failure !== undefined) throw failure.error
+    try {
+      return await statement()
+    } catch (error) {
+      failure ??= classifyDatabaseError(error)
+      throw failure.error
+    }
+  }
+
+  const tx: Tx = {
+    query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
+      (await guarded(() => session.query(sql, params))) as readonly Row[],
+    script: sql => guarded(() => session.script(sql)),
+  }
+  const end = () => {
+    ended = true
+  }
+  return { tx, end, failed: () => failure }
+}
+
+/**
+ * @param thrown what `work` threw: when it gave the failure a meaning of its own and no retry is due, that
+ * comes out
+ */
+async function settleFailure(
+  session: Session,
+  failure: DatabaseFailure,
+  thrown: unknown,
+): Promise<Outcome<never>> {
+  if (failure.consequence === 'reconnect' || failure.consequence === 'lost') {
+    session.release(true)
+    return { kind: 'again', error: failure.error }
+  }
+  const error = thrown instanceof BeginFailure ? failure.error : thrown
+  const outcome = await rollBack(session, error)
+  return failure.consequence === 'retry' ? { kind: 'again', error: failure.error } : outcome
+}
+
+async function rollBack(session: Session, error: unknown): Promise<Outcome<never>> {
+  let broken = false
+  try {
+    await session.query('ROLLBACK', [])
+  } catch {
+    // The server rolls back by itself when the connection ends.
+    broken = true
+  }
+  session.release(broken)
+  return { kind: 'thrown', error }
+}
+
+async function commit<T>(session: Session, value: T): Promise<Outcome<T>> {
+  try {
+    await session.query('COMMIT', [])
+  } catch (cause) {
+    const { consequence, error } = classifyDatabaseError(cause)
+    const broken = consequence === 'lost' || consequence === 'reconnect'
+    session.release(broken)
+    if (consequence === 'retry') return { kind: 'again', error }
+    if (!broken) return { kind: 'thrown', error }
+    const message = `the connection was lost during the commit: ${error.message}`
+    return { kind: 'thrown', error: new StorageError('commit-unknown', message, { cause }) }
+  }
+  session.release(false)
+  return { kind: 'done', value }
+}

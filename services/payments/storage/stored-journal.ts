@@ -1,0 +1,50 @@
+import type { DueEvent, EventJournal } from '../processor/event-journal.ts'
+import type { ProcessorEvent } from '../processor/processor.ts'
+import { toDate } from './statements.ts'
+import type { Storage } from './storage.ts'
+
+/** An amount as JSON can carry it exactly. */
+type StoredEvent = Omit<ProcessorEvent, 'amount'> & { readonly amount?: string }
+
+const insert = `INSERT INTO test_processor_events (id, due, event)
+  SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
+  ON CONFLICT (id) DO NOTHING`
+
+/** What the test processor will tell, kept where payments are: neither a restart nor a second process loses it. */
+export function createStoredJournal(storage: Storage): EventJournal {
+  return {
+    async append(events) {
+      if (events.length === 0) return
+      const params = [
+        events.map(({ event }) => event.id),
+        events.map(({ dueMs }) => toDate(dueMs).toISOString()),
+        events.map(serialise),
+      ]
+      await storage.transaction(tx => tx.query(insert, params))
+    },
+
+    async due(nowMs, limit) {
+      const rows = await storage.transaction(tx =>
+        tx.query<{ event: StoredEvent }>(
+          'SELECT event FROM test_processor_events WHERE NOT told AND due <= $1 ORDER BY due LIMIT $2',
+          [toDate(nowMs), limit],
+        ),
+      )
+      return rows.map(({ event }) => parse(event))
+    },
+
+    async remove(eventIds) {
+      await storage.transaction(tx =>
+        tx.query('UPDATE test_processor_events SET told = true WHERE id = ANY ($1::text[])', [eventIds]),
+      )
+    },
+  }
+}
+
+function serialise({ event }: DueEvent): string {
+  return JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))
+}
+
+function parse({ amount, ...event }: StoredEvent): ProcessorEvent {
+  return (amount === undefined ? event : { ...event, amount: BigInt(amount) }) as ProcessorEvent
+}

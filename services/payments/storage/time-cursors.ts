@@ -1,0 +1,69 @@
+import { toDate } from './statements.ts'
+import type { Tx } from './storage.ts'
+
+/** A list in which a time can stand for the element that was made there. */
+export interface TimedList {
+  readonly from: string
+  readonly owner: string
+  readonly id: string
+  readonly position: string
+  readonly created: string
+}
+
+const ofMerchant = (table: string): TimedList => ({
+  from: table,
+  owner: 'merchant_id',
+  id: 'id',
+  position: 'position',
+  created: 'created',
+})
+
+const memberships = (table: string, column: string, owner: string, position: string): TimedList => ({
+  from: `${table} m JOIN identities ON identities.id = m.${column}`,
+  owner,
+  id: `m.${column}`,
+  position,
+  created: 'identities.created',
+})
+
+export const timedLists = {
+  transactions: ofMerchant('transactions'),
+  lines: ofMerchant('lines'),
+  frauds: ofMerchant('frauds'),
+  disputes: ofMerchant('disputes'),
+  apps: memberships('merchant_apps', 'app_id', 'm.merchant_id', 'm.position'),
+  users: memberships('merchant_users', 'user_id', 'm.merchant_id', 'm.position'),
+  merchants: {
+    from: 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id',
+    owner: 'm.app_id',
+    id: 'm.merchant_id',
+    position: 'm.identity_position',
+    created: 'merchants.created',
+  },
+} as const satisfies Readonly<Record<string, TimedList>>
+
+/** The newest element that is not newer than the time: what comes after it is newer. */
+export function lastUntil(tx: Tx, list: TimedList, owner: string, timeMs: number): Promise<string | null> {
+  return find(tx, list, { owner, condition: `${list.created} <= $2`, order: 'DESC', timeMs })
+}
+
+/** The oldest element from that time on: what comes before it is older. */
+export function firstFrom(tx: Tx, list: TimedList, owner: string, timeMs: number): Promise<string | null> {
+  return find(tx, list, { owner, condition: `${list.created} >= $2`, order: 'ASC', timeMs })
+}
+
+interface Look {
+  readonly owner: string
+  readonly condition: string
+  readonly order: 'ASC' | 'DESC'
+  readonly timeMs: number
+}
+
+async function find(tx: Tx, list: TimedList, look: Look): Promise<string | null> {
+  const rows = await tx.query<{ id: string }>(
+    `SELECT ${list.id} AS id FROM ${list.from} WHERE ${list.owner} = $1 AND ${look.condition}
+     ORDER BY ${list.position} ${look.order} LIMIT 1`,
+    [look.owner, toDate(look.timeMs)],
+  )
+  return rows[0]?.id ?? null
+}

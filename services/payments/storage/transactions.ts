@@ -1,0 +1,185 @@
+import type { JsonObject } from '../domain/json.ts'
+import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import type { Tds, Transaction } from '../domain/transaction.ts'
+import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
+import { type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
+import { insertAtNextPosition, toDate } from './statements.ts'
+import { onlyRow, type Tx } from './storage.ts'
+import { selectTrail, type TrailJson, trailOf } from './trail.ts'
+
+interface TransactionRow extends CardRow {
+  readonly id: string
+  readonly merchant_id: string
+  readonly test: boolean
+  readonly created: Date
+  readonly currency: string
+  readonly amount: bigint
+  readonly descriptor: string
+  readonly pending_amount: bigint
+  readonly captured_amount: bigint
+  readonly refunded_amount: bigint
+  readonly voided_amount: bigint
+  readonly disputed_amount: bigint
+  readonly refundable_value: bigint
+  readonly custom: JsonObject | null
+  readonly reference: string | null
+  readonly tds: Tds | null
+  readonly recurring: boolean
+  readonly error: ProcessingErrorCode | null
+  readonly expires: Date
+  readonly processor_reference: string | null
+}
+
+interface TransactionRowWithTrail extends TransactionRow {
+  readonly trail: readonly TrailJson[]
+}
+
+const columns = [
+  'merchant_id',
+  'id',
+  'test',
+  'created',
+  'currency',
+  'amount',
+  'descriptor',
+  'pending_amount',
+  'captured_amount',
+  'refunded_amount',
+  'voided_amount',
+  'disputed_amount',
+  'refundable_value',
+  ...cardColumns,
+  'custom',
+  'reference',
+  'tds',
+  'recurring',
+  'error',
+  'expires',
+  'processor_reference',
+]
+const selected = columns.map(column => `t.${column}`).join(', ')
+const selectedWithTrail = `${selected}, (${selectTrail('t.id')}) AS trail`
+
+function transactionOf(row: TransactionRowWithTrail): Transaction {
+  const { card, cardReference } = cardOf(row)
+  const { id, test, currency, amount, descriptor, custom, reference, tds, recurring, error } = row
+  return {
+    id,
+    merchantId: row.merchant_id,
+    test,
+    createdMs: row.created.getTime(),
+    currency,
+    amount,
+    descriptor,
+    pendingAmount: row.pending_amount,
+    capturedAmount: row.captured_amount,
+    refundedAmount: row.refunded_amount,
+    voidedAmount: row.voided_amount,
+    disputedAmount: row.disputed_amount,
+    refundableValue: row.refundable_value,
+    card,
+    cardReference,
+    custom,
+    reference,
+    tds,
+    recurring,
+    error,
+    expiresMs: row.expires.getTime(),
+    processorReference: row.processor_reference,
+    trail: trailOf(id, row.trail),
+  }
+}
+
+const insert = insertAtNextPosition('transactions', columns)
+
+/** Of one that has no trail yet. Holds the merchant's lists until this database transaction ends. */
+export async function insertTransaction(tx: Tx, transaction: Transaction): Promise<void> {
+  await tx.query(insert, [
+    transaction.merchantId,
+    transaction.id,
+    transaction.test,
+    toDate(transaction.createdMs),
+    transaction.currency,
+    transaction.amount,
+    transaction.descriptor,
+    transaction.pendingAmount,
+    transaction.capturedAmount,
+    transaction.refundedAmount,
+    transaction.voidedAmount,
+    transaction.disputedAmount,
+    transaction.refundableValue,
+    ...cardValues(transaction.card, transaction.cardReference),
+    transaction.custom === null ? null : JSON.stringify(transaction.custom),
+    transaction.reference,
+    transaction.tds,
+    transaction.recurring,
+    transaction.error,
+    toDate(transaction.expiresMs),
+    transaction.processorReference,
+  ])
+}
+
+const find = `SELECT ${selectedWithTrail} FROM transactions t WHERE t.id = $1`
+
+export async function findTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
+  const [row] = await tx.query<TransactionRowWithTrail>(find, [id])
+  return row === undefined ? undefined : transactionOf(row)
+}
+
+const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY UPDATE`
+const trailAlone = `SELECT (${selectTrail('$1')}) AS trail`
+
+/**
+ * The transaction as it is now and as it stays, for everybody else, until this database transaction ends. Comes
+ * after the lock of an idempotency key and before that of the merchant.
+ */
+export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
+  const [row] = await tx.query<TransactionRow>(lock, [id])
+  if (row === undefined) return undefined
+  // In the statement that waited for the lock, the trail would be the one from before the wait.
+  const { trail } = onlyRow(await tx.query<{ trail: readonly TrailJson[] }>(trailAlone, [id]))
+  return transactionOf({ ...row, trail })
+}
+
+/** Stores the amounts, which are all that changes. The caller holds the lock. */
+export async function updateAmounts(tx: Tx, transaction: Transaction): Promise<void> {
+  await tx.query(
+    `UPDATE transactions SET pending_amount = $2, captured_amount = $3, refunded_amount = $4, voided_amount = $5,
+       disputed_amount = $6, refundable_value = $7 WHERE id = $1`,
+    [
+      transaction.id,
+      transaction.pendingAmount,
+      transaction.capturedAmount,
+      transaction.refundedAmount,
+      transaction.voidedAmount,
+      transaction.disputedAmount,
+      transaction.refundableValue,
+    ],
+  )
+}
+
+const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
+  columns: selectedWithTrail,
+  from: 'transactions t',
+  owner: 't.merchant_id',
+  id: 't.id',
+  position: 't.position',
+  item: transactionOf,
+}
+
+export function listTransactions(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<Transaction>> {
+  return listPage(tx, ofMerchant, merchantId, page)
+}
+
+/** Ids of transactions of which something is pending and whose time is over, the oldest first. */
+export async function listExpiredTransactions(
+  tx: Tx,
+  nowMs: number,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await tx.query<{ id: string }>(
+    'SELECT id FROM transactions WHERE pending_amount > 0 AND expires <= $1 ORDER BY expires LIMIT $2',
+    [toDate(nowMs), limit],
+  )
+  return rows.map(row => row.id)
+}

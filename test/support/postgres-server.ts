@@ -1,0 +1,174 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, existsSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { freePorts } from './free-ports.ts'
+import { findProgram } from './require-server.ts'
+import { type ServerProcess, startServerProcess } from './server-process.ts'
+import { waitFor } from './wait-for.ts'
+
+/**
+ * A PostgreSQL of its own in a folder of its own, which goes when it is stopped. It is as durable as one in
+ * production: it survives SIGKILL, and a restart has the same port and data.
+ */
+export interface PostgresServer extends ServerProcess {
+  readonly port: number
+  /** Of the database that there is from the start. */
+  readonly url: string
+  /** A new, empty database beside it; resolves with its URL. */
+  createDatabase(name: string): Promise<string>
+  /** The URL of a database of that name, when it is reached over another port, such as a proxy's. */
+  urlOf(database: string, port?: number): string
+  /** Runs statements as the superuser with psql; resolves with what it prints. */
+  sql(statements: string, database?: string): Promise<string>
+}
+
+const user = 'tollway'
+const startTimeoutMs = 20_000
+const debianFolder = '/usr/lib/postgresql'
+
+/** The path of one of PostgreSQL's programs: of the PATH, or the newest that Debian has installed. */
+export function findPostgresProgram(name: string): string | undefined {
+  const versions = existsSync(debianFolder) ? readdirSync(debianFolder) : []
+  const paths = versions.sort((a, b) => Number(b) - Number(a)).map(v => join(debianFolder, v, 'bin', name))
+  return findProgram(name) ?? paths.find(path => existsSync(path))
+}
+
+/** Why tests that need PostgreSQL are to be skipped; false when it is there. @throws as `missingProgram` */
+export function missingPostgres(): string | false {
+  if (findPostgresProgram('initdb') !== undefined && findPostgresProgram('postgres') !== undefined)
+    return false
+  const reason = `PostgreSQL is not on the PATH and not in ${debianFolder}`
+  if (process.env['REQUIRE_SERVERS'] === '1') throw new Error(`${reason}, and REQUIRE_SERVERS=1`)
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  return reason
+}
+
+/** @param settings more settings of the server, for example `['max_connections=20']` */
+export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'tollway-postgres-'))
+  const account = serverAccount()
+  if (account.uid !== undefined) chownSync(folder, account.uid, account.gid ?? account.uid)
+  const data = join(folder, 'data')
+  const initialise = ['-D', data, '-U', user, '-A', 'trust', '-E', 'UTF8', '--locale', 'C.UTF-8', '--no-sync']
+  await promisify(execFile)(program('initdb'), initialise, { ...account, cwd: folder })
+  const [port = 0] = await freePorts(1)
+  const fixed = [`port=${port}`, 'listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`]
+  const args = [...fixed, 'logging_collector=off', 'lc_messages=C', ...settings].flatMap(s => ['-c', s])
+  const server = await startServerProcess(() =>
+    startProcess(['-D', data, ...args], { ...account, cwd: folder }),
+  )
+  const urlOf = (database: string, through = port) => `postgres://${user}@127.0.0.1:${through}/${database}`
+
+  async function sql(statements: string, database = 'postgres'): Promise<string> {
+    const psql = ['-X', '-q', '-t', '-A', '-v', 'ON_ERROR_STOP=1', '-c', statements, urlOf(database)]
+    const { stdout } = await promisify(execFile)(program('psql'), psql)
+    return stdout.trimEnd()
+  }
+
+  return {
+    port,
+    url: urlOf('postgres'),
+    urlOf,
+    sql,
+    get pid() {
+      return server.pid
+    },
+    kill: signal => signalAll(server, signal),
+    async restart() {
+      await signalAll(server, 'SIGKILL')
+      await server.restart()
+    },
+    async stop() {
+      await signalAll(server, 'SIGKILL')
+      await server.stop()
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+    },
+    async createDatabase(name) {
+      await sql(`CREATE DATABASE ${name}`)
+      return urlOf(name)
+    },
+  }
+}
+
+function program(name: string): string {
+  const path = findPostgresProgram(name)
+  if (path === undefined) throw new Error(`${name} is not installed`)
+  return path
+}
+
+/** PostgreSQL refuses to run as root; it then runs as the account that its package made, or as nobody. */
+function serverAccount(): { readonly uid?: number; readonly gid?: number } {
+  if (process.getuid?.() !== 0) return {}
+  for (const name of ['postgres', 'nobody']) {
+    try {
+      const id = (flag: string) => Number(execFileSync('id', [flag, name], { stdio: 'pipe' }))
+      return { uid: id('-u'), gid: id('-g') }
+    } catch {
+      // There is no such account here.
+    }
+  }
+  throw new Error('running as root, and there is no account for PostgreSQL')
+}
+
+/** The server is a process with children, of which each has a session of its own. */
+async function signalAll(server: ServerProcess, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+  const pid = server.pid
+  const children = childrenOf(pid)
+  await server.kill(signal)
+  for (const child of children) {
+    try {
+      process.kill(child, signal)
+    } catch {
+      // It has ended by itself.
+    }
+  }
+  if (signal !== 'SIGKILL') return
+  await waitFor('the end of all processes of PostgreSQL', () => children.every(child => !isRunning(child)))
+}
+
+function childrenOf(pid: number): number[] {
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name) && statOf(Number(name))?.parent === pid)
+    .map(Number)
+}
+
+/** One that has ended and was not yet waited for holds nothing any more. */
+function isRunning(pid: number): boolean {
+  const stat = statOf(pid)
+  return stat !== undefined && stat.state !== 'Z'
+}
+
+function statOf(pid: number): { readonly state: string; readonly parent: number } | undefined {
+  try {
+    const [state = '', parent] = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    return { state, parent: Number(parent) }
+  } catch {
+    return undefined
+  }
+}
+
+async function startProcess(args: readonly string[], options: object): Promise<ChildProcess> {
+  const child = spawn(program('postgres'), args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] })
+  const { stderr } = child
+  if (stderr === null) throw new Error('postgres has no standard error')
+  const lines: string[] = []
+  const giveUp = setTimeout(() => child.kill('SIGKILL'), startTimeoutMs)
+  try {
+    for await (const line of createInterface({ input: stderr })) {
+      lines.push(line)
+      if (line.includes('database system is ready to accept connections')) return child
+    }
+  } finally {
+    clearTimeout(giveUp)
+    stderr.resume()
+  }
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+  throw new Error(`postgres did not start:\n${lines.join('\n')}`)
+}
