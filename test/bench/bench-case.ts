@@ -9,6 +9,8 @@ export interface Extent {
   readonly warmUpMs: number
   /** Before the first round of each server: until its code is compiled and its windows are known. */
   readonly firstWarmUpMs: number
+  /** Of a case that looks for what grows. */
+  readonly soakMs: number
 }
 
 export interface BenchCase {

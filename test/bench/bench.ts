@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
-import { cases } from './cases.ts'
+import { cases, decisionCases, streamCases } from './cases.ts'
 import { formatNumber } from './format-number.ts'
 import { helpText, type Options, readOptions } from './options.ts'
 import { profileDecisions } from './profile.ts'
@@ -31,10 +31,10 @@ function optionsOrExit(): Options {
 }
 
 const { rounds } = options
-const longExtent: Extent = { rounds, roundMs: 3000, warmUpMs: 500, firstWarmUpMs: 3000 }
-const shortExtent: Extent = { rounds, roundMs: 600, warmUpMs: 100, firstWarmUpMs: 700 }
+const longExtent: Extent = { rounds, roundMs: 3000, warmUpMs: 500, firstWarmUpMs: 3000, soakMs: 600_000 }
+const shortExtent: Extent = { rounds, roundMs: 600, warmUpMs: 100, firstWarmUpMs: 700, soakMs: 6000 }
 /** Of the second chance that the short form gives. */
-const secondExtent: Extent = { rounds, roundMs: 2000, warmUpMs: 300, firstWarmUpMs: 2000 }
+const secondExtent: Extent = { rounds, roundMs: 2000, warmUpMs: 300, firstWarmUpMs: 2000, soakMs: 12_000 }
 
 async function propagation(): Promise<void> {
   const { edits } = options
@@ -55,9 +55,9 @@ async function propagation(): Promise<void> {
   keep('propagation', { machine, results: all })
 }
 
-async function decisions(chosen: readonly BenchCase[]): Promise<void> {
+async function measureCases(chosen: readonly BenchCase[]): Promise<void> {
   if (cpus().length < 2 || findProgram('taskset') === undefined) {
-    return say('decisions are left out: they need two cores, and taskset on the PATH')
+    return say('the cases are left out: they need two cores, and taskset on the PATH')
   }
   const [busy = 0] = loadavg()
   if (busy > 1) say(`the machine is busy (load average ${busy.toFixed(1)}): only ratios of CPU will hold`)
@@ -171,8 +171,13 @@ async function main(): Promise<void> {
   const all = options.names.length === 0
   // On all cores, so before anything is pinned to one.
   if (isAsked('propagation') || (all && !options.short)) await propagation()
-  const chosen = all || isAsked('decisions') ? cases : cases.filter(({ name }) => isAsked(name))
-  if (chosen.length > 0) await decisions(chosen)
+  const asked = new Set([
+    ...(all || isAsked('decisions') ? decisionCases : []),
+    ...(all || isAsked('streams') ? streamCases : []),
+    ...cases.filter(({ name }) => isAsked(name)),
+  ])
+  const chosen = cases.filter(one => asked.has(one))
+  if (chosen.length > 0) await measureCases(chosen)
   if (isAsked('profile')) await profile()
 }
 

@@ -2,9 +2,13 @@ import type { BenchCase } from './bench-case.ts'
 import { cpuRatio, latencyRatio, rateRatio, redisCommands } from './compare.ts'
 import { generous, nestedQuestions, nestedRules, userQuestions, userRule } from './configurations.ts'
 import { envoyCase } from './envoy-case.ts'
+import { fanOutCases } from './fan-out-cases.ts'
 import { h2loadCase } from './h2load-case.ts'
+import { manyStreamsCase } from './many-streams-case.ts'
 import { type PairCase, pairCase } from './pair-case.ts'
 import { rulesCase } from './rules-case.ts'
+import { stalledConsumerCase } from './stalled-consumer-case.ts'
+import { twoBrokersCase } from './two-brokers-case.ts'
 
 const keys = 10_000
 const rules = 10_000
@@ -108,4 +112,15 @@ const pairs: readonly PairCase[] = [
   },
 ]
 
-export const cases: readonly BenchCase[] = [...pairs.map(pairCase), rulesCase, envoyCase, h2loadCase]
+/** Of the rate limit service. */
+export const decisionCases: readonly BenchCase[] = [...pairs.map(pairCase), rulesCase, envoyCase, h2loadCase]
+
+/** Of the broker. */
+export const streamCases: readonly BenchCase[] = [
+  ...fanOutCases,
+  stalledConsumerCase,
+  manyStreamsCase,
+  twoBrokersCase,
+]
+
+export const cases: readonly BenchCase[] = [...decisionCases, ...streamCases]

@@ -21,7 +21,7 @@ const steadyFigures: ReadonlySet<keyof Measurement> = new Set(['cpuMicros', 'red
 /** Above this a core counts as full, and a server below it as one that waits. */
 const full = 0.9
 
-/** Compares round by round, so that both sides of a ratio come from the same minute. */
+/** Compares round by round, so that both sides of a ratio come from the same minute; no rounds for no yardstick. */
 export function compareRounds(
   comparisons: readonly Comparison[],
   ours: readonly Partial<Measurement>[],
@@ -38,7 +38,10 @@ export function compareRounds(
       figures: of === 'ratio' ? ratios : mine,
       goal,
       steady: steadyFigures.has(figure),
-      compared: `${formatNumber(median(mine))} / ${formatNumber(median(theirs))} ${unit}`.trim(),
+      compared:
+        yardstick.length === 0
+          ? ''
+          : `${formatNumber(median(mine))} / ${formatNumber(median(theirs))} ${unit}`.trim(),
       ...(excused && { excuse: 'the other core was full' }),
     }
   })

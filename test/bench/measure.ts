@@ -10,6 +10,8 @@ export interface Measurement extends LatencyFigures {
   /** User and system time of the server, a call. */
   readonly cpuMicros: number
   readonly decisionsPerSecond: number
+  /** Of a broker, whose calls are messages that a consumer got. */
+  readonly deliveriesPerSecond?: number
   readonly rssMiB: number
   /** The share of the round in which the server's garbage collector stopped it. */
   readonly gcShare: number

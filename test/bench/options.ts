@@ -11,7 +11,7 @@ export interface Options {
 }
 
 /** What can be named beside the cases. */
-export const parts = ['decisions', 'propagation', 'profile', 'show'] as const
+export const parts = ['decisions', 'streams', 'propagation', 'profile', 'show'] as const
 
 const maxRounds = 100
 const maxEdits = 10_000
@@ -57,20 +57,21 @@ function count(name: string, text: string, max: number): number {
 }
 
 export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {
-  const lines = cases.map(({ name, title }) => `  ${name.padEnd(15)}${title}`)
+  const lines = cases.map(({ name, title }) => `  ${name.padEnd(18)}${title}`)
   return `Measures on this machine, and prints tables. Progress goes to standard error.
 
   bench.ts [--short] [--markdown] [--rounds N] [--edits N] [NAME ...]
 
-Names; without one, decisions and propagation:
-  decisions      all the cases below, against a yardstick in the same run
-  propagation    from a manifest's save until every process enforces it
-  profile        the ten functions that take the most time in the case uniform-keys
-  show           the table of what was measured last, from bench/results
+Names; without one, decisions, streams and propagation:
+  decisions         all the cases of the rate limit service, against a yardstick in the same run
+  streams           all the cases of the broker; one of them lasts ten minutes, unless the form is short
+  propagation       from a manifest's save until every process enforces it
+  profile           the ten functions that take the most time in the case uniform-keys
+  show              the table of what was measured last, from bench/results
 ${lines.join('\n')}
 
 Options:
-  --short        three minutes, without propagation. Latencies, rates and times are judged by the best
+  --short        four minutes, without propagation. Latencies, rates and times are judged by the best
                  round. A case that is below half a goal is measured again, with longer rounds; exits 1
                  when it still is.
                  SHORT=1 in the environment is the same

@@ -14,7 +14,7 @@ export interface MeasuredServer {
   readonly pid: number
   /** Of gRPC; of HTTP for the yardstick that speaks only that. */
   readonly port: number
-  /** Of `/json`. */
+  /** Of `/json`; of a broker, of its pages. */
   readonly httpPort: number
   /** For how many milliseconds its garbage collector has stopped it since its start. */
   gcMs(): Promise<number>
@@ -53,12 +53,15 @@ const main = join(root, 'services/ratelimit/main.ts')
  * An image has the service without types; here its code comes from a cache, so that neither has the machinery in
  * memory that strips them, which takes 25 MiB.
  */
-const fromCache = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(root, 'out/compile-cache') }
-let cacheFilled: Promise<unknown> | undefined
+export const fromCache = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(root, 'out/compile-cache') }
+const cachesFilled = new Map<string, Promise<unknown>>()
 
 /** A start that ends at once, since it has no such port, but has loaded all code before. */
-function fillCache(): Promise<unknown> {
-  return startOnServerCore([...ownNodeOptions, main], { ...fromCache, PORT: 'none' }).exited()
+export function fillCache(args: readonly string[], port: 'PORT' | 'GRPC_PORT'): Promise<unknown> {
+  const key = args.join(' ')
+  const filled = cachesFilled.get(key) ?? startOnServerCore(args, { ...fromCache, [port]: 'none' }).exited()
+  cachesFilled.set(key, filled)
+  return filled
 }
 
 /**
@@ -68,8 +71,7 @@ function fillCache(): Promise<unknown> {
  */
 export async function startOurs(options: OursOptions): Promise<MeasuredServer> {
   const { rules, redisPort, settings = {}, nodeOptions = [] } = options
-  cacheFilled ??= fillCache()
-  await cacheFilled
+  await fillCache([...ownNodeOptions, main], 'PORT')
   const place = mkdtempSync(join(tmpdir(), 'bench-'))
   mkdirSync(join(place, 'config'))
   writeFileSync(join(place, 'config/bench.yaml'), rules)
@@ -130,7 +132,7 @@ export async function startYardstick(
   return measured('yardstick', program, port, port, () => {})
 }
 
-function measured(
+export function measured(
   name: string,
   program: Program,
   port: number,

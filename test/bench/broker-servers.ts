@@ -1,0 +1,47 @@
+import { join } from 'node:path'
+import { freePorts } from '../support/free-ports.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { fillCache, fromCache, type MeasuredServer, measured, startOnServerCore } from './servers.ts'
+
+const main = join(root, 'services/broker/main.ts')
+
+/** Starts a broker as it is delivered, with these settings; streams in its memory unless they say else. */
+export async function startBroker(
+  name: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<MeasuredServer> {
+  await fillCache([main], 'GRPC_PORT')
+  const [port = 0, debugPort = 0] = await freePorts(2)
+  const program = startOnServerCore([main], {
+    ...fromCache,
+    GRPC_HOST: '127.0.0.1',
+    GRPC_PORT: `${port}`,
+    DEBUG_HOST: '127.0.0.1',
+    DEBUG_PORT: `${debugPort}`,
+    DRAIN_DELAY: '0s',
+    DRAIN_TIMEOUT: '1s',
+    ...settings,
+  })
+  const server = measured(name, program, port, debugPort, () => {})
+  const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
+  try {
+    await waitFor(
+      'the broker to be healthy',
+      async () => ended() || (await fetch(`http://127.0.0.1:${debugPort}/healthcheck`)).ok,
+    )
+    if (ended()) throw new Error(`the broker did not start; it said: ${program.output()}`)
+  } catch (error) {
+    await server.end()
+    throw error
+  }
+  return server
+}
+
+/** What one would build without us. */
+export async function startRelay(): Promise<MeasuredServer> {
+  const [port = 0] = await freePorts(1)
+  const program = startOnServerCore([join(root, 'test/bench/yardstick/relay.ts'), `${port}`])
+  await program.said('serving')
+  return measured('yardstick', program, port, port, () => {})
+}

@@ -1,0 +1,100 @@
+import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
+import { startBroker, startRelay } from './broker-servers.ts'
+import { type Comparison, compareRounds } from './compare.ts'
+import { inTurn } from './in-turn.ts'
+import { openStreamLoad, type StreamLoad } from './load/stream-load.ts'
+import { measureStreams } from './measure-streams.ts'
+import type { MeasuredServer } from './servers.ts'
+
+/** One producer, and consumers with a connection of their own, through the broker and through the yardstick. */
+interface FanOut {
+  readonly name: string
+  readonly title: string
+  readonly consumers: number
+  /** Undefined for as many as the server takes. */
+  readonly messagesPerSecond?: number
+  readonly comparisons: readonly Comparison[]
+}
+
+const cpuRatio: Comparison = { what: 'CPU a delivery', figure: 'cpuMicros', unit: 'µs', of: 'ratio' }
+const rateRatio: Comparison = {
+  what: 'deliveries/s',
+  figure: 'deliveriesPerSecond',
+  unit: '/s',
+  of: 'ratio',
+  boundByOtherCore: true,
+}
+
+/** Thirty messages a second are few: a shorter round would hold less time of a processor than can be told. */
+export const minPacedRoundMs = 1500
+
+const fanOuts: readonly FanOut[] = [
+  {
+    name: 'fan-out',
+    title: '100 consumers × 30 messages/s',
+    consumers: 100,
+    messagesPerSecond: 30,
+    comparisons: [
+      { ...cpuRatio, goal: { atMost: 1 / 3 } },
+      { what: 'p99', figure: 'p99Ms', unit: 'ms', of: 'ours', goal: { atMost: 5 } },
+    ],
+  },
+  {
+    name: 'fan-out-flat',
+    title: '20 consumers, as many messages as the server takes',
+    consumers: 20,
+    comparisons: [{ ...rateRatio, goal: { atLeast: 4 } }, cpuRatio],
+  },
+]
+
+export const fanOutCases: readonly BenchCase[] = fanOuts.map(fanOut => ({
+  name: fanOut.name,
+  title: fanOut.title,
+  needs: [],
+  run: extent => run(fanOut, extent),
+}))
+
+interface Contestant {
+  readonly server: MeasuredServer
+  readonly load: StreamLoad
+}
+
+async function run(fanOut: FanOut, extent: Extent): Promise<CaseResult> {
+  const servers: MeasuredServer[] = []
+  try {
+    servers.push(await startBroker('ours'))
+    servers.push(await startRelay())
+    const contestants: Contestant[] = []
+    for (const server of servers) contestants.push({ server, load: await open(fanOut, server) })
+    const result = await compare(fanOut, extent, contestants)
+    for (const { load } of contestants) await load.end()
+    return result
+  } finally {
+    await Promise.all(servers.map(server => server.end()))
+  }
+}
+
+function open({ consumers }: FanOut, { port }: MeasuredServer): Promise<StreamLoad> {
+  return openStreamLoad({ pushPort: port, pullPort: port, name: 'bench', streams: 1, consumers })
+}
+
+async function compare(
+  { messagesPerSecond, comparisons }: FanOut,
+  { rounds, roundMs, warmUpMs, firstWarmUpMs }: Extent,
+  contestants: readonly Contestant[],
+): Promise<CaseResult> {
+  const drive = (load: StreamLoad, durationMs: number) =>
+    messagesPerSecond === undefined ? load.flatOut(durationMs) : load.atRate(messagesPerSecond, durationMs)
+  const measuredMs = messagesPerSecond === undefined ? roundMs : Math.max(roundMs, minPacedRoundMs)
+  // Code is compiled only after thousands of messages, so the first ones come as fast as they can.
+  for (const { load } of contestants) await load.flatOut(firstWarmUpMs)
+  const [ours = [], yardstick = []] = await inTurn(contestants, rounds, async ({ server, load }) => {
+    await drive(load, warmUpMs)
+    return measureStreams([server], () => drive(load, measuredMs))
+  })
+  return {
+    rows: compareRounds(comparisons, ours, yardstick),
+    measurements: { ours, yardstick },
+    notes: [],
+  }
+}
