@@ -35,7 +35,7 @@ check: install ## Types, style, generated files
 
 golden: install ## Rewrite the golden files from what the code makes; look at the diff
 	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts' 'operator/infrastructure/kubernetes/objects/*.test.ts' \
-	  test/charts/chart.test.ts
+	  operator/cluster/services.test.ts test/charts/chart.test.ts
 
 generate: install ## Make the code of proto/, the manifests of crds/ and the tables of docs/ anew
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate

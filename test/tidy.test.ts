@@ -40,8 +40,10 @@ function importsOf(path: string): string[] {
 function inWorkspace(specifier: string): string {
   const [, name = '', rest = ''] = /^@tollway\/([^/]+)\/?(.*)$/.exec(specifier) ?? []
   if (name === '') return specifier
-  return ['grpc', 'chassis', 'ratelimit'].includes(name) ? `services/${name}/${rest}` : `${name}/${rest}`
+  return services.includes(name) ? `services/${name}/${rest}` : `${name}/${rest}`
 }
+
+const services = ['broker', 'chassis', 'discovery', 'grpc', 'payments', 'ratelimit']
 
 const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.test(imported)
 
@@ -50,10 +52,22 @@ const direction: readonly [string, readonly string[]][] = [
   ['crds/', []],
   ['services/chassis/', []],
   ['services/chassis/http1/', ['services/chassis/clock.ts']],
-  ['services/grpc/', ['services/chassis/clock.ts']],
-  ['services/ratelimit/', ['proto/', 'services/chassis/', 'services/grpc/']],
+  ['services/grpc/', ['services/chassis/']],
+  ['services/discovery/', ['proto/', 'services/chassis/', 'services/grpc/']],
+  ['services/ratelimit/', ['proto/', 'services/chassis/', 'services/grpc/', 'services/discovery/']],
   ['services/ratelimit/rules/', []],
   ['services/ratelimit/limiter/decide.ts', []],
+  ['services/broker/', ['proto/', 'services/chassis/', 'services/grpc/', 'services/discovery/']],
+  ['services/broker/wire/', ['proto/']],
+  ['services/broker/rules/', ['services/broker/wire/', 'services/broker/routes/route.ts']],
+  ['services/broker/routes/choose-route.ts', ['services/broker/routes/route.ts']],
+  ['services/payments/', ['services/chassis/']],
+  ['services/payments/domain/', []],
+  ['services/payments/processor/', ['services/payments/domain/']],
+  [
+    'services/payments/storage/',
+    ['services/payments/domain/', 'services/payments/processor/', 'services/chassis/'],
+  ],
   ['operator/ir.ts', []],
   ['operator/translate/', ['crds/', 'operator/ir.ts', 'services/ratelimit/rules/']],
   ['operator/sources/', ['services/chassis/']],
@@ -101,7 +115,7 @@ test('imports go one way', () => {
 
 /** A driver, and the only files that may know it. Tests may use any, as clients. */
 const homes: readonly [RegExp, RegExp][] = [
-  [/^ioredis$/, /^test\/bench\/yardstick\//],
+  [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/log)\//],
   [/^@opentelemetry\//, /^services\/chassis\/tracing\.ts$/],
   [/^@grpc\/grpc-js$/, /^services\/grpc\//],
   [/^pino$/, /^services\/chassis\/log\.ts$/],
@@ -109,6 +123,10 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^prom-client$/, /^operator\/cluster\/metrics\.ts$/],
   [/^esbuild$/, /^images\//],
   [/^@kubernetes\/client-node$/, /^operator\/kube\//],
+  [/^pg$/, /^services\/payments\/storage\/postgres\.ts$/],
+  [/^@electric-sql\/pglite$/, /^services\/payments\/storage\/pglite\.ts$/],
+  [/^@?fastify/, /^services\/payments\/(http|pages)\//],
+  [/^nodemailer$/, /^services\/payments\/mail\//],
 ]
 
 test('each third-party driver has one home', () => {
