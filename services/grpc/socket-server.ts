@@ -22,7 +22,8 @@ export type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 
 const defaultSettings: SocketServerSettings = {
   clock: systemClock,
   random: Math.random,
-  keepaliveMs: 60_000,
+  // A peer that went without a word is noticed after two to three of these: in less than half a minute.
+  keepaliveMs: 9_000,
 }
 
 /** How long peers have to take the status of a call that was cut at the end of a drain. */
