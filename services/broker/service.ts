@@ -113,9 +113,10 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
 }
 
 /** What a broker in memory does without is not loaded there: the client of Redis. */
-async function openStreamLog({ streamLog, redisUrl, redisKeyPrefix }: Settings): Promise<StreamLog> {
+async function openStreamLog(settings: Settings): Promise<StreamLog> {
+  const { streamLog, redisUrl, redisKeyPrefix, maxKeptBytes } = settings
   if (streamLog === 'memory') {
-    return createMemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
+    return createMemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID, maxKeptBytes })
   }
   const { createRedisLog } = await import('./log/redis.ts')
   return createRedisLog({

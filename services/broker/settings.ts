@@ -78,6 +78,12 @@ const streamSettings = settingsTable({
     fallback: '16777216',
     help: 'No message is taken that is longer, whatever its route allows.',
   },
+  maxKeptBytes: {
+    name: 'MAX_KEPT_BYTES',
+    kind: integer(0, 2 ** 40),
+    fallback: '134217728',
+    help: 'What a broker in memory keeps of all streams for who comes late; what is awaited is not in it.',
+  },
   maxPushes: {
     name: 'MAX_PUSHES',
     kind: integer(1, 1_000_000),

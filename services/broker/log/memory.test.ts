@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { openingOf, toBytes } from './log-under-test.ts'
+import { collect, openingOf, toBytes } from './log-under-test.ts'
 import { createMemoryLog, type MemoryLogOptions } from './memory.ts'
 import { streamLogContract } from './stream-log-contract.ts'
 
@@ -27,7 +27,7 @@ streamLogContract('memory', async () => {
 })
 
 test('of ended requests the oldest are forgotten when they are too many or hold too much', async t => {
-  const log = open({ maxEnded: 3, maxEndedBytes: 10_000 })
+  const log = open({ maxEnded: 3, maxKeptBytes: 20_000 })
   t.after(() => log.close())
   const push = async (id: string, bytes: number) => {
     const writer = await log.open(openingOf(id))
@@ -57,4 +57,21 @@ test('who reads a request that is forgotten reads on', async t => {
   assert.equal(log.list().length, 0)
   assert.equal(cursor.next()?.position, 1)
   assert.deepEqual(cursor.end, { how: 'completed' })
+})
+
+test('what everybody has taken goes first when all requests hold too much together', async t => {
+  const log = open({ maxKeptBytes: 10_000 })
+  t.after(() => log.close())
+  const [read, unread] = [await log.open(openingOf('a')), await log.open(openingOf('b'))]
+  const stalled = await unread.request.read({ onNews() {} })
+  stalled.next()
+  const reader = await collect(read.request)
+  for (let count = 0; count < 20; count += 1) {
+    for (const writer of [read, unread]) writer.append(toBytes('x'.repeat(1000)))
+  }
+  assert.equal(reader.texts.length, 21)
+  assert.deepEqual([reader.cursor.takeGap(), stalled.takeGap()], [0, 0])
+  reader.cursor.seek('oldest')
+  assert.equal(reader.cursor.position, 20)
+  assert.equal(stalled.next()?.position, 1)
 })

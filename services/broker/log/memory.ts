@@ -19,12 +19,15 @@ export interface MemoryLogOptions {
   readonly repeat: Repeat
   /** Makes the key of a request, unlike all before. */
   readonly newKey: () => string
-  /** What ended requests may hold together; the oldest are forgotten first. */
-  readonly maxEndedBytes?: number
+  /**
+   * What requests may hold together besides what their consumers still wait for. Ended ones may have half of
+   * it; the oldest of them are forgotten first.
+   */
+  readonly maxKeptBytes?: number
   readonly maxEnded?: number
 }
 
-const defaultMaxEndedBytes = 256 * 1024 * 1024
+const defaultMaxKeptBytes = 128 * 1024 * 1024
 const defaultMaxEnded = 10_000
 const sweepEveryMs = 250
 
@@ -45,7 +48,11 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   const all = new Map<string, Kept>()
   const watchers = new Set<Watcher>()
   const interruptions = createInterruptions(clock)
-  const ended = createEndedRequests(options, kept => all.delete(kept.request.key))
+  const budget = { used: 0, limit: options.maxKeptBytes ?? defaultMaxKeptBytes }
+  const ended = createEndedRequests(options, budget.limit / 2, ({ request, ring }) => {
+    all.delete(request.key)
+    ring.release()
+  })
   const stopSweep = options.repeat(sweepEveryMs, () => {
     ended.sweep()
     interruptions.sweep()
@@ -61,7 +68,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   function keep(opening: Opening): Kept {
     const { ids, sourceServiceId, route, traceparent, header, limits } = opening
     const openedMs = clock.nowMs()
-    const ring = createRing({ header, openedMs, limits, clock })
+    const ring = createRing({ header, openedMs, limits, clock, budget })
     const request: LoggedRequest = {
       key: options.newKey(),
       ids,
@@ -189,8 +196,8 @@ function createWriter(kept: Kept, clock: Clock, finish: (end: RequestEnd) => voi
 }
 
 /** Ended requests in the order of their ends, until they are too old or too many. */
-function createEndedRequests(options: MemoryLogOptions, forget: (kept: Kept) => void) {
-  const { clock, maxEnded = defaultMaxEnded, maxEndedBytes = defaultMaxEndedBytes } = options
+function createEndedRequests(options: MemoryLogOptions, maxBytes: number, forget: (kept: Kept) => void) {
+  const { clock, maxEnded = defaultMaxEnded } = options
   /** With what each held at its end: readers may bring about that it holds less. */
   const requests = new Map<Kept, number>()
   let bytes = 0
@@ -206,7 +213,7 @@ function createEndedRequests(options: MemoryLogOptions, forget: (kept: Kept) => 
       requests.set(kept, sizeOf(kept))
       bytes += sizeOf(kept)
       for (const [oldest, size] of requests) {
-        if (requests.size <= maxEnded && bytes <= maxEndedBytes) return
+        if (requests.size <= maxEnded && bytes <= maxBytes) return
         drop(oldest, size)
       }
     },

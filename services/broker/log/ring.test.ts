@@ -6,13 +6,14 @@ import { entryOverheadBytes, type RingCursor, type RingLimits } from './stream-l
 
 const header = Buffer.from('header')
 
-function ringOf(limits: Partial<RingLimits> = {}) {
+function ringOf(limits: Partial<RingLimits> = {}, budget = { used: 0, limit: 1_000_000 }) {
   const time = { ms: 1_000_000 }
   const ring = createRing({
     header,
     openedMs: time.ms,
     limits: { bytes: 1_000_000, ms: 30_000, keepMs: 0, whenFull: 'trim', ...limits },
     clock: { nowMs: () => time.ms },
+    budget,
   })
   return { ring, time, append: (size = 0) => ring.append(Buffer.alloc(size), time.ms) }
 }
@@ -107,7 +108,8 @@ interface Reader {
 /** Each reader sees every position once, or is told that it missed it; nothing is dropped when waiting. */
 function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): void {
   const limit = 3000
-  const { ring, append } = ringOf({ bytes: limit, whenFull })
+  const budget = { used: 0, limit: 2000 }
+  const { ring, append } = ringOf({ bytes: limit, whenFull }, budget)
   const readers: Reader[] = []
   let appended = 0
   let roomTold = true
@@ -132,6 +134,7 @@ function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): v
     assert.ok(ring.bytes <= limit || ring.entries <= 1 || ring.full)
     assert.ok(ring.bytes <= limit + 300 + entryOverheadBytes)
     assert.equal(ring.full, !roomTold)
+    assert.equal(budget.used, ring.bytes)
     const places = readers.map(({ cursor }) => cursor.position)
     if (whenFull === 'wait') assert.equal(ring.slowestPosition, Math.min(appended + 1, ...places))
   }

@@ -18,6 +18,8 @@ export interface Ring {
    * have not come to it learn of a gap.
    */
   skipTo(position: number): void
+  /** Nothing holds it any more but cursors that still read it: takes it out of the budget. */
+  release(): void
   /** Only the first end counts. */
   finish(end: RequestEnd): void
   readonly end: RequestEnd | undefined
@@ -54,9 +56,20 @@ export interface RingOptions {
   readonly limits: RingLimits
   /** Only its `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>
+  /** What all rings of the process keep; left out where that is bounded otherwise. */
+  readonly budget?: ByteBudget
 }
 
-export function createRing({ header, openedMs, limits, clock }: RingOptions): Ring {
+/**
+ * What rings keep together beyond which each of them keeps nothing that all its cursors have taken: what waits
+ * for a consumer is bounded by its own ring, what might be of use to a late one by this.
+ */
+export interface ByteBudget {
+  used: number
+  readonly limit: number
+}
+
+export function createRing({ header, openedMs, limits, clock, budget }: RingOptions): Ring {
   const headerEntry: Entry = { position: 0, bytes: header, receivedMs: openedMs }
   const queue = createEntryQueue()
   const places = new Set<Place>()
@@ -64,17 +77,35 @@ export function createRing({ header, openedMs, limits, clock }: RingOptions): Ri
   const floor = createFloor(places)
   let end: RequestEnd | undefined
   let full = false
+  let released = false
   let onRoom = () => {}
 
   function trim(nowMs: number): void {
     full = false
+    const before = queue.bytes
     while (isOverLimit(nowMs)) {
       if (limits.whenFull === 'wait' && queue.first >= floor.position()) {
         full = end === undefined
-        return
+        break
       }
       queue.dropOldest()
     }
+    spend(queue.bytes - before)
+    while (isOverBudget()) {
+      const kept = queue.bytes
+      queue.dropOldest()
+      spend(queue.bytes - kept)
+    }
+  }
+
+  function isOverBudget(): boolean {
+    if (budget === undefined || budget.used <= budget.limit || queue.end - queue.first <= 1) return false
+    return queue.first < floor.position()
+  }
+
+  /** A ring that was released is no part of the sum any more. */
+  function spend(bytes: number): void {
+    if (budget !== undefined && !released) budget.used += bytes
   }
 
   function isOverLimit(nowMs: number): boolean {
@@ -179,15 +210,22 @@ export function createRing({ header, openedMs, limits, clock }: RingOptions): Ri
   return {
     append(bytes, receivedMs) {
       if (end !== undefined) return true
+      const before = queue.bytes
       queue.push(bytes, receivedMs)
+      spend(queue.bytes - before)
       trim(receivedMs)
       waits.wake()
       return !full
     },
     skipTo(position) {
       if (position <= queue.end) return
+      spend(-queue.bytes)
       queue.restartAt(position)
       waits.wake()
+    },
+    release() {
+      spend(-queue.bytes)
+      released = true
     },
     finish(how) {
       if (end !== undefined) return

@@ -172,7 +172,7 @@ async function runAll(route: Partial<Route>, list: readonly Command[]): Promise<
   assert.deepEqual(simulation.broker.loads(), [])
 }
 
-const numRuns = Number(process.env['FC_RUNS'] ?? 200)
+const numRuns = Number(process.env['FC_RUNS'] ?? 100)
 
 test('each consumer sees a header, its data without silent gaps, and a status', async () => {
   await fc.assert(fc.asyncProperty(routes, commands, runAll), { numRuns })
