@@ -69,7 +69,10 @@ const direction: readonly [string, readonly string[]][] = [
     ['services/payments/domain/', 'services/payments/processor/', 'services/chassis/'],
   ],
   ['operator/ir.ts', []],
-  ['operator/translate/', ['crds/', 'operator/ir.ts', 'services/ratelimit/rules/']],
+  [
+    'operator/translate/',
+    ['crds/', 'operator/ir.ts', 'services/ratelimit/rules/', 'services/payments/domain/'],
+  ],
   ['operator/sources/', ['services/chassis/']],
   ['operator/controller/', ['services/chassis/']],
   ['operator/kube/', ['operator/controller/', 'services/chassis/']],

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { freePorts } from './free-ports.ts'
+import { type Program, startProgram } from './program.ts'
+import { type Cleanup, root } from './tollway.ts'
+import { waitFor } from './wait-for.ts'
+
+/** The broker alone, from its environment. */
+export interface BrokerProcess {
+  readonly program: Program
+  /** `host:port` for producers and consumers. */
+  readonly address: string
+  /** `http://host:port` of its debug pages. */
+  readonly debug: string
+}
+
+/** Resolves when it takes calls. Nothing of this process's own environment is inherited. */
+export async function startBroker(
+  t: Cleanup,
+  env: Readonly<Record<string, string>>,
+  ports?: readonly [grpc: number, debug: number],
+): Promise<BrokerProcess> {
+  const [grpcPort = 0, debugPort = 0] = ports ?? (await freePorts(2))
+  const program = startProgram(process.execPath, [join(root, 'services/broker/main.ts')], {
+    env: {
+      GRPC_HOST: '127.0.0.1',
+      GRPC_PORT: `${grpcPort}`,
+      DEBUG_HOST: '127.0.0.1',
+      DEBUG_PORT: `${debugPort}`,
+      DRAIN_DELAY: '0s',
+      ...env,
+    },
+  })
+  t.after(async () => {
+    await program.end('SIGKILL')
+  })
+  const debug = `http://127.0.0.1:${debugPort}`
+  const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
+  await waitFor('the broker to be healthy', async () => ended() || (await fetch(`${debug}/healthcheck`)).ok)
+  assert.ok(!ended(), `the broker ended; it said: ${program.output()}`)
+  return { program, address: `127.0.0.1:${grpcPort}`, debug }
+}
