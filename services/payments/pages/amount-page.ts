@@ -13,7 +13,10 @@ export interface AmountPage {
   readonly refused?: { readonly amount: string; readonly currency: string | null }
 }
 
-/** The point of sale's first screen: asks how much is paid, and in which currency when the link does not say. */
+/**
+ * The point of sale's first screen: asks how much is paid, and in which currency when the link does not
+ * say.
+ */
 export function amountPage(link: Link, { currencies, refused }: AmountPage): string {
   const { amount: texts } = textsOf(link.locale)
   const { merchant, locale } = link

@@ -2,12 +2,12 @@ import { expiryMs } from '../domain/card.ts'
 import { hasValidCheckDigit, normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
 import { checkCode, checkExpiry, checkNumber, groupExpiry, groupNumber, readExpiry } from './card-fields.ts'
 import { enhanceCardForm, formatInPlace, showFieldError } from './card-form.ts'
-import { goOnLater, submitOnce } from './page-behaviour.ts'
+import { beginAfresh, goOnLater, submitOnce } from './page-behaviour.ts'
 
 /**
- * All functions that run in the browser. They are sent as their own source text, so that one and the same function
- * is checked, tested and used on the server as well. Each may therefore use nothing but its parameters, what every
- * browser has, the others of this list, and the constants below.
+ * All functions that run in the browser. They are sent as their own source text, so that one and the same
+ * function is checked, tested and used on the server as well. Each may therefore use nothing but its
+ * parameters, what every browser has, the others of this list, and the constants below.
  */
 const functions = [
   normaliseNumber,
@@ -25,6 +25,7 @@ const functions = [
   enhanceCardForm,
   submitOnce,
   goOnLater,
+  beginAfresh,
 ]
 const constants = { publicTestCard }
 
@@ -41,5 +42,6 @@ ${browserFunctions}
 ${enhanceCardForm.name}(document, () => Date.now())
 ${submitOnce.name}(document, window)
 ${goOnLater.name}(document, window)
+${beginAfresh.name}(document, window)
 })()
 `

@@ -3,8 +3,8 @@ import { hasValidCheckDigit, normaliseNumber, publicTestCard, schemeOf } from '.
 import type { CardInput } from '../processor/processor.ts'
 
 /**
- * What can be said about the fields of a card before anybody is asked. The same functions run on the server and,
- * while somebody types, in the browser: see browser-script.ts for what they may therefore use.
+ * What can be said about the fields of a card before anybody is asked. The same functions run on the server
+ * and, while somebody types, in the browser: see browser-script.ts for what they may therefore use.
  */
 export const cardFieldErrors = [
   'number-missing',
@@ -66,8 +66,9 @@ export interface Typed {
 }
 
 /**
- * A card number in groups of four. The caret stays behind the digit that it was behind: after typing it goes on
- * past the space that follows, and after deleting it stays before, so that the next key deletes a digit.
+ * A card number in groups of four. The caret stays behind the digit that it was behind: after typing it
+ * goes on past the space that follows, and after deleting it stays before, so that the next key deletes a
+ * digit.
  */
 export function groupNumber(text: string, caret: number, isDeletion: boolean): Typed {
   const limit = schemeOf(text.replace(/\D/g, '')) === 'mastercard' ? 16 : 19
@@ -80,8 +81,8 @@ export function groupNumber(text: string, caret: number, isDeletion: boolean): T
 }
 
 /**
- * An expiry date as `MM / YY`. A first digit above 1 is a whole month, and typing goes on to the year by itself.
- * Years of four digits, as browsers fill them in, lose their century.
+ * An expiry date as `MM / YY`. A first digit above 1 is a whole month, and typing goes on to the year by
+ * itself. Years of four digits, as browsers fill them in, lose their century.
  */
 export function groupExpiry(text: string, caret: number, isDeletion: boolean): Typed {
   const before = text.slice(0, caret).replace(/\D/g, '').length

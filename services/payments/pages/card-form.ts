@@ -12,8 +12,8 @@ import {
 import type { Page, PageElement } from './page-elements.ts'
 
 /**
- * Makes the card form help while it is filled in: digits in groups, the scheme, and what is wrong with a field once
- * it was left. Runs in the browser: see browser-script.ts.
+ * Makes the card form help while it is filled in: digits in groups, the scheme, and what is wrong with a
+ * field once it was left. Runs in the browser: see browser-script.ts.
  */
 export function enhanceCardForm(page: Page, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')

@@ -85,16 +85,18 @@ ${code.error}
 /** What all fields have, and what one that was refused has besides. */
 function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
   const isWrong = error !== undefined
+  const focus = isFirst && html` autofocus`
   return {
     attributes: html`type="text" required autocapitalize="off" autocorrect="off" spellcheck="false"
-  aria-describedby="${name}-hint ${name}-error"${isWrong && html` aria-invalid="true"`}${isFirst && html` autofocus`}`,
+  aria-describedby="${name}-hint ${name}-error"${isWrong && html` aria-invalid="true"`}${focus}`,
     error: html`<p class="error" id="${name}-error" aria-live="polite">${isWrong && card.errors[error]}</p>`,
   }
 }
 
 /** The script says which of them the number is of. */
 const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
-<svg class="visa" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/><text x="19" y="16.5">VISA</text></svg>
+<svg class="visa" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
+<text x="19" y="16.5">VISA</text></svg>
 <svg class="mastercard" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
 <circle cx="15" cy="12" r="7"/><circle cx="23" cy="12" r="7"/></svg>
 </span>`

@@ -1,7 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import type { TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { fastify } from 'fastify'
 import { newId, newPublicKey } from '../domain/ids.ts'
@@ -96,8 +93,7 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
 }
 
 /** The pages under /pay, as the service mounts them. `errors` are those that were told. */
-export function pagesUnderTest(merchants: readonly Merchant[]) {
-  const checkout = checkoutUnderTest(merchants)
+export function pagesUnderTest(checkout: Checkout) {
   const errors: unknown[] = []
   const clock = { ...systemClock, aheadMs: 0, nowMs: () => Date.now() + clock.aheadMs }
   const app = fastify()
@@ -112,16 +108,5 @@ export function pagesUnderTest(merchants: readonly Merchant[]) {
     }),
     { prefix: '/pay' },
   )
-  return { app, checkout, errors, clock }
-}
-
-/** A shop's site: answers every address with a page. Returns its origin. */
-export async function listenAsShop(t: TestContext): Promise<string> {
-  const server = createServer((_, response) => {
-    response.setHeader('content-type', 'text/html')
-    response.end('<!doctype html><html lang="en"><title>Thank you</title><h1>Thank you</h1></html>')
-  })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.after(() => server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { app, errors, clock }
 }

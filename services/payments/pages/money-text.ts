@@ -25,9 +25,10 @@ const groupedPatterns: Readonly<Record<Locale, RegExp>> = {
 const groupSeparators: Readonly<Record<Locale, string>> = { en: ',', da: '.' }
 
 /**
- * What a person typed as an amount, in minor units: `12.50`, `12,50`, `1 250`, and with the locale's own groups of
- * three, `1,250.00` or `1.250,00`. Undefined for what is no amount, has more decimals than the currency, is zero
- * or too large. `1.250` is a thousand and more in Danish, and no amount of dollars in English.
+ * What a person typed as an amount, in minor units: `12.50`, `12,50`, `1 250`, and with the locale's own
+ * groups of three, `1,250.00` or `1.250,00`. Undefined for what is no amount, has more decimals than the
+ * currency, is zero or too large. `1.250` is a thousand and more in Danish, and no amount of dollars in
+ * English.
  */
 export function parseAmount(typed: string, currency: string, locale: Locale): bigint | undefined {
   const text = typed.replace(/\s/g, '')

@@ -73,7 +73,8 @@ function next(link: PaymentLink, transactionId: string): Markup {
   const { redirect, isPointOfSale } = link
   if (redirect !== null) {
     return html`<div data-go-on="${goOnDelayMs}">
-<a class="primary" rel="noreferrer" href="${goOnAddress(redirect, transactionId)}">${texts.goOn(redirect.host)}</a>
+<a class="primary" rel="noreferrer"
+  href="${goOnAddress(redirect, transactionId)}">${texts.goOn(redirect.host)}</a>
 <p class="note" data-notice hidden role="status">${texts.goesOnSoon}
 <button type="button" class="link">${texts.stay}</button></p>
 </div>`

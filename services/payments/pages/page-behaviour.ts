@@ -1,8 +1,9 @@
 import type { Page, PageElement, PageWindow } from './page-elements.ts'
 
 /**
- * A form that was sent is not sent again by a second click, and says that it is on its way. What keeps it from paying
- * twice is its token on the server; this only spares the payer the doubt. Runs in the browser: see browser-script.ts.
+ * A form that was sent is not sent again by a second click, and says that it is on its way. What keeps it
+ * from paying twice is its token on the server; this only spares the payer the doubt. Runs in the browser:
+ * see browser-script.ts.
  */
 export function submitOnce(page: Page, window: PageWindow): void {
   for (const form of page.querySelectorAll('form[data-once]')) {
@@ -17,7 +18,7 @@ export function submitOnce(page: Page, window: PageWindow): void {
       button.setAttribute('aria-disabled', 'true')
       button.textContent = form.getAttribute('data-once')
     })
-    // Somebody who comes back finds the form as it was before.
+    // Somebody who comes back can use the button again.
     window.addEventListener('pageshow', () => {
       if (used === undefined) return
       used.button.removeAttribute('aria-disabled')
@@ -27,7 +28,10 @@ export function submitOnce(page: Page, window: PageWindow): void {
   }
 }
 
-/** Goes on to the shop after a while, unless the payer says to stay. Runs in the browser: see browser-script.ts. */
+/**
+ * Goes on to the shop after a while, unless the payer says to stay. Runs in the browser: see
+ * browser-script.ts.
+ */
 export function goOnLater(page: Page, window: PageWindow): void {
   const place = page.querySelector('[data-go-on]')
   const link = place?.querySelector('a') ?? null
@@ -41,5 +45,19 @@ export function goOnLater(page: Page, window: PageWindow): void {
     window.clearTimeout(timer)
     notice.hidden = true
     link.focus()
+  })
+}
+
+/**
+ * Somebody who comes back to the card form by the browser's own button finds a new one: without the card
+ * that was typed, and with a token that was not used. Runs in the browser: see browser-script.ts.
+ */
+export function beginAfresh(page: Page, window: PageWindow): void {
+  if (page.querySelector('form[data-card]') === null) return
+  window.addEventListener('pageshow', event => {
+    const [entry] = window.performance.getEntriesByType('navigation')
+    if (event.persisted === true || entry?.type === 'back_forward') {
+      window.location.replace(window.location.href)
+    }
   })
 }

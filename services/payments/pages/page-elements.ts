@@ -1,6 +1,6 @@
 /**
- * The little of a browser's document that the pages' script uses. The whole of its types would make the browser's
- * globals known in every file of the service.
+ * The little of a browser's document that the pages' script uses. The whole of its types would make the
+ * browser's globals known in every file of the service.
  */
 export interface Page {
   querySelector(selector: string): PageElement | null
@@ -26,14 +26,21 @@ export interface PageEvent {
   readonly defaultPrevented: boolean
   /** Of an input event: what was done, such as `insertText` or `deleteContentBackward`. */
   readonly inputType?: string
+  /** Of a pageshow event: the page was kept as it was left. */
+  readonly persisted?: boolean
   /** Of a submit event: the button that was used. */
   readonly submitter?: PageElement | null
   preventDefault(): void
 }
 
 export interface PageWindow {
-  readonly location: { assign(address: string): void }
+  readonly location: {
+    readonly href: string
+    assign(address: string): void
+    replace(address: string): void
+  }
+  readonly performance: { getEntriesByType(type: string): readonly { readonly type?: string }[] }
   setTimeout(run: () => void, delayMs: number): number
   clearTimeout(timer: number): void
-  addEventListener(type: string, listen: () => void): void
+  addEventListener(type: string, listen: (event: PageEvent) => void): void
 }

@@ -24,8 +24,8 @@ import { createSeal, type Purpose } from './seal.ts'
 import { textsOf } from './texts.ts'
 
 /**
- * A page, or the address below the pages' folder that the browser is to load. `error` is for the operator's log: the
- * page does not tell it. It holds no card data.
+ * A page, or the address below the pages' folder that the browser is to load. `error` is for the operator's
+ * log: the page does not tell it. It holds no card data.
  */
 export type PageAnswer =
   | { readonly status: number; readonly page: string; readonly error?: unknown }
@@ -76,8 +76,9 @@ interface Step {
 }
 
 /**
- * A step that goes on when the payer answers. Only the payer's browser keeps it, in a form field that nobody but
- * this service can read: the card is needed once more after the challenge, and is stored nowhere here.
+ * A step that goes on when the payer answers. Only the payer's browser keeps it, in a form field that
+ * nobody but this service can read: the card is needed once more after the challenge, and is stored nowhere
+ * here.
  */
 interface Ticket extends Step {
   /** That the payer is to answer; null where the same step is to be made again. */

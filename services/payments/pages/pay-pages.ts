@@ -1,6 +1,9 @@
+import { basename } from 'node:path/posix'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { parseForm } from '../domain/input/form.ts'
 import { parseLocale } from '../domain/input/inputs.ts'
+import { isRefused } from '../domain/refusals.ts'
+import { RefusedError, refusalOf } from '../http/failure.ts'
 import { assets } from './assets.ts'
 import {
   createPayHandlers,
@@ -20,8 +23,8 @@ export interface PayPagesOptions extends PayHandlersOptions {
 const maxBodyBytes = 32 * 1024
 
 /**
- * What every answer has. The policy lets a page load this service's own style and script and send its forms here,
- * and nothing else; nothing may be kept, framed, or learnt from the address by others.
+ * What every answer has. The policy lets a page load this service's own style and script and send its forms
+ * here, and nothing else; nothing may be kept, framed, or learnt from the address by others.
  */
 const securityHeaders = {
   'content-security-policy': [
@@ -46,9 +49,9 @@ const securityHeaders = {
 } as const
 
 /**
- * The payment page: payment links and point-of-sale links (the specification's section of that name). A plugin that
- * is registered under a prefix, `{prefix: '/pay'}`; behind a proxy the pages may have another path, for they name
- * one another by relative addresses.
+ * The payment page: payment links and point-of-sale links (the specification's section of that name). A
+ * plugin that is registered under a prefix, `{prefix: '/pay'}`; behind a proxy the pages may have another
+ * path, for they name one another by relative addresses.
  *
  * @throws RangeError at the registration for a secret that is too short
  */
@@ -71,12 +74,12 @@ function setUpScope(scope: FastifyInstance, { onError }: PayPagesOptions): void 
     parser,
     async (_: unknown, body: string) => {
       const fields = parseForm(body)
-      if ('refusal' in fields) throw Object.assign(new Error('the form cannot be read'), { statusCode: 400 })
+      if (isRefused(fields)) throw new RefusedError(fields)
       return fields
     },
   )
   scope.setErrorHandler<Error & { statusCode?: number }>((error, request, reply) => {
-    const { statusCode: status = 500 } = error
+    const status = refusalOf(error)?.refusal.status ?? error.statusCode ?? 500
     if (status >= 500) onError(error, request)
     const problem = status >= 500 ? 'failed' : status === 429 ? 'too-many' : 'unreadable'
     return sendProblem(request, reply, status, problem)
@@ -90,17 +93,16 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
     if ('error' in given) options.onError(given.error, request)
     return send(reply, given)
   }
-  const folder = { prefixTrailingSlash: 'slash' } as const
-  scope.get('/', folder, async (request, reply) =>
-    answer(request, reply, await handlers.open(queryIn(request))),
-  )
-  scope.get('', (request, reply) => {
-    const [path = '', query = ''] = request.url.split(/\?(.*)/s)
-    return redirect(reply, `${path.slice(path.lastIndexOf('/') + 1)}/${query === '' ? '' : `?${query}`}`)
+  scope.get('/', async (request, reply) => {
+    const path = request.url.split('?', 1)[0] ?? ''
+    const query = queryIn(request)
+    // The pages name one another by addresses below their folder, which ends with a slash.
+    if (!path.endsWith('/')) return redirect(reply, `./${basename(path)}/${query === '' ? '' : `?${query}`}`)
+    return answer(request, reply, await handlers.open(query))
   })
   const forms = { '/': 'pay', '/amount': 'chooseAmount', '/confirm': 'confirm' } as const
   for (const [path, name] of Object.entries(forms)) {
-    scope.post<{ Body: FormFields | undefined }>(path, folder, async (request, reply) => {
+    scope.post<{ Body: FormFields | undefined }>(path, async (request, reply) => {
       if (isForeign(request)) return sendProblem(request, reply, 403, 'foreign-form')
       return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}))
     })

@@ -31,7 +31,9 @@ ul { list-style: none; }
   padding: .5rem 1rem; text-align: center; font-size: .875rem;
   background: var(--test); color: var(--test-ink);
 }
-main { flex: 1; display: grid; place-content: center; grid-template-columns: minmax(0, auto); padding: 1rem; }
+main {
+  flex: 1; display: grid; place-content: center; grid-template-columns: minmax(0, auto); padding: 1rem;
+}
 footer { padding: 0 1rem 1.5rem; font-size: .875rem; color: var(--soft); }
 footer ul { display: flex; justify-content: center; gap: .25rem; }
 footer a, footer span { display: block; padding: .375rem .75rem; border-radius: 99px; }
@@ -39,7 +41,8 @@ footer [aria-current] { background: var(--line); color: var(--ink); }
 
 .sheet {
   width: 26rem; max-width: 100%; margin-inline: auto; overflow: hidden;
-  background: var(--sheet); border: 1px solid var(--line); border-radius: 1.125rem; box-shadow: var(--shadow);
+  background: var(--sheet); border: 1px solid var(--line); border-radius: 1.125rem;
+  box-shadow: var(--shadow);
 }
 .summary, .details { padding: 1.5rem; overflow-wrap: anywhere; }
 .summary { background: var(--tint); border-bottom: 1px solid var(--line); }
@@ -61,12 +64,15 @@ form { margin-top: 1.25rem; }
 label { display: block; margin-bottom: .375rem; font-size: .9375rem; font-weight: 550; }
 input, select {
   width: 100%; height: 3rem; padding: 0 .875rem; border: 1px solid var(--edge); border-radius: .625rem;
-  background: var(--sheet); color: inherit; font: inherit; font-size: 1.0625rem; font-variant-numeric: tabular-nums;
+  background: var(--sheet); color: inherit; font: inherit; font-size: 1.0625rem;
+  font-variant-numeric: tabular-nums;
 }
 input::placeholder { color: var(--soft); opacity: 1; }
 input:hover, select:hover { border-color: var(--ink); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-input:focus, select:focus { border-color: var(--accent); outline: 3px solid var(--accent); outline-offset: -1px; }
+input:focus, select:focus {
+  border-color: var(--accent); outline: 3px solid var(--accent); outline-offset: -1px;
+}
 [aria-invalid="true"] { border-color: var(--bad); background: var(--bad-tint); }
 .hint { margin-top: .375rem; font-size: .875rem; color: var(--soft); }
 .error, .form-message { color: var(--bad); font-size: .875rem; font-weight: 550; }
@@ -77,9 +83,14 @@ input:focus, select:focus { border-color: var(--accent); outline: 3px solid var(
 }
 .with-scheme { position: relative; }
 .with-scheme input { padding-right: 5.75rem; }
-.schemes { position: absolute; inset: 0 .625rem 0 auto; display: flex; align-items: center; gap: .25rem; pointer-events: none; }
+.schemes {
+  position: absolute; inset: 0 .625rem 0 auto; display: flex; align-items: center; gap: .25rem;
+  pointer-events: none;
+}
 .schemes svg { width: 2.25rem; height: 1.4375rem; }
-.schemes text { fill: #fff; font: italic 800 11px Arial, sans-serif; text-anchor: middle; letter-spacing: .3px; }
+.schemes text {
+  fill: #fff; font: italic 800 11px Arial, sans-serif; text-anchor: middle; letter-spacing: .3px;
+}
 .visa rect { fill: #1a3a8f; }
 .mastercard rect { fill: #2b3038; }
 .mastercard circle { fill: #eb1c26; }
@@ -90,19 +101,23 @@ input:focus, select:focus { border-color: var(--accent); outline: 3px solid var(
 
 button, a.primary, a.secondary {
   display: flex; align-items: center; justify-content: center; width: 100%; min-height: 3.25rem;
-  padding: .5rem 1rem; border: 1px solid transparent; border-radius: .75rem; font: inherit; font-weight: 600;
-  font-size: 1.0625rem; text-align: center; text-decoration: none; cursor: pointer; transition: background-color .15s;
+  padding: .5rem 1rem; border: 1px solid transparent; border-radius: .75rem; font: inherit;
+  font-weight: 600;
+  font-size: 1.0625rem; text-align: center; text-decoration: none; cursor: pointer;
 }
 .primary { background: var(--accent); color: var(--accent-ink); }
 .primary:hover { background: var(--accent-strong); }
 .secondary { margin-top: .75rem; background: transparent; border-color: var(--edge); color: inherit; }
 .secondary:hover { border-color: var(--ink); background: var(--tint); }
-button[aria-disabled="true"] { cursor: progress; background: var(--accent-strong); color: var(--accent-ink); }
+button[aria-disabled="true"] {
+  cursor: progress; background: var(--accent-strong); color: var(--accent-ink);
+}
 a, button.link { color: var(--accent); text-underline-offset: .15em; }
 a.primary { color: var(--accent-ink); }
 a.secondary { color: inherit; }
 button.link {
-  display: inline; width: auto; min-height: 0; padding: .25rem; background: none; font-size: inherit; font-weight: 500;
+  display: inline; width: auto; min-height: 0; padding: .25rem; background: none; font-size: inherit;
+  font-weight: 500;
   text-decoration: underline;
 }
 .note { margin-top: 1rem; font-size: .875rem; color: var(--soft); }
@@ -122,15 +137,26 @@ code { color: var(--ink); font: .9375em/1.5 ui-monospace, "SF Mono", Menlo, Cons
 .explanation { margin-top: .625rem; color: var(--soft); }
 .declined .explanation { color: var(--ink); }
 .sign { display: block; width: 3.5rem; height: 3.5rem; margin: 0 auto 1rem; }
-.sign path { fill: none; stroke: var(--sheet); stroke-width: 4; stroke-linecap: round; stroke-linejoin: round; }
+.sign path {
+  fill: none; stroke: var(--sheet); stroke-width: 4; stroke-linecap: round; stroke-linejoin: round;
+}
 .good circle { fill: var(--good); }
 .bad circle { fill: var(--bad); }
 dl { margin-top: 1.25rem; border-top: 1px solid var(--line); text-align: start; font-size: .9375rem; }
-dl div { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; padding: .625rem 0; border-bottom: 1px solid var(--line); }
+dl div {
+  display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; padding: .625rem 0;
+  border-bottom: 1px solid var(--line);
+}
 dt { color: var(--soft); }
 dd { font-weight: 550; text-align: end; margin-left: auto; }
-.id { font-weight: 400; font-size: .8125rem; font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; }
-.bank-name { display: flex; align-items: center; gap: .5rem; margin-bottom: .75rem; font-weight: 600; color: var(--soft); }
+.id {
+  font-weight: 400; font-size: .8125rem;
+  font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace;
+}
+.bank-name {
+  display: flex; align-items: center; gap: .5rem; margin-bottom: .75rem; font-weight: 600;
+  color: var(--soft);
+}
 .bank-icon { width: 1.5rem; height: 1.5rem; fill: currentColor; }
 
 @media (min-width: 48rem) {
@@ -146,11 +172,18 @@ dd { font-weight: 550; text-align: end; margin-left: auto; }
   .side-by-side { gap: .75rem; }
   .amount { font-size: 1.875rem; }
 }
-@media (prefers-reduced-motion: reduce) { * { transition: none !important; } }
-@media (forced-colors: active) { .sign circle { fill: CanvasText; } button, .primary { border-color: ButtonText; } }
-@media print { body { background: none; } .sheet { box-shadow: none; } footer, form, button, a.primary { display: none; } }
+@media (forced-colors: active) {
+  .sign circle { fill: CanvasText; }
+  button, .primary { border-color: ButtonText; }
+}
+@media print {
+  body { background: none; }
+  .sheet { box-shadow: none; }
+  footer, form, button, a.primary { display: none; }
+}
 `
 
 /** In the tab of the browser: a card. */
-export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect y="5" width="32" height="22" rx="4" \
-fill="#1f4fd8"/><path fill="#fff" fill-opacity=".9" d="M0 10h32v5H0z"/><path fill="#fff" d="M4 20h8v3H4z"/></svg>`
+export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+<rect y="5" width="32" height="22" rx="4" fill="#1f4fd8"/>
+<path fill="#fff" fill-opacity=".9" d="M0 10h32v5H0z"/><path fill="#fff" d="M4 20h8v3H4z"/></svg>`

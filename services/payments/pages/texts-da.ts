@@ -130,7 +130,7 @@ export const danish: Texts = {
     },
     'outcome-unknown': {
       title: 'Vi ved det ikke endnu',
-      text: 'Svaret om din betaling tager længere tid end normalt. Se igen om lidt; du betaler aldrig to gange ved det.',
+      text: 'Svaret om din betaling lader vente på sig. Se igen om lidt. Du betaler kun én gang.',
     },
     failed: {
       title: 'Noget gik galt her',

@@ -139,7 +139,7 @@ export const english: Texts = {
     },
     'outcome-unknown': {
       title: 'We do not know yet',
-      text: 'The answer about your payment takes longer than usual. Look again in a moment; you never pay twice by it.',
+      text: 'The answer about your payment takes long. Look again in a moment. You pay only once.',
     },
     failed: {
       title: 'Something went wrong here',
