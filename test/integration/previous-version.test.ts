@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { freePorts } from '../support/free-ports.ts'
+import { startProgram } from '../support/program.ts'
+import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { manifest, root, startTollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** The newest commit of the version before this one: operators and pods of both may meet in an upgrade. */
+const previous = '305461fdf99c3e15ed383c6ef5370e306ef7b94c'
+
+const git = (...args: string[]) => execFileSync('git', args, { cwd: root, maxBuffer: 1 << 28, stdio: 'pipe' })
+
+function missingHistory(): string | false {
+  try {
+    git('cat-file', '-e', `${previous}^{commit}`)
+    return false
+  } catch {
+    return `the commit ${previous.slice(0, 12)} of the version before is not in this checkout`
+  }
+}
+
+describe('with the version before', { skip: missingHistory() }, () => {
+  const old = mkdtempSync(join(tmpdir(), 'tollway-before-'))
+  before(() => {
+    execFileSync('tar', ['-x', '-C', old], { input: git('archive', previous) })
+    linkModules()
+  })
+  after(() => rmSync(old, { recursive: true, force: true }))
+
+  /** The packages of others are those of today; its own are its own. */
+  function linkModules(): void {
+    const present = join(root, 'node_modules')
+    mkdirSync(join(old, 'node_modules/@tollway'), { recursive: true })
+    for (const name of readdirSync(present)) {
+      if (name !== '@tollway' && !name.startsWith('.'))
+        symlinkSync(join(present, name), join(old, 'node_modules', name))
+    }
+    const own = { crds: 'crds', proto: 'proto', operator: 'operator' }
+    const services = Object.fromEntries(
+      readdirSync(join(old, 'services')).map(name => [name, `services/${name}`]),
+    )
+    for (const [name, folder] of Object.entries({ ...own, ...services })) {
+      symlinkSync(join(old, folder), join(old, 'node_modules/@tollway', name))
+    }
+  }
+
+  const limits = (count: number) => manifest('checkout', 'checkout', { user: `${count}/hour` })
+  const feedOf = (port: number) => ({
+    CONFIG_TYPE: 'GRPC_XDS_SOTW',
+    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${port}`,
+    BACKEND_TYPE: 'memory',
+  })
+
+  async function enforces(pod: RateLimitProcess, write: (file: string, text: string) => void): Promise<void> {
+    const codes = async () => {
+      const user = randomUUID()
+      const found: number[] = []
+      for (let call = 0; call < 3; call++) found.push(await pod.ask('checkout', 'user', user))
+      return found.join()
+    }
+    assert.equal(await codes(), '200,200,429')
+    write('checkout.yaml', limits(1))
+    await waitFor('the edit', async () => (await codes()) === '200,429,429')
+  }
+
+  it('pods of it enforce what an operator of today feeds, and its edits', async t => {
+    const tollway = await startTollway(t, { 'checkout.yaml': limits(2) })
+    const pod = await startRateLimit(t, feedOf(tollway.feedPort), join(old, 'services/ratelimit/main.ts'))
+    await pod.serves()
+    await enforces(pod, tollway.write)
+  })
+
+  it('pods of today enforce what an operator of it feeds, and its edits', async t => {
+    const operator = await startOldOperator(t)
+    const pod = await startRateLimit(t, feedOf(operator.feedPort))
+    await pod.serves()
+    await enforces(pod, operator.write)
+  })
+
+  async function startOldOperator(t: TestContext) {
+    const place = mkdtempSync(join(tmpdir(), 'tollway-before-run-'))
+    const folder = join(place, 'manifests')
+    mkdirSync(folder)
+    const write = (file: string, text: string) => writeFileSync(join(folder, file), text)
+    write('checkout.yaml', limits(2))
+    const names = ['feed-port', 'grpc-port', 'http-port', 'operator-port', 'debug-port']
+    const ports = await freePorts(names.length)
+    const options = names.flatMap((name, index) => [`--${name}`, `${ports[index]}`])
+    const program = startProgram(process.execPath, [
+      join(old, 'operator/cli/tollway.ts'),
+      ...['run', '-f', folder, '--state-dir', join(place, 'state'), ...options],
+    ])
+    t.after(async () => {
+      await program.end('SIGTERM')
+      rmSync(place, { recursive: true, force: true })
+    })
+    await program.said('Ctrl-C ends every process', 30_000)
+    return { feedPort: ports[0] ?? 0, write }
+  }
+})
