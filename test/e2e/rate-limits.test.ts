@@ -2,7 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { silentLog } from '@tollway/chassis/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
+import { createXdsFeed } from '@tollway/discovery/xds-feed.ts'
 import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
 import { createReflector, type Reflector } from '../../operator/controller/reflector.ts'
 import { accessFromEnvironment } from '../../operator/kube/access.ts'
@@ -10,6 +13,7 @@ import { createKubeClient, type KubeClient } from '../../operator/kube/client.ts
 import { collectionOf } from '../../operator/kube/collection.ts'
 import { apiVersion, customResource } from '../../operator/kube/custom-resources.ts'
 import type { ApiResource, KubeObject } from '../../operator/kube/kube-object.ts'
+import { rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { root } from '../support/tollway.ts'
 import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
@@ -109,6 +113,19 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await kubectl('-n', 'default', 'delete', 'rlc', 'rival')
   })
 
+  it('tells in the status which pod refuses what, and why', async t => {
+    const [pod] = await readyPods(ratelimit)
+    assert.ok(pod)
+    const beganMs = performance.now()
+    const stop = await refuseAs(pod, 'shop/checkout: there is no room for it here')
+    t.after(stop)
+    await eventually('the refusal to be told', async () => {
+      const message = messageOf(limits, 'shop', 'checkout')
+      return message.includes(pod.metadata.name) && message.includes('there is no room for it here')
+    })
+    figures.note('a refusal stands in the status', '< 2 s', seconds(performance.now() - beganMs))
+  })
+
   it('replaces its pods without a failed call', async t => {
     await apply(checkout(1_000_000))
     const load = startLoad(envoy, { user: 'bob' })
@@ -186,6 +203,41 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.match(await kubectl('-n', 'shop', 'get', 'rlc', '-o', 'name'), /checkout/)
   })
 
+  /** Speaks to the feed in the name of a pod, by the fleet's certificate, as a pod that can do less would. */
+  async function refuseAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
+    const secret = await read<Secret>(system, 'secret/tollway-feed-client')
+    const service = await read<Service>(system, 'service/tollway-operator')
+    const pem = (name: string) => Buffer.from(secret?.data[name] ?? '', 'base64').toString()
+    const credentials = { ca: pem('ca.crt'), identity: { cert: pem('tls.crt'), key: pem('tls.key') } }
+    const feed = createXdsFeed({
+      typeUrl: rateLimitTypeUrl,
+      load: async () => [problem],
+      connection: createFeedConnection({
+        server: `${service?.spec.clusterIP}:18000`,
+        tls: {
+          credentials: () => credentials,
+          serverName: `tollway-operator.${system}.svc`,
+          onChange: () => () => {},
+          missing: () => '',
+          close() {},
+        },
+        maxMessageBytes: 1024 * 1024,
+      }),
+      nodeId: pod.metadata.name,
+      nodeMetadata: new Map([
+        ['pod', pod.metadata.name],
+        ['namespace', system],
+        ['uid', pod.metadata.uid],
+      ]),
+      connectRetryMs: 200,
+      backoff: { initialMs: 200, maxMs: 1_000, factor: 2, jitter: 0 },
+      random: Math.random,
+      log: silentLog,
+    })
+    feed.start()
+    return () => feed.stop()
+  }
+
   async function readyPods(selector: string): Promise<readonly Pod[]> {
     return (await pods(system, selector)).filter(isReady)
   }
@@ -195,6 +247,14 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     return (lease?.['spec'] as { holderIdentity?: string } | undefined)?.holderIdentity ?? ''
   }
 })
+
+interface Secret {
+  readonly data: Readonly<Record<string, string>>
+}
+
+interface Service {
+  readonly spec: { readonly clusterIP: string }
+}
 
 const podResource: ApiResource = { group: '', version: 'v1', plural: 'pods', namespaced: true }
 const leaseResource: ApiResource = {
