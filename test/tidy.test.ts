@@ -23,7 +23,7 @@ const files = tracked
   .filter(path => path.endsWith('.ts') && !path.startsWith('proto/gen/') && existsSync(join(root, path)))
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
 const isTest = (path: string) =>
-  /\.test\.ts$|-contract(\.ts$|\/)|\/testdata\//.test(path) || path.startsWith('test/')
+  /\.test\.ts$|-under-test\.ts$|-contract(\.ts$|\/)|\/testdata\//.test(path) || path.startsWith('test/')
 
 const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'/gm
 

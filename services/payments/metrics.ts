@@ -47,7 +47,8 @@ export function createMetrics(): Metrics {
     },
     histogram(name, help) {
       const distributions = new Map<string, { readonly labels: Labels; readonly all: Distribution }>()
-      const samples = () => [...distributions.values()].flatMap(({ labels, all }) => buckets(name, labels, all))
+      const samples = () =>
+        [...distributions.values()].flatMap(({ labels, all }) => buckets(name, labels, all))
       families.push({ name, help, type: 'histogram', samples })
       return (labels, ms) => {
         const key = sampleName(name, labels)
@@ -84,11 +85,11 @@ function buckets(name: string, labels: Labels, { counts, sumMs }: Distribution):
 }
 
 function sampleName(name: string, labels: Labels): string {
-  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escape(value)}"`)
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`)
   return pairs.length === 0 ? name : `${name}{${pairs.join(',')}}`
 }
 
-function escape(value: string): string {
+function escapeLabel(value: string): string {
   return value.replace(/[\\"\n]/g, found => (found === '\n' ? '\\n' : `\\${found}`))
 }
 

@@ -111,6 +111,13 @@ export function refuseProcessing(code: ProcessingErrorCode): Refused {
   return { refusal: { ...refusal, processingError: processingError(code) } }
 }
 
+/** What callers send may have a field of that name, too; it is no refusal. */
 export function isRefused(outcome: object): outcome is Refused {
-  return 'refusal' in outcome
+  const refusal = 'refusal' in outcome ? outcome.refusal : undefined
+  return (
+    typeof refusal === 'object' &&
+    refusal !== null &&
+    'status' in refusal &&
+    typeof refusal.status === 'number'
+  )
 }

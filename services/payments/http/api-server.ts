@@ -1,6 +1,7 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isRefused, refuse } from '../domain/refusals.ts'
 import type { Payments } from '../operations/operation.ts'
+import { acceptsJson } from './accept.ts'
 import { readApiKey } from './credentials.ts'
 import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints/endpoints.ts'
@@ -25,6 +26,8 @@ export interface ApiServerOptions extends JsonServerOptions {
   readonly ready: () => Promise<boolean>
   /** Told of each answer that was given before. */
   readonly onReplay: () => void
+  /** Adds what else is served on the port, such as the payment page. */
+  readonly extend?: (app: FastifyInstance) => void
 }
 
 /** The API: every endpoint, its document, and what tells whether the process lives and serves. */
@@ -45,6 +48,7 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
     })
   }
   addServicePages(server, options)
+  options.extend?.(app)
   for (const url of ['/healthz', '/readyz', openapiPath]) paths.set(url, new Set(['GET', 'HEAD', 'OPTIONS']))
   app.setNotFoundHandler((request, reply) => answerNotFound(request, reply, [...paths]))
   return server
@@ -57,7 +61,8 @@ function routeOf(path: string): string {
 
 /** What can be refused before the body is read. */
 function checkDoor({ kind }: Endpoint, request: FastifyRequest, { signUps }: ApiServerOptions): void {
-  const { authorization } = request.headers
+  const { accept, authorization } = request.headers
+  if (!acceptsJson(accept)) throw new RefusedError(refuse('not_acceptable'))
   if (kind !== 'sign-up') {
     if (readApiKey(authorization) === null) throw new RefusedError(refuse('unauthorized'))
   } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))
@@ -110,7 +115,7 @@ function addServicePages({ app }: JsonServer, { ready }: ApiServerOptions): void
   })
 }
 
-/** A path that is there with other methods tells which; OPTIONS is answered so everywhere. No other origin may ask. */
+/** A path that is there with other methods tells which. So does OPTIONS, which lets no other origin in. */
 function answerNotFound(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -31,7 +31,9 @@ export function refusalOf(error: unknown): Refused | undefined {
   if (error instanceof RefusedError) return error.refused
   if (error instanceof StorageError) return refusalOfStorage(error)
   const { code } = (error ?? {}) as { readonly code?: unknown }
-  return typeof code === 'string' && Object.hasOwn(refusalsOfServer, code) ? refusalsOfServer[code] : undefined
+  return typeof code === 'string' && Object.hasOwn(refusalsOfServer, code)
+    ? refusalsOfServer[code]
+    : undefined
 }
 
 function refusalOfStorage({ code }: StorageError): Refused | undefined {
@@ -41,12 +43,4 @@ function refusalOfStorage({ code }: StorageError): Refused | undefined {
   }
   const passes = code === 'unavailable' || code === 'contention' || code === 'timeout'
   return passes ? refuse('unavailable') : undefined
-}
-
-const longNumber = /\d(?:[ -]?\d){11,}/g
-
-/** An error for the log. What could be a card number in it is left out. */
-export function describeError(error: unknown): string {
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  return text.replace(longNumber, '(a long number)')
 }

@@ -9,7 +9,10 @@ import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
 
 const maxLimit = 100
-const cursor = { type: 'string', description: 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros' }
+const cursor = {
+  type: 'string',
+  description: 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros',
+}
 
 /** What every list takes (the specification's pagination). */
 const pagination: readonly QueryParameter[] = [
@@ -19,7 +22,12 @@ const pagination: readonly QueryParameter[] = [
     required: true,
     schema: { type: 'integer', minimum: 1, maximum: maxLimit },
   },
-  { name: 'before', description: 'The last id received: what is older comes.', required: false, schema: cursor },
+  {
+    name: 'before',
+    description: 'The last id received: what is older comes.',
+    required: false,
+    schema: cursor,
+  },
   {
     name: 'after',
     description: 'What is newer than this comes, the oldest first.',
@@ -28,7 +36,8 @@ const pagination: readonly QueryParameter[] = [
   },
   {
     name: 'sort[created]',
-    description: 'Another order than the cursors give: 1 or asc for the oldest first, -1 or desc for the newest.',
+    description:
+      'Another order than the cursors give: 1 or asc for the oldest first, -1 or desc for the newest.',
     required: false,
     schema: { enum: ['1', '-1', 'asc', 'desc'] },
   },

@@ -5,7 +5,14 @@ import { parseProvision, parseUid } from '../operations/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../operations/provision-merchant.ts'
 import { type Answer, answer, noContent } from './answer.ts'
 import { RefusedError } from './failure.ts'
-import { bodyOf, createJsonServer, type JsonServer, type JsonServerOptions, sendAnswer, sendRefusal } from './server.ts'
+import {
+  bodyOf,
+  createJsonServer,
+  type JsonServer,
+  type JsonServerOptions,
+  sendAnswer,
+  sendRefusal,
+} from './server.ts'
 
 export interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments

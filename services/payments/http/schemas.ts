@@ -9,7 +9,7 @@ import { processingErrorCodes } from '../domain/processing-errors.ts'
 import { fieldErrorCodes, refusals } from '../domain/refusals.ts'
 import { tdsResults } from '../domain/transaction.ts'
 
-/** JSON Schemas (2020-12) of what comes in and goes out, by the names that the OpenAPI document gives them. */
+/** JSON Schemas (2020-12) of what comes in and goes out, by their names in the OpenAPI document. */
 const id = { type: 'string', format: 'uuid' }
 const date = { type: 'string', format: 'date-time' }
 const flag = { type: 'boolean' }

@@ -4,14 +4,14 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { TlsFiles } from '@tollway/chassis/tls.ts'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { describeError } from '../describe-error.ts'
 import type { RandomBytes } from '../domain/ids.ts'
 import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
-import { acceptsJson } from './accept.ts'
 import { type Answer, answerRefusal } from './answer.ts'
-import { describeError, RefusedError, refusalOf } from './failure.ts'
+import { RefusedError, refusalOf } from './failure.ts'
 import { type Body, maxBodyBytes, noBody, readBody } from './read-body.ts'
-import { answerSocketError } from './socket-error.ts'
 import { requestIdOf } from './request-id.ts'
+import { answerSocketError } from './socket-error.ts'
 
 /** A server of JSON, whatever its routes are: ids, limits, errors and the end are the same for all. */
 export interface JsonServerOptions {
@@ -22,9 +22,21 @@ export interface JsonServerOptions {
   readonly onAnswer: (answer: AnsweredRequest) => void
   /** Certificate files, followed when they change; plain HTTP without. */
   readonly tls?: TlsFiles | undefined
+  readonly timeouts?: Timeouts
   /** Only clients with a certificate of the CA among the TLS files are let in. */
   readonly demandsCertificate?: boolean
 }
+
+/** For a request to come, so that slow ones hold no connection. */
+export interface Timeouts {
+  readonly requestMs: number
+  readonly headersMs: number
+  /** How often slow requests are looked for. */
+  readonly lookMs: number
+}
+
+/** Together with the look, a request that does not come is given up within 25 s. */
+const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
 
 export interface AnsweredRequest {
   readonly route: string
@@ -42,11 +54,6 @@ export interface JsonServer {
   close(timeoutMs: number): Promise<void>
 }
 
-/** A request whose head or body takes longer is given up: together with the look below, within 25 s. */
-const requestTimeoutMs = 20_000
-const headersTimeoutMs = 10_000
-/** How often slow requests are looked for. */
-const slowLookMs = 5_000
 const keepAliveTimeoutMs = 65_000
 const maxHeaderBytes = 16 * 1024
 const maxParamCharacters = 200
@@ -56,12 +63,12 @@ const maxRequestsPerConnection = 10_000
 export const unknownRoute = 'none'
 
 export function createJsonServer(options: JsonServerOptions): JsonServer {
-  const { log, clock, randomBytes, onAnswer } = options
+  const { log, clock, randomBytes, onAnswer, timeouts = defaultTimeouts } = options
   let draining = false
   const app = Fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
-    requestTimeout: requestTimeoutMs,
+    requestTimeout: timeouts.requestMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     maxRequestsPerSocket: maxRequestsPerConnection,
     return503OnClosing: false,
@@ -77,7 +84,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     frameworkErrors: (error, request, reply) => {
       sendError(reply, request, error, log)
     },
-    ...serverOptions(options),
+    ...serverOptions(options, timeouts),
   })
   const stopFollowing = followCertificates(app.server, options.tls)
   app.removeAllContentTypeParsers()
@@ -92,7 +99,6 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
     if (draining) reply.header('connection', 'close')
-    if (!acceptsJson(request.headers.accept)) throw new RefusedError(refuse('not_acceptable'))
   })
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? unknownRoute
@@ -117,10 +123,10 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
   }
 }
 
-function serverOptions({ tls, demandsCertificate = false }: JsonServerOptions) {
+function serverOptions({ tls, demandsCertificate = false }: JsonServerOptions, timeouts: Timeouts) {
   const http = {
-    headersTimeout: headersTimeoutMs,
-    connectionsCheckingInterval: slowLookMs,
+    headersTimeout: timeouts.headersMs,
+    connectionsCheckingInterval: timeouts.lookMs,
     maxHeaderSize: maxHeaderBytes,
   }
   if (tls === undefined) return { http }
@@ -165,6 +171,8 @@ export function sendRefusal(reply: FastifyReply, refused: Refused, retryAfterMs?
 }
 
 function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
+  // Of a path that cannot be decoded no hook has heard.
+  reply.header('x-request-id', request.id)
   const refused = refusalOf(error)
   if (refused !== undefined) {
     const { status } = refused.refusal

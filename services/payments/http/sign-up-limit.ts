@@ -1,7 +1,11 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 export interface SignUpLimit {
-  /** Counts one sign-up from that address. @returns 0 when it may happen, else after which time the next may */
+  /**
+   * Counts one sign-up from that address.
+   *
+   * @returns 0 when it may happen, else in how many milliseconds the next may
+   */
   take(address: string): number
 }
 

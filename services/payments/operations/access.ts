@@ -1,11 +1,13 @@
 import type { App } from '../domain/app.ts'
-import type { SavedCard } from '../domain/card.ts'
 import { hashApiKey, isId } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
-import { type Refused, refuse } from '../domain/refusals.ts'
+import { refuse } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import { findAppByKeyHash } from '../storage/apps.ts'
 import { findCard } from '../storage/cards.ts'
+import { findDispute } from '../storage/disputes.ts'
+import { findFraud } from '../storage/frauds.ts'
+import { findLine } from '../storage/lines.ts'
 import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
 import { findTransaction, lockTransaction } from '../storage/transactions.ts'
@@ -15,7 +17,11 @@ import type { Outcome, Payments } from './operation.ts'
 const maxKeyCharacters = 256
 
 /** The app that a key opens now. @param key null when none was given */
-export async function authenticate(tx: Tx, { clock }: Pick<Payments, 'clock'>, key: string | null): Outcome<App> {
+export async function authenticate(
+  tx: Tx,
+  { clock }: Pick<Payments, 'clock'>,
+  key: string | null,
+): Outcome<App> {
   if (key === null || key === '' || key.length > maxKeyCharacters) return refuse('unauthorized')
   return (await findAppByKeyHash(tx, hashApiKey(key), clock.nowMs())) ?? refuse('unauthorized')
 }
@@ -57,20 +63,19 @@ async function withMerchant(tx: Tx, app: App, transaction: Transaction | undefin
   return merchant === undefined ? refuse('not_found') : { transaction, merchant }
 }
 
-export function ownCard(tx: Tx, app: App, id: string): Outcome<SavedCard> {
-  return ownRecord(tx, app, id, findCard)
+type Find<T> = (tx: Tx, id: string) => Promise<T | undefined>
+
+/** How a record of a merchant is found by its id, for an app that has the merchant. */
+function own<T extends { readonly merchantId: string }>(find: Find<T>) {
+  return async (tx: Tx, app: App, id: string): Outcome<T> => {
+    const found = isId(id) ? await find(tx, id) : undefined
+    if (found === undefined) return refuse('not_found')
+    const merchant = await findMerchantOfApp(tx, found.merchantId, app.id)
+    return merchant === undefined ? refuse('not_found') : found
+  }
 }
 
-/** A record of a merchant of the app, found by its id. */
-export async function ownRecord<T extends { readonly merchantId: string }>(
-  tx: Tx,
-  app: App,
-  id: string,
-  find: (tx: Tx, id: string) => Promise<T | undefined>,
-): Promise<T | Refused> {
-  if (!isId(id)) return refuse('not_found')
-  const found = await find(tx, id)
-  if (found === undefined) return refuse('not_found')
-  const merchant = await findMerchantOfApp(tx, found.merchantId, app.id)
-  return merchant === undefined ? refuse('not_found') : found
-}
+export const ownCard = own(findCard)
+export const ownLine = own(findLine)
+export const ownFraud = own(findFraud)
+export const ownDispute = own(findDispute)

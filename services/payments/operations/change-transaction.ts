@@ -19,11 +19,7 @@ export interface ChangeRequest<Input> {
   readonly input: Input
 }
 
-type Decide<Input> = (
-  transaction: Transaction,
-  input: Input,
-  context: OperationContext,
-) => Change | Refused
+type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Change | Refused
 
 /**
  * Decided here, with the transaction locked, and stored with the promise to tell the processor: that one carries

@@ -24,7 +24,13 @@ export async function createMerchant(
 
 export function newMerchant(payments: Payments, input: MerchantInput): Merchant {
   const createdMs = payments.clock.nowMs()
-  return { id: nextId(payments), key: newPublicKey(payments.randomBytes), createdMs, closedMs: null, ...input }
+  return {
+    id: nextId(payments),
+    key: newPublicKey(payments.randomBytes),
+    createdMs,
+    closedMs: null,
+    ...input,
+  }
 }
 
 export function announceMerchant(

@@ -34,23 +34,18 @@ export async function inviteUser(
   return isRefused(merchant) ? merchant : addUser(tx, payments, merchant, email)
 }
 
-export async function addUser(
-  tx: Tx,
-  payments: Payments,
-  merchant: Merchant,
-  email: string,
-): Promise<User> {
+export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<User> {
   const nowMs = payments.clock.nowMs()
   const { user } = await findOrInsertUser(tx, { id: nextId(payments), email, createdMs: nowMs })
   const isNewMember = await addMerchantUser(tx, merchant.id, user.id, nowMs)
   if (isNewMember) {
-    const { id: merchantId, name, website } = merchant
+    const { id: merchantId, name, website, company } = merchant
     await insertMail(tx, {
       id: nextId(payments),
       createdMs: nowMs,
       template: invitationTemplate,
       recipient: email,
-      content: { merchantId, merchantName: name, website, userId: user.id },
+      content: { merchantId, merchantName: name, website, country: company.country, userId: user.id },
     })
   }
   return user

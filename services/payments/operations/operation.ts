@@ -78,7 +78,7 @@ export function contextOf(payments: Payments, merchant: Merchant): OperationCont
   return { merchant, pricing, nowMs: clock.nowMs(), nextId: () => nextId(payments) }
 }
 
-/** The processor that moves the merchant's money; null when there is none for accounts that are not for tests. */
+/** The processor that moves the merchant's money; null when there is none for merchants like this. */
 export function processorOf({ processors }: Payments, { test }: { readonly test: boolean }) {
   return test ? processors.test : processors.live
 }

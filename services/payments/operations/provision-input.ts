@@ -1,4 +1,4 @@
-import { email, isStorable, text, webAddress } from '../domain/input/fields.ts'
+import { email, id, isStorable, text, webAddress } from '../domain/input/fields.ts'
 import { type MerchantInput, maxNameCharacters, parseMerchant } from '../domain/input/inputs.ts'
 import {
   invalid,
@@ -15,7 +15,7 @@ import {
 import { isRefused, type Refused, refuse, refuseFields } from '../domain/refusals.ts'
 import { eventTypes } from './announce.ts'
 
-/** What a resource wants to be there: a merchant, an app with complete access to it, its members and webhooks. */
+/** What a resource wants: a merchant, an app with complete access to it, its members and webhooks. */
 export interface ProvisionInput {
   readonly merchant: MerchantInput
   readonly app: { readonly name: string | null }
@@ -27,6 +27,14 @@ export interface ProvisionInput {
   readonly users: readonly string[]
   /** All webhooks of the resource: others that it had are disabled. */
   readonly webhooks: readonly WebhookInput[]
+  /** A merchant that is there already and is to become that of the resource; null to make a new one. */
+  readonly adopt: Adoption | null
+}
+
+export interface Adoption {
+  readonly merchantId: string
+  /** Of a key of an app that has the merchant: proves the right to it. Null takes only one adopted before. */
+  readonly keyHash: string | null
 }
 
 export interface WebhookInput {
@@ -68,9 +76,7 @@ const milliseconds: Reader<number> = (value, place) => {
 
 const eventType: Reader<string> = (value, place) => {
   const found = eventTypes.find(type => type === value)
-  return (
-    found ?? refuseValue(place, 'unsupported', `${quote(value)} is not one of ${eventTypes.join(', ')}`)
-  )
+  return found ?? refuseValue(place, 'unsupported', `${quote(value)} is not one of ${eventTypes.join(', ')}`)
 }
 
 /** Never quoted in a message. */
@@ -97,6 +103,7 @@ const provision = record({
   otherKeysExpireInMs: optional(milliseconds),
   users: withDefault(list(email, maxUsers), []),
   webhooks: withDefault(list(webhook, maxWebhooks), []),
+  adopt: optional(record({ merchantId: required(id), keyHash: optional(hash) })),
 })
 
 /** PUT /provision/merchants/<uid>. Everything that is wrong is told at once. */
@@ -114,7 +121,7 @@ export function parseProvision(
 
 const uidPattern = /^[\w.:-]{1,128}$/
 
-/** The uid of a resource: what Kubernetes gives, or any name of 1 to 128 letters, digits, `.`, `_`, `:` and `-`. */
+/** The uid of a resource: 1 to 128 letters, digits, `.`, `_`, `:` and `-`. */
 export function parseUid(text: string): string | Refused {
   return uidPattern.test(text) ? text : refuse('not_found')
 }

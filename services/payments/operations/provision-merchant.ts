@@ -1,8 +1,15 @@
 import { derivedId } from '../domain/ids.ts'
 import type { MerchantInput } from '../domain/input/inputs.ts'
 import type { Merchant } from '../domain/merchant.ts'
-import { type FieldError, isRefused, type Refused, refuse, refuseFields } from '../domain/refusals.ts'
-import { expireAppKeys, insertApp } from '../storage/apps.ts'
+import {
+  type FieldError,
+  isRefused,
+  type Refused,
+  refuse,
+  refuseField,
+  refuseFields,
+} from '../domain/refusals.ts'
+import { expireAppKeys, findAppByKeyHash, insertApp } from '../storage/apps.ts'
 import { addMerchantApp } from '../storage/memberships.ts'
 import {
   findMerchantByProvisionUid,
@@ -10,7 +17,8 @@ import {
   lockMerchant,
   updateMerchant as saveMerchant,
 } from '../storage/merchants.ts'
-import { addAppKey, lockProvisioning } from '../storage/provisioning.ts'
+import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
+import { addAppKey, claimMerchant, lockProvisioning } from '../storage/provisioning.ts'
 import type { Tx } from '../storage/storage.ts'
 import {
   findWebhookEndpoint,
@@ -49,10 +57,12 @@ export async function provisionMerchant(
   await lockProvisioning(tx, uid)
   const appId = appIdOf(uid)
   const known = await findMerchantByProvisionUid(tx, uid)
+  const found = known ?? (await adopted(tx, payments, { uid, input }))
+  if (found !== undefined && isRefused(found)) return found
   const merchant =
-    known === undefined
+    found === undefined
       ? await createProvisioned(tx, payments, { uid, input })
-      : await updateProvisioned(tx, payments, known, input.merchant)
+      : await updateProvisioned(tx, payments, found, input.merchant)
   if (isRefused(merchant)) return merchant
   const refused = await giveKey(tx, payments, appId, input)
   if (refused !== undefined) return refused
@@ -76,6 +86,34 @@ async function createProvisioned(
   await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.createdMs })
   if (!(await insertMerchant(tx, merchant, uid))) throw new Error(`a merchant of ${uid} came in between`)
   await announceMerchant(tx, payments, merchant, 'merchant.created')
+  return merchant
+}
+
+/**
+ * The merchant that the resource is to take over, if it is to take over one. Whoever shows the key of an app that
+ * has the merchant could do everything with it anyway; others learn nothing of it.
+ */
+async function adopted(
+  tx: Tx,
+  { clock }: Payments,
+  { uid, input: { adopt, app } }: ProvisionRequest,
+): Promise<Merchant | Refused | undefined> {
+  if (adopt === null) return undefined
+  const { merchantId, keyHash } = adopt
+  const nowMs = clock.nowMs()
+  const owner = keyHash === null ? undefined : await findAppByKeyHash(tx, keyHash, nowMs)
+  const merchant = owner && (await findMerchantOfApp(tx, merchantId, owner.id))
+  if (merchant === undefined) {
+    return refuseField(
+      'adopt.merchantId',
+      'mismatch',
+      'there is no such merchant that the app of this key has',
+    )
+  }
+  if (!(await claimMerchant(tx, merchantId, uid))) {
+    return refuseField('adopt.merchantId', 'mismatch', 'the merchant belongs to another resource')
+  }
+  await insertApp(tx, { id: appIdOf(uid), name: app.name, createdMs: nowMs })
   return merchant
 }
 

@@ -1,5 +1,4 @@
-import { contextOf, type Payments } from './operation.ts'
-import { raiseDispute, resolveDispute, type Dispute, type DisputeChange } from '../domain/dispute.ts'
+import { type Dispute, type DisputeChange, raiseDispute, resolveDispute } from '../domain/dispute.ts'
 import type { FraudAlert } from '../domain/fraud.ts'
 import { derivedId } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
@@ -15,10 +14,11 @@ import { findTransactionId } from '../storage/processor-instructions.ts'
 import type { Tx } from '../storage/storage.ts'
 import { lockTransaction } from '../storage/transactions.ts'
 import { announce } from './announce.ts'
+import { contextOf, type Payments } from './operation.ts'
 
 /** How many events one round takes. */
 export const maxEventsAtOnce = 100
-/** An event whose cause is not known here is told again; after this time nobody waits for the cause any more. */
+/** An event whose cause is not known here is told again; after this time nobody waits for the cause. */
 const maxUnknownMs = 60 * 60 * 1000
 
 /** What became of an event. `waiting` ones stay with the processor. */
@@ -57,7 +57,12 @@ type Result = Omit<RecordedEvent, 'event'>
 
 const result = (outcome: Recorded, reason = ''): Result => ({ outcome, reason })
 
-async function recordEvent(tx: Tx, payments: Payments, event: ProcessorEvent, test: boolean): Promise<Result> {
+async function recordEvent(
+  tx: Tx,
+  payments: Payments,
+  event: ProcessorEvent,
+  test: boolean,
+): Promise<Result> {
   const id = await findTransactionId(tx, event.reference, test)
   const transaction = id === undefined ? undefined : await lockTransaction(tx, id)
   const merchant = transaction && (await findMerchant(tx, transaction.merchantId))

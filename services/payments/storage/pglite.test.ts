@@ -15,6 +15,7 @@ import { openPglite } from './pglite.ts'
 import { repositoriesContract } from './repositories-contract.ts'
 import type { Storage } from './storage.ts'
 import { storageContract } from './storage-contract.ts'
+import { webhookDeliveriesContract } from './webhook-deliveries-contract.ts'
 
 const clock = systemClock
 const random = Math.random
@@ -64,6 +65,7 @@ describe('PGlite', () => {
 
   storageContract('PGlite', async () => ({ storage: await open(), single: true }))
   repositoriesContract('PGlite', open)
+  webhookDeliveriesContract('PGlite', open)
   idempotencyContract('PGlite', open)
 
   test('a closed storage takes nothing, and its folder is free', async () => {

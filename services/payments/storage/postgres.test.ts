@@ -9,6 +9,7 @@ import { openPostgres } from './postgres.ts'
 import { repositoriesContract } from './repositories-contract.ts'
 import type { Storage } from './storage.ts'
 import { storageContract } from './storage-contract.ts'
+import { webhookDeliveriesContract } from './webhook-deliveries-contract.ts'
 
 const skip = missingPostgres()
 const clock = systemClock
@@ -47,6 +48,7 @@ describe('PostgreSQL', { skip }, () => {
       return payments
     }
     repositoriesContract(name, openPayments)
+    webhookDeliveriesContract(name, openPayments)
     idempotencyContract(name, openPayments)
     if (maxConnections > 1) concurrencyContract(name, openPayments)
   }

@@ -25,3 +25,16 @@ export async function addAppKey(
   if (row === undefined) throw new Error('a key that was just stored is not there')
   return { appId: row.app_id, expiresMs: row.expires?.getTime() ?? null }
 }
+
+/**
+ * Makes a merchant that is there that of a resource, for ever.
+ *
+ * @returns false when it is that of another resource already
+ */
+export async function claimMerchant(tx: Tx, merchantId: string, uid: string): Promise<boolean> {
+  const claimed = await tx.query(
+    'UPDATE merchants SET provision_uid = $2 WHERE id = $1 AND provision_uid IS NULL RETURNING id',
+    [merchantId, uid],
+  )
+  return claimed.length > 0
+}

@@ -55,14 +55,6 @@ import {
   listTransactions,
   lockTransaction,
 } from './transactions.ts'
-import {
-  claimDueDeliveries,
-  insertWebhookEndpoint,
-  insertWebhookEvent,
-  listWebhookEvents,
-  markDelivered,
-  postponeDelivery,
-} from './webhooks.ts'
 
 /** Registers the tests of what is stored and read, on a storage that has the schema. */
 export function repositoriesContract(
@@ -455,43 +447,5 @@ const deliveryRules: Record<string, Rule> = {
     assert.deepEqual(await claim(nowMs + 5 * leaseMs - 1), [])
     await storage.transaction(tx => markMailSent(tx, mail.id, nowMs))
     assert.deepEqual(await claim(nowMs + 9 * leaseMs), [])
-  },
-
-  'events are delivered to those who want them, one subject in its order': async storage => {
-    const { merchant } = await openMerchant(storage)
-    const subject = someId()
-    const event = (type: string, subjectId: string) => ({
-      ...{
-        id: someId(),
-        merchantId: merchant.id,
-        createdMs: nowMs,
-        type,
-        subjectId,
-        body: `{"type":"${type}"}`,
-      },
-    })
-    const [first, second, third] = [event('a', subject), event('b', subject), event('a', someId())]
-    const endpoint = { merchantId: merchant.id, createdMs: nowMs, secrets: ['s2', 's1'], disabledMs: null }
-    const wide = { ...endpoint, id: someId(), url: 'https://example.org/all', events: [] }
-    const narrow = { ...endpoint, id: someId(), url: 'https://example.org/b', events: ['b'] }
-    await storage.transaction(async tx => {
-      for (const one of [wide, narrow]) await insertWebhookEndpoint(tx, one)
-      for (const one of [first, second, third]) await insertWebhookEvent(tx, one)
-      assert.deepEqual(itemsOf(await listWebhookEvents(tx, merchant.id, all)), [third, second, first])
-      assert.deepEqual(idsOf(await listWebhookEvents(tx, merchant.id, all, { type: 'b' })), [second.id])
-    })
-    const claim = async (atMs: number) => {
-      const due = await storage.transaction(tx => claimDueDeliveries(tx, atMs, atMs + leaseMs, 10))
-      return due.map(({ endpointId, eventId }) => `${endpointId} ${eventId}`).sort()
-    }
-    const firstOnes = [`${narrow.id} ${second.id}`, `${wide.id} ${first.id}`, `${wide.id} ${third.id}`]
-    assert.deepEqual(await claim(nowMs), firstOnes.sort())
-    assert.deepEqual(await claim(nowMs + 1), [])
-    const through = (eventId: string) => ({ endpointId: wide.id, eventId })
-    await storage.transaction(tx => markDelivered(tx, through(third.id), nowMs))
-    await storage.transaction(tx =>
-      postponeDelivery(tx, through(first.id), { error: '500', dueMs: null, nowMs }),
-    )
-    assert.deepEqual(await claim(nowMs + 2), [`${wide.id} ${second.id}`])
   },
 }

@@ -10,7 +10,7 @@ const insert = `INSERT INTO test_processor_events (id, due, event)
   SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
   ON CONFLICT (id) DO NOTHING`
 
-/** What the test processor will tell, kept where payments are: neither a restart nor a second process loses it. */
+/** What the test processor will tell, kept where payments are, so that no restart loses it. */
 export function createStoredJournal(storage: Storage): EventJournal {
   return {
     async append(events) {

@@ -27,17 +27,6 @@ export interface WebhookEvent {
   readonly body: string
 }
 
-/** An event on its way to an endpoint. */
-export interface WebhookDelivery {
-  readonly endpointId: string
-  readonly eventId: string
-  readonly url: string
-  readonly secrets: readonly string[]
-  readonly body: string
-  /** With the try that now begins. */
-  readonly attempts: number
-}
-
 interface EndpointRow {
   readonly id: string
   readonly merchant_id: string
@@ -86,8 +75,11 @@ function eventOf(row: EventRow): WebhookEvent {
   }
 }
 
-const insertEndpointRow = insertAtNextPosition('webhook_endpoints', endpointColumns)
+const insertEndpointRow = `${insertAtNextPosition('webhook_endpoints', endpointColumns)}
+  ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events, secrets = excluded.secrets,
+    disabled = excluded.disabled, deleted = NULL`
 
+/** One that was deleted comes back under its id, at its old place. */
 export async function insertWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
   await tx.query(insertEndpointRow, [
     endpoint.merchantId,
@@ -108,15 +100,42 @@ export async function updateWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): 
   )
 }
 
+/** It is shown no more, and told nothing. What was still to be told to it stays untold. */
+export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
+  await tx.query(
+    'UPDATE webhook_endpoints SET deleted = $2, disabled = coalesce(disabled, $2) WHERE id = $1',
+    [id, toDate(atMs)],
+  )
+}
+
+/** Nothing is delivered to it any more, until it is enabled again. */
+export async function disableWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
+  await tx.query('UPDATE webhook_endpoints SET disabled = coalesce(disabled, $2) WHERE id = $1', [
+    id,
+    toDate(atMs),
+  ])
+}
+
+/** Of those that were not deleted. Stays as it is until this transaction ends. */
+export async function lockWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
+  return find(tx, `${findEndpoint} FOR NO KEY UPDATE`, id)
+}
+
+/** Of those that were not deleted. */
 export async function findWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
-  const sql = `SELECT ${endpointColumns.join(', ')} FROM webhook_endpoints WHERE id = $1`
+  return find(tx, findEndpoint, id)
+}
+
+const findEndpoint = `SELECT ${endpointColumns.join(', ')} FROM webhook_endpoints WHERE id = $1 AND deleted IS NULL`
+
+async function find(tx: Tx, sql: string, id: string): Promise<WebhookEndpoint | undefined> {
   const [row] = await tx.query<EndpointRow>(sql, [id])
   return row === undefined ? undefined : endpointOf(row)
 }
 
 const endpointsOfMerchant: ListSource<EndpointRow, WebhookEndpoint> = {
   columns: endpointColumns.join(', '),
-  from: 'webhook_endpoints',
+  from: '(SELECT * FROM webhook_endpoints WHERE deleted IS NULL) AS endpoints',
   owner: 'merchant_id',
   id: 'id',
   position: 'position',
@@ -160,73 +179,15 @@ const insertEvent = `WITH place AS (UPDATE positions SET last = last + 1 WHERE o
   WHERE endpoint.merchant_id = $1 AND endpoint.disabled IS NULL
     AND (cardinality(endpoint.events) = 0 OR $4 = ANY (endpoint.events))`
 
+const findEvent = `SELECT ${eventColumns.join(', ')} FROM webhook_events WHERE id = $1`
+
+export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent | undefined> {
+  const [row] = await tx.query<EventRow>(findEvent, [id])
+  return row === undefined ? undefined : eventOf(row)
+}
+
 /** Adds to the log, and makes it due at each endpoint that wants it. Holds the merchant's lists. */
 export async function insertWebhookEvent(tx: Tx, event: WebhookEvent): Promise<void> {
   const { merchantId, id, createdMs, type, subjectId, body } = event
   await tx.query(insertEvent, [merchantId, id, toDate(createdMs), type, subjectId, body])
-}
-
-interface DeliveryRow {
-  readonly endpoint_id: string
-  readonly event_id: string
-  readonly url: string
-  readonly secrets: readonly string[]
-  readonly body: string
-  readonly attempts: number
-}
-
-const claimDue = `UPDATE webhook_deliveries d SET attempts = d.attempts + 1, due = $2
-  FROM (
-    SELECT c.endpoint_id, c.event_id
-    FROM webhook_deliveries c JOIN webhook_endpoints e ON e.id = c.endpoint_id AND e.disabled IS NULL
-    WHERE c.due <= $1 AND c.delivered IS NULL AND c.given_up IS NULL AND NOT EXISTS (
-      SELECT FROM webhook_deliveries earlier
-      WHERE earlier.endpoint_id = c.endpoint_id AND earlier.subject_id = c.subject_id
-        AND earlier.position < c.position AND earlier.delivered IS NULL AND earlier.given_up IS NULL
-    )
-    ORDER BY c.due LIMIT $3 FOR UPDATE OF c SKIP LOCKED
-  ) chosen, webhook_endpoints endpoint, webhook_events event
-  WHERE d.endpoint_id = chosen.endpoint_id AND d.event_id = chosen.event_id
-    AND endpoint.id = d.endpoint_id AND event.id = d.event_id
-  RETURNING d.endpoint_id, d.event_id, endpoint.url, endpoint.secrets, event.body, d.attempts`
-
-/**
- * Takes due deliveries for this process alone until `leaseUntilMs`. Of one subject, an endpoint gets an event only
- * when those before it were delivered or given up.
- */
-export async function claimDueDeliveries(
-  tx: Tx,
-  nowMs: number,
-  leaseUntilMs: number,
-  limit: number,
-): Promise<readonly WebhookDelivery[]> {
-  const rows = await tx.query<DeliveryRow>(claimDue, [toDate(nowMs), toDate(leaseUntilMs), limit])
-  return rows.map(({ endpoint_id, event_id, ...rest }) => ({
-    endpointId: endpoint_id,
-    eventId: event_id,
-    ...rest,
-  }))
-}
-
-type DeliveryId = Pick<WebhookDelivery, 'endpointId' | 'eventId'>
-
-export async function markDelivered(tx: Tx, id: DeliveryId, atMs: number): Promise<void> {
-  await tx.query(
-    'UPDATE webhook_deliveries SET delivered = $3, last_error = NULL WHERE endpoint_id = $1 AND event_id = $2',
-    [id.endpointId, id.eventId, toDate(atMs)],
-  )
-}
-
-/** @param dueMs when it is tried again; null gives it up */
-export async function postponeDelivery(
-  tx: Tx,
-  id: DeliveryId,
-  { error, dueMs, nowMs }: { readonly error: string; readonly dueMs: number | null; readonly nowMs: number },
-): Promise<void> {
-  await tx.query(
-    `UPDATE webhook_deliveries SET last_error = $3, due = coalesce($4, due),
-       given_up = CASE WHEN $4::timestamptz IS NULL THEN $5::timestamptz END
-     WHERE endpoint_id = $1 AND event_id = $2`,
-    [id.endpointId, id.eventId, error, toDateOrNull(dueMs), toDate(nowMs)],
-  )
 }

@@ -1,9 +1,8 @@
 import { parseCard } from '../../domain/input/inputs.ts'
 import { presentCard } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
-import { ownRecord } from '../../operations/access.ts'
+import { ownCard } from '../../operations/access.ts'
 import { saveCard } from '../../operations/save-card.ts'
-import { findCard } from '../../storage/cards.ts'
 import { answer } from '../answer.ts'
 import type { AppEndpoint, Endpoint } from '../endpoint.ts'
 import { exampleCard, exampleIds } from '../examples.ts'
@@ -45,7 +44,7 @@ const read: AppEndpoint = {
     answers: { 200: { schema: wrapped('card', ref('Card')), example: { card: exampleCard } } },
   },
   async act(tx, { app, params }) {
-    const card = await ownRecord(tx, app, params['cardId'] ?? '', findCard)
+    const card = await ownCard(tx, app, params['cardId'] ?? '')
     return isRefused(card) ? card : answer(200, { card: presentCard(card) })
   },
 }

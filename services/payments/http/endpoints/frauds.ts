@@ -3,10 +3,8 @@ import { id } from '../../domain/input/fields.ts'
 import { optional, quote, type Reader, record, refuseValue, required } from '../../domain/input/record.ts'
 import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
-import { ownRecord } from '../../operations/access.ts'
+import { ownDispute, ownFraud } from '../../operations/access.ts'
 import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
-import { findDispute } from '../../storage/disputes.ts'
-import { findFraud } from '../../storage/frauds.ts'
 import { answer } from '../answer.ts'
 import type { AppEndpoint, Endpoint, QueryParameter } from '../endpoint.ts'
 import { exampleDispute, exampleFraud } from '../examples.ts'
@@ -46,16 +44,14 @@ const fraud: AppEndpoint = {
     answers: { 200: { schema: wrapped('fraud', ref('Fraud')), example: { fraud: exampleFraud } } },
   },
   async act(tx, { app, params }) {
-    const found = await ownRecord(tx, app, params['fraudId'] ?? '', findFraud)
+    const found = await ownFraud(tx, app, params['fraudId'] ?? '')
     return isRefused(found) ? found : answer(200, { fraud: presentFraudAlert(found) })
   },
 }
 
 const status: Reader<(typeof disputeStatuses)[number]> = (value, place) => {
   const found = disputeStatuses.find(one => one === value)
-  return (
-    found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${disputeStatuses.join(', ')}`)
-  )
+  return found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${disputeStatuses.join(', ')}`)
 }
 
 const disputes = listEndpoint({
@@ -91,7 +87,7 @@ const dispute: AppEndpoint = {
     answers: { 200: { schema: wrapped('dispute', ref('Dispute')), example: { dispute: exampleDispute } } },
   },
   async act(tx, { app, params }) {
-    const found = await ownRecord(tx, app, params['disputeId'] ?? '', findDispute)
+    const found = await ownDispute(tx, app, params['disputeId'] ?? '')
     return isRefused(found) ? found : answer(200, { dispute: presentDispute(found) })
   },
 }

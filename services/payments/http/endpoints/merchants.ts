@@ -3,11 +3,10 @@ import { parseMerchant, parseMerchantUpdate } from '../../domain/input/inputs.ts
 import { optional, record } from '../../domain/input/record.ts'
 import { presentLine, presentMerchant } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
-import { ownMerchant, ownRecord } from '../../operations/access.ts'
+import { ownLine, ownMerchant } from '../../operations/access.ts'
 import { createMerchant } from '../../operations/create-merchant.ts'
 import { listOwnLines } from '../../operations/lists.ts'
 import { updateOwnMerchant } from '../../operations/update-merchant.ts'
-import { findLine } from '../../storage/lines.ts'
 import { answer, noContent } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, QueryParameter } from '../endpoint.ts'
 import { exampleLine, exampleMerchant, exampleMerchantInput } from '../examples.ts'
@@ -106,7 +105,7 @@ const line: AppEndpoint = {
     answers: { 200: { schema: wrapped('line', ref('Line')), example: { line: exampleLine } } },
   },
   async act(tx, { app, params }) {
-    const found = await ownRecord(tx, app, params['lineId'] ?? '', findLine)
+    const found = await ownLine(tx, app, params['lineId'] ?? '')
     return isRefused(found) ? found : answer(200, { line: presentLine(found) })
   },
 }

@@ -1,0 +1,105 @@
+import type { Log } from '@tollway/chassis/log.ts'
+import { describeError } from './describe-error.ts'
+import { expireAuthorisations, maxExpiredAtOnce } from './operations/expire-authorisations.ts'
+import { instructProcessor, maxInstructionsAtOnce } from './operations/instruct-processor.ts'
+import type { Payments } from './operations/operation.ts'
+import { maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
+import { removeExpiredKeys } from './storage/idempotency-keys.ts'
+
+/**
+ * Work that nobody waits for. Every process does it; locks in the database keep them out of each other's way.
+ */
+export interface Background {
+  /** Waits for what runs. */
+  stop(): Promise<void>
+}
+
+export interface BackgroundOptions {
+  readonly payments: Payments
+  readonly log: Log
+  readonly intervalMs: number
+}
+
+/** Answers whether there is more to do at once. */
+type Task = () => Promise<boolean>
+
+const maxKeysAtOnce = 1_000
+
+/** Begins to do what is due, in intervals, and at once again while there is more. */
+export function startBackground({ payments, log, intervalMs }: BackgroundOptions): Background {
+  const tasks: Readonly<Record<string, Task>> = {
+    'telling the processor': () => tellProcessor(payments, log),
+    'asking the processor': () => askProcessors(payments, log),
+    'expiring authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
+    'forgetting idempotency keys': () => forgetKeys(payments),
+  }
+  const running = Object.entries(tasks).map(([name, task]) => repeat(name, task, { log, intervalMs }))
+  return {
+    async stop() {
+      await Promise.all(running.map(stop => stop()))
+    },
+  }
+}
+
+function repeat(
+  name: string,
+  task: Task,
+  { log, intervalMs }: Pick<BackgroundOptions, 'log' | 'intervalMs'>,
+): () => Promise<void> {
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+  let current = Promise.resolve()
+
+  async function run(): Promise<void> {
+    try {
+      while (!stopped && (await task()));
+    } catch (error) {
+      log.warn('work in the background failed, and is tried again', { name, error: describeError(error) })
+    }
+    if (!stopped) timer = setTimeout(begin, intervalMs)
+  }
+
+  function begin(): void {
+    current = run()
+  }
+
+  begin()
+  return () => {
+    stopped = true
+    clearTimeout(timer)
+    return current
+  }
+}
+
+async function tellProcessor(payments: Payments, log: Log): Promise<boolean> {
+  const { due, failures } = await instructProcessor(payments)
+  for (const failure of failures) log.warn('the processor did not take an instruction', { ...failure })
+  return due === maxInstructionsAtOnce
+}
+
+async function askProcessors(payments: Payments, log: Log): Promise<boolean> {
+  const { test, live } = payments.processors
+  const fromTest = await recordAll(payments, log, test, true)
+  const fromLive = live === null ? false : await recordAll(payments, log, live, false)
+  return fromTest || fromLive
+}
+
+async function recordAll(
+  payments: Payments,
+  log: Log,
+  processor: Payments['processors']['test'],
+  test: boolean,
+): Promise<boolean> {
+  const recorded = await recordEvents(payments, processor, test)
+  for (const { event, outcome, reason } of recorded) {
+    if (outcome !== 'unknown' && outcome !== 'refused') continue
+    log.warn('an event of the processor could not be recorded', { event: event.id, outcome, reason })
+  }
+  // Events that wait for their cause come again at once; only new ones are worth another look.
+  return recorded.length === maxEventsAtOnce && recorded.some(({ outcome }) => outcome === 'recorded')
+}
+
+async function forgetKeys({ storage, clock }: Payments): Promise<boolean> {
+  const removed = await storage.transaction(tx => removeExpiredKeys(tx, clock.nowMs(), maxKeysAtOnce))
+  return removed === maxKeysAtOnce
+}

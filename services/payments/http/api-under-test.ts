@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createLog } from '@tollway/chassis/log.ts'
+import { parseRateTable } from '../domain/exchange.ts'
+import { parseFeeTable } from '../domain/fees.ts'
+import { isRefused } from '../domain/refusals.ts'
+import type { Transaction } from '../domain/transaction.ts'
+import { instructProcessor } from '../operations/instruct-processor.ts'
+import type { Payments } from '../operations/operation.ts'
+import { pay } from '../operations/pay.ts'
+import { recordEvents } from '../operations/record-events.ts'
+import { createTestProcessor } from '../processor/test-processor.ts'
+import { createIdempotency } from '../storage/idempotency.ts'
+import { migrate, readMigrations } from '../storage/migrate.ts'
+import type { Storage } from '../storage/storage.ts'
+import { createStoredJournal } from '../storage/stored-journal.ts'
+import { createApiServer } from './api-server.ts'
+import { assertConforms } from './conformance-under-test.ts'
+import type { JsonServerOptions } from './server.ts'
+import type { SignUpLimit } from './sign-up-limit.ts'
+
+/** A moment in which the test cards' usual dates are not past. */
+export const startMs = Date.UTC(2026, 6, 10, 8, 30)
+
+/** A clock that goes on by itself, and further when it is told to. */
+export interface TestClock extends Clock {
+  elapse(ms: number): void
+}
+
+export function createTestClock(): TestClock {
+  let elapsedMs = 0
+  return {
+    nowMs: () => Math.floor(startMs + performance.now() + elapsedMs),
+    monotonicMs: () => performance.now() + elapsedMs,
+    elapse(ms) {
+      elapsedMs += ms
+    },
+  }
+}
+
+export interface PaymentsUnderTest {
+  readonly payments: Payments
+  readonly clock: TestClock
+  /** SQL for what no operation does, and for looking into the tables. */
+  readonly storage: Storage
+  /** Does what is due in the background, once. */
+  settle(): Promise<void>
+  close(): Promise<void>
+}
+
+const rates = { DKK: '7.5', USD: '1.1', JPY: '160', KWD: '0.33', GBP: '0.85' }
+const fees = { DKK: { capture: { flat: '25', rate: '0.0135' }, dispute: { flat: '10000' } } }
+
+/** Operations on a database of their own: PostgreSQL where it is there, else the embedded one. */
+export async function startPayments(): Promise<PaymentsUnderTest> {
+  const clock = createTestClock()
+  const { storage, remove } = await openDatabase(clock)
+  await migrate(storage, readMigrations(), clock)
+  const rateTable = parseRateTable('EUR', rates)
+  const feeTable = parseFeeTable(fees)
+  assert.ok('table' in rateTable && 'table' in feeTable)
+  const test = createTestProcessor({
+    key: Buffer.alloc(32, 7),
+    journal: createStoredJournal(storage),
+    now: () => clock.nowMs(),
+    eventDelayMs: 0,
+  })
+  const payments: Payments = {
+    storage,
+    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    processors: { test, live: null },
+    clock,
+    randomBytes,
+    pricing: { fees: feeTable.table, rates: rateTable.table },
+    fundingCurrencies: ['DKK', 'EUR'],
+    authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,
+  }
+  return {
+    payments,
+    clock,
+    storage,
+    async settle() {
+      await instructProcessor(payments)
+      await recordEvents(payments, test, true)
+    },
+    async close() {
+      await storage.close()
+      await remove()
+    },
+  }
+}
+
+async function openDatabase(
+  clock: Clock,
+): Promise<{ readonly storage: Storage; readonly remove: () => Promise<void> }> {
+  const random = Math.random
+  const { missingPostgres, startPostgres } = await import('../../../test/support/postgres-server.ts')
+  if (missingPostgres() === false) {
+    const server = await startPostgres(['deadlock_timeout=50ms'])
+    const { openPostgres } = await import('../storage/postgres.ts')
+    const url = await server.createDatabase('payments')
+    return { storage: openPostgres({ url, clock, random }), remove: () => server.stop() }
+  }
+  const { openPglite } = await import('../storage/pglite.ts')
+  const folder = await mkdtemp(join(tmpdir(), 'tollway-payments-'))
+  const remove = () => rm(folder, { recursive: true, force: true })
+  return { storage: await openPglite({ folder, clock, random }), remove }
+}
+
+export interface ApiUnderTest extends PaymentsUnderTest {
+  readonly url: string
+  readonly port: number
+  /** Everything that was logged, at the level that tells most. */
+  readonly logged: () => string
+  call(method: string, path: string, request?: TestRequest): Promise<TestResponse>
+}
+
+export interface TestRequest {
+  readonly key?: string
+  /** Sent as JSON. */
+  readonly json?: unknown
+  /** Sent as a form, as it is. */
+  readonly form?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** As it is; the content type is among the headers. */
+  readonly body?: string | Uint8Array
+}
+
+export interface TestResponse {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** Parsed, where there is a body. */
+  readonly json: unknown
+}
+
+export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'> {
+  readonly signUps?: SignUpLimit | null
+}
+
+/** The API on a free port. Every answer is held against the OpenAPI document. */
+export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUnderTest> {
+  const under = await startPayments()
+  const lines: string[] = []
+  const server = createApiServer({
+    payments: under.payments,
+    log: createLog({ level: 'debug', format: 'json', write: line => lines.push(line) }),
+    clock: under.clock,
+    randomBytes,
+    onAnswer: () => {},
+    onReplay: () => {},
+    ready: async () => true,
+    signUps: { take: () => 0 },
+    ...options,
+  })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${port}`
+  return {
+    ...under,
+    url,
+    port,
+    logged: () => lines.join(''),
+    call: (method, path, request = {}) => call(url, method, path, request),
+    async close() {
+      await server.close(1_000)
+      await under.close()
+    },
+  }
+}
+
+let shared: Promise<ApiUnderTest> | undefined
+
+/** One for all the suites of a process: what takes long is the database. Suites make shops of their own. */
+export function sharedApi(): Promise<ApiUnderTest> {
+  shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, lookMs: 100 } })
+  return shared
+}
+
+export async function closeSharedApi(): Promise<void> {
+  await (await shared)?.close()
+}
+
+async function call(url: string, method: string, path: string, request: TestRequest): Promise<TestResponse> {
+  const { key, json, form, headers = {}, body } = request
+  const content = json === undefined ? (form ?? body) : JSON.stringify(json)
+  const type = json === undefined ? 'application/x-www-form-urlencoded' : 'application/json'
+  const response = await fetch(url + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(key === undefined ? {} : { authorization: basic(key) }),
+      ...(json === undefined && form === undefined ? {} : { 'content-type': type }),
+      ...headers,
+    },
+    ...(content === undefined ? {} : { body: content }),
+  })
+  const text = await response.text()
+  const parsed = text === '' ? undefined : JSON.parse(text)
+  assert.ok(response.headers.has('x-request-id'), `${method} ${path} has no request id`)
+  assertConforms(method, path, response.status, parsed)
+  return { status: response.status, headers: response.headers, text, json: parsed }
+}
+
+export function basic(key: string): string {
+  return `Basic ${Buffer.from(`:${key}`).toString('base64')}`
+}
+
+export const merchantInput = {
+  currency: 'DKK',
+  test: true,
+  email: 'jane@example.com',
+  website: 'https://example.com',
+  descriptor: 'Coffee & Jane',
+  company: { country: 'DK' },
+}
+
+export interface TestShop {
+  readonly key: string
+  readonly appId: string
+  readonly merchantId: string
+  /** The merchant's public key. */
+  readonly publicKey: string
+}
+
+/** A merchant with an app, made through the API. */
+export async function openShop(api: ApiUnderTest, input: object = merchantInput): Promise<TestShop> {
+  const { app } = (await api.call('POST', '/apps', { json: { name: 'till' } })).json as {
+    app: { id: string; key: string }
+  }
+  const made = await api.call('POST', '/merchants', { key: app.key, json: input })
+  assert.equal(made.status, 201, made.text)
+  const { merchant } = made.json as { merchant: { id: string; key: string } }
+  return { key: app.key, appId: app.id, merchantId: merchant.id, publicKey: merchant.key }
+}
+
+export interface TestPayment {
+  readonly number?: string
+  readonly amount?: bigint
+  readonly currency?: string
+  readonly code?: string
+}
+
+/** A payment on the payment page, with a card that needs no challenge. */
+export async function payAt(
+  { payments }: Pick<PaymentsUnderTest, 'payments'>,
+  { publicKey }: Pick<TestShop, 'publicKey'>,
+  { number = '4100 0000 0000 0001', amount = 1_000n, currency = 'DKK', code = '123' }: TestPayment = {},
+): Promise<Transaction> {
+  const outcome = await pay(payments, {
+    merchantKey: publicKey,
+    input: { currency, amount, descriptor: null, custom: null },
+    reference: null,
+    card: { number, expiryMonth: 12, expiryYear: 2030, code },
+    tdsProof: null,
+    attempt: randomBytes(18).toString('base64url'),
+  })
+  assert.ok(!isRefused(outcome) && outcome.kind === 'made', inspect(outcome))
+  return outcome.transaction
+}

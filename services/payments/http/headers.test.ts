@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { acceptsJson } from './accept.ts'
+import { basic } from './api-under-test.ts'
+import { readApiKey } from './credentials.ts'
+import { requestIdOf } from './request-id.ts'
+import { createSignUpLimit } from './sign-up-limit.ts'
+
+test('an Accept header takes JSON, or does not', () => {
+  const takes = [
+    '',
+    '*/*',
+    'application/json',
+    'text/html, APPLICATION/JSON;q=0.5',
+    'application/*',
+    'a/b,*/*;q=0.1',
+  ]
+  const refuses = [
+    'text/html',
+    'application/json;q=0',
+    'application/json; q=0.000',
+    'application/xml, text/*',
+    ',',
+  ]
+  assert.ok(acceptsJson(undefined))
+  for (const accept of takes) assert.ok(acceptsJson(accept), accept)
+  for (const accept of refuses) assert.ok(!acceptsJson(accept), accept)
+})
+
+test('an API key is the password of a user without a name', () => {
+  assert.equal(readApiKey(basic('key')), 'key')
+  assert.equal(readApiKey(`bAsIc   ${btoa(':a:b')}`), 'a:b')
+  for (const header of [undefined, '', 'Basic', 'Basic !', `Basic ${btoa('a:b')}`, basic(''), 'Bearer x']) {
+    assert.equal(readApiKey(header), null, header)
+  }
+})
+
+test('an id of a request is taken where it can do no harm', () => {
+  const random = (count: number) => new Uint8Array(count)
+  const own = requestIdOf(undefined, 0, random)
+  for (const id of ['a', '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01', '4100000000000002', 'x'.repeat(128)]) {
+    assert.equal(requestIdOf(id, 0, random), id)
+  }
+  for (const id of [
+    '',
+    ' ',
+    'ø',
+    'a\nb',
+    '4100000000000001',
+    'card=4100-0000-0000-0001',
+    '1'.repeat(20),
+    ['a'],
+  ]) {
+    assert.equal(requestIdOf(id, 0, random), own, String(id))
+  }
+})
+
+test('sign-ups of one address are limited, and come back with time', () => {
+  let nowMs = 0
+  const limit = createSignUpLimit(2, { nowMs: () => 0, monotonicMs: () => nowMs })
+  const takes: [address: string, atMs: number, waitMs: number][] = [
+    ['a', 0, 0],
+    ['a', 0, 0],
+    ['a', 0, 30_000],
+    ['b', 0, 0],
+    ['a', 29_999, 1],
+    ['a', 30_000, 0],
+    ['a', 30_000, 30_000],
+    ['a', 1_000_000, 0],
+    ['a', 1_000_000, 0],
+    ['a', 1_000_000, 30_000],
+  ]
+  for (const [address, atMs, waitMs] of takes) {
+    nowMs = atMs
+    assert.equal(limit.take(address), waitMs, `${address} at ${atMs}`)
+  }
+})

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { before, test } from 'node:test'
+import {
+  type ApiUnderTest,
+  merchantInput,
+  openShop,
+  payAt,
+  sharedApi,
+  type TestShop,
+} from './api-under-test.ts'
+
+let api: ApiUnderTest
+let shop: TestShop
+before(async () => {
+  api = await sharedApi()
+  shop = await openShop(api)
+})
+
+const newKey = () => randomBytes(18).toString('base64url')
+
+const codeOf = (json: unknown) => (json as { code: string }).code
+
+test('the first answer is given again, and another body is refused', async () => {
+  const { id } = await payAt(api, shop)
+  const headers = { 'idempotency-key': newKey() }
+  const capture = (amount: number, more: object = {}) =>
+    api.call('POST', `/transactions/${id}/captures`, { key: shop.key, json: { amount }, headers, ...more })
+  const first = await capture(100)
+  const second = await capture(100)
+  assert.deepEqual([first.status, second.status, second.text], [201, 201, first.text])
+  assert.deepEqual(
+    [first.headers.get('idempotency-replayed'), second.headers.get('idempotency-replayed')],
+    [null, 'true'],
+  )
+  const other = await capture(101)
+  assert.deepEqual([other.status, codeOf(other.json)], [422, 'idempotency_mismatch'])
+  // Another app has keys of its own, and knows nothing of the transaction.
+  const stranger = await openShop(api)
+  assert.equal((await capture(100, { key: stranger.key })).status, 404)
+})
+
+test('of many at once with one key one has an effect', async () => {
+  const { id } = await payAt(api, shop)
+  const headers = { 'idempotency-key': newKey() }
+  const capture = () =>
+    api.call('POST', `/transactions/${id}/captures`, { key: shop.key, json: { amount: 100 }, headers })
+  const answers = await Promise.all(Array.from({ length: 20 }, capture))
+  for (const { status, headers: found } of answers) {
+    assert.ok(status === 201 || (status === 409 && found.get('retry-after') === '1'), String(status))
+  }
+  assert.equal(new Set(answers.filter(({ status }) => status === 201).map(({ text }) => text)).size, 1)
+  assert.equal((await capture()).status, 201)
+  const { json } = await api.call('GET', `/transactions/${id}`, shop)
+  assert.equal((json as { transaction: { capturedAmount: number } }).transaction.capturedAmount, 100)
+})
+
+test('a decline is kept, and a refusal leaves the key free', async () => {
+  const declined = await payAt(api, shop, { number: '4100 0000 0200 7004' })
+  const headers = { 'idempotency-key': newKey() }
+  const charge = (transactionId: string, amount: number) =>
+    api.call('POST', `/merchants/${shop.merchantId}/transactions`, {
+      key: shop.key,
+      json: { transactionId, currency: 'DKK', amount },
+      headers,
+    })
+  assert.equal((await charge(declined.id, 0)).status, 400)
+  const first = await charge(declined.id, 5)
+  const second = await charge(declined.id, 5)
+  assert.deepEqual([first.status, second.status, second.text], [400, 400, first.text])
+  assert.equal(second.headers.get('idempotency-replayed'), 'true')
+  const path = `/merchants/${shop.merchantId}/transactions?limit=100`
+  const recurring = ((await api.call('GET', path, shop)).json as { recurring: boolean }[]).filter(
+    one => one.recurring,
+  )
+  assert.equal(recurring.length, 1)
+})
+
+test('each POST takes a key, and only a key that is one', async () => {
+  const headers = { 'idempotency-key': newKey() }
+  const make = () => api.call('POST', '/merchants', { key: shop.key, json: merchantInput, headers })
+  assert.equal((await make()).text, (await make()).text)
+  const bad = { key: shop.key, json: merchantInput, headers: { 'idempotency-key': 'x'.repeat(256) } }
+  assert.equal(codeOf((await api.call('POST', '/merchants', bad)).json), 'invalid_idempotency_key')
+})
+
+test('a new app’s key is given again only under a key that cannot be guessed', async () => {
+  const make = (key: string, name = 'till') =>
+    api.call('POST', '/apps', { json: { name }, headers: { 'idempotency-key': key } })
+  const weak = await make('order-1')
+  assert.deepEqual([weak.status, codeOf(weak.json)], [400, 'weak_idempotency_key'])
+  const key = newKey()
+  const first = await make(key)
+  const second = await make(key)
+  assert.deepEqual([first.status, second.text], [201, first.text])
+  assert.equal((await make(key, 'other')).status, 422)
+  const { key: secret } = (first.json as { app: { key: string } }).app
+  const stored = await api.storage.transaction(tx =>
+    tx.query<{ text: string }>("SELECT encode(body, 'escape') AS text FROM idempotency_keys"),
+  )
+  assert.ok(stored.every(({ text }) => !text.includes(secret)))
+})

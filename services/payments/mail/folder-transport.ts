@@ -1,0 +1,37 @@
+import { mkdir, open, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { MailError, type MailTransport } from './mail-transport.ts'
+
+/**
+ * Puts each mail into a file of its own, for whoever has no mail server: `<time>-<id>.eml`, whole or not there at
+ * all. A mail that is sent again replaces its file.
+ *
+ * @param folder made when it is not there, for its owner only
+ */
+export function createFolderTransport(folder: string): MailTransport {
+  return {
+    async send({ id, createdMs, bytes }) {
+      const time = new Date(createdMs).toISOString().replaceAll(':', '-')
+      const path = join(folder, `${time}-${id}.eml`)
+      // Two processes may write the same mail at the same time.
+      const draft = `${path}.${process.pid}.part`
+      try {
+        await mkdir(folder, { recursive: true, mode: 0o700 })
+        await writeDurably(draft, bytes)
+        await rename(draft, path)
+      } catch (cause) {
+        throw new MailError(`the mail cannot be written: ${(cause as Error).message}`, false, { cause })
+      }
+    },
+  }
+}
+
+async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
+  const file = await open(path, 'w', 0o600)
+  try {
+    await file.writeFile(bytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}

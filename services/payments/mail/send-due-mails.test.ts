@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { missingPostgres, type PostgresServer, startPostgres } from '../../../test/support/postgres-server.ts'
+import { startProgram } from '../../../test/support/program.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { insertMail } from '../storage/mails.ts'
+import { migrate, readMigrations } from '../storage/migrate.ts'
+import { someId } from '../storage/payments-under-test.ts'
+import { openPostgres } from '../storage/postgres.ts'
+import type { Storage } from '../storage/storage.ts'
+import { createFolderTransport } from './folder-transport.ts'
+import type { MailTransport } from './mail-transport.ts'
+import { type MailOutcome, mailLeaseMs, mailWaitMs, sendDueMails } from './send-due-mails.ts'
+import {
+  type SmtpFault,
+  type SmtpServerUnderTest,
+  startSmtpServer,
+  startTricklingServer,
+} from './smtp-server-under-test.ts'
+import { createSmtpTransport } from './smtp-transport.ts'
+
+const from = { name: 'Tollway', address: 'pay@example.com' }
+const hourMs = 60 * 60 * 1000
+
+describe('the outbox of mail', { skip: missingPostgres() }, () => {
+  let postgres: PostgresServer
+  let storage: Storage
+  let smtp: SmtpServerUnderTest
+  before(async () => {
+    ;[postgres, smtp] = await Promise.all([startPostgres(), startSmtpServer()])
+    storage = openPostgres({ url: postgres.url, clock: systemClock, random: Math.random })
+    await migrate(storage, readMigrations(), systemClock)
+  })
+  after(async () => {
+    await storage?.close()
+    await smtp?.close()
+    await postgres?.stop()
+  })
+  beforeEach(() => storage.transaction(tx => tx.script('TRUNCATE mails')))
+
+  async function promise(count = 1): Promise<readonly string[]> {
+    const ids = Array.from({ length: count }, someId)
+    const content = { merchantName: 'Café', website: 'https://example.org', country: 'DK' }
+    await storage.transaction(async tx => {
+      for (const id of ids) {
+        const mail = {
+          id,
+          createdMs: Date.now(),
+          template: 'invitation',
+          recipient: 'eve@example.org',
+          content,
+        }
+        await insertMail(tx, mail)
+      }
+    })
+    return ids
+  }
+
+  const limits = { stepTimeoutMs: 300, deadlineMs: 600 }
+  const smtpTo = (port: number, login: { user: string; password: string } | null = null) =>
+    createSmtpTransport({ host: '127.0.0.1', port, tls: false, login }, limits)
+
+  async function sendAt(atMs: number, transport: MailTransport): Promise<readonly MailOutcome[]> {
+    const outcomes: MailOutcome[] = []
+    const clock: Clock = { nowMs: () => atMs, monotonicMs: systemClock.monotonicMs }
+    const onOutcome = (outcome: MailOutcome) => outcomes.push(outcome)
+    const mailing = { storage, clock, random: () => 0, transport, from, log: silentLog, onOutcome }
+    while (await sendDueMails(mailing));
+    return outcomes
+  }
+
+  const idsTaken = (since: number) =>
+    smtp.taken.slice(since).map(mail => /^Message-ID: <(.*)@example\.com>/m.exec(mail)?.[1] ?? '')
+
+  test('what is due is sent once', async () => {
+    const since = smtp.taken.length
+    const ids = await promise(20)
+    const outcomes = await sendAt(Date.now(), smtpTo(smtp.port))
+    assert.deepEqual([outcomes.length, new Set(outcomes)], [20, new Set(['sent'])])
+    assert.deepEqual(idsTaken(since).toSorted(), ids.toSorted())
+    assert.deepEqual(await sendAt(Date.now() + 99 * 24 * hourMs, smtpTo(smtp.port)), [])
+  })
+
+  const transient: readonly SmtpFault[] = ['greeting 421', 'recipient 451', 'data 452', 'hang', 'cut']
+  for (const fault of transient) {
+    test(`a server that answers with ${fault} gets the mail later`, async () => {
+      const since = smtp.taken.length
+      const ids = await promise()
+      const nowMs = Date.now()
+      smtp.setFault(fault)
+      assert.deepEqual(await sendAt(nowMs, smtpTo(smtp.port)), ['postponed'])
+      assert.deepEqual(await sendAt(nowMs + 1_000, smtpTo(smtp.port)), [])
+      smtp.setFault('none')
+      assert.deepEqual(await sendAt(nowMs + hourMs, smtpTo(smtp.port)), ['sent'])
+      assert.deepEqual(idsTaken(since), ids)
+    })
+  }
+
+  for (const fault of ['recipient 550', 'data 554'] as const) {
+    test(`a server that answers with ${fault} is believed the third time`, async () => {
+      await promise()
+      const nowMs = Date.now()
+      smtp.setFault(fault)
+      const outcomes: MailOutcome[] = []
+      for (let hour = 0; hour < 5; hour += 1) {
+        outcomes.push(...(await sendAt(nowMs + hour * hourMs, smtpTo(smtp.port))))
+      }
+      smtp.setFault('none')
+      assert.deepEqual(outcomes, ['postponed', 'postponed', 'given-up'])
+    })
+  }
+
+  test('a server that is not there is tried for days', async () => {
+    await promise()
+    const nowMs = Date.now()
+    const outcomes: MailOutcome[] = []
+    for (let hour = 0; hour < 144; hour += 12) {
+      outcomes.push(...(await sendAt(nowMs + hour * hourMs, smtpTo(1))))
+    }
+    assert.deepEqual(outcomes, [...new Array(10).fill('postponed'), 'given-up'])
+  })
+
+  test('a server that trickles is left at the deadline', async () => {
+    const trickling = await startTricklingServer()
+    await promise()
+    const startMs = performance.now()
+    assert.deepEqual(await sendAt(Date.now(), smtpTo(trickling.port)), ['postponed'])
+    assert.ok(performance.now() - startMs < 5_000)
+    trickling.close()
+  })
+
+  test('a password is not sent in the clear, and without it neither is the mail', async () => {
+    const since = smtp.taken.length
+    await promise()
+    const transport = smtpTo(smtp.port, { user: 'joe', password: 'p4ssw0rd' })
+    assert.deepEqual(await sendAt(Date.now(), transport), ['postponed'])
+    assert.equal(smtp.taken.length, since)
+  })
+
+  test('a process that is killed between the send and its mark sends once more, the same mail', async () => {
+    const since = smtp.taken.length
+    const [id = ''] = await promise()
+    const sender = startSender('after-send')
+    await sender.said('sent, and not marked')
+    await sender.end('SIGKILL')
+    assert.deepEqual(await sendAt(Date.now(), smtpTo(smtp.port)), [])
+    assert.deepEqual(await sendAt(Date.now() + mailLeaseMs + 1, smtpTo(smtp.port)), ['sent'])
+    assert.deepEqual(await sendAt(Date.now() + 2 * mailLeaseMs, smtpTo(smtp.port)), [])
+    assert.deepEqual(idsTaken(since), [id, id])
+    const [first = '', second = ''] = smtp.taken.slice(since)
+    assert.equal(bodyOf(first), bodyOf(second))
+  })
+
+  test('two processes side by side send each mail once', async () => {
+    const since = smtp.taken.length
+    const senders = [startSender(), startSender()]
+    const ids = await promise(60)
+    await waitFor('all mail', () => smtp.taken.length - since >= ids.length)
+    await waitFor('all marks', async () => {
+      const unsent = 'SELECT 1 FROM mails WHERE sent IS NULL'
+      return (await storage.transaction(tx => tx.query(unsent))).length === 0
+    })
+    for (const sender of senders) await sender.end('SIGKILL')
+    assert.deepEqual(idsTaken(since).toSorted(), ids.toSorted())
+  })
+
+  function startSender(...args: readonly string[]) {
+    const program = fileURLToPath(new URL('testdata/mail-sender.ts', import.meta.url))
+    return startProgram(process.execPath, [program, postgres.url, String(smtp.port), ...args])
+  }
+
+  test('without a server mail goes into files, whole and for their owner only', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'tollway-mail-'))
+    const inside = join(folder, 'mail')
+    const [id = ''] = await promise()
+    assert.deepEqual(await sendAt(Date.now(), createFolderTransport(inside)), ['sent'])
+    const [name = '', ...others] = await readdir(inside)
+    assert.deepEqual(others, [])
+    assert.match(name, new RegExp(`^\\d{4}-.*Z-${id}\\.eml$`))
+    assert.match(await readFile(join(inside, name), 'utf8'), /^Subject: .*Caf/m)
+    assert.equal((await stat(join(inside, name))).mode & 0o777, 0o600)
+    await promise()
+    const blocked = createFolderTransport(join(inside, name, 'below-a-file'))
+    assert.deepEqual(await sendAt(Date.now(), blocked), ['postponed'])
+    await rm(folder, { recursive: true })
+  })
+})
+
+function bodyOf(mail: string): string {
+  return mail.slice(mail.indexOf('From:'))
+}
+
+test('the waits between tries grow to an hour', () => {
+  const waits = [1, 2, 3, 9, 50].map(attempts => mailWaitMs(attempts, () => 0))
+  assert.deepEqual(waits, [15_000, 30_000, 60_000, hourMs, hourMs])
+  assert.equal(
+    mailWaitMs(1, () => 0.999_999),
+    7_500,
+  )
+})

@@ -1,0 +1,89 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { claimDueMails, giveUpMail, type Mail, markMailSent, postponeMail } from '../storage/mails.ts'
+import type { Storage } from '../storage/storage.ts'
+import { composeMail } from './compose-mail.ts'
+import { MailError, type MailTransport, sendDeadlineMs } from './mail-transport.ts'
+import type { Mailbox } from './mailbox.ts'
+
+/** What mail is sent with. */
+export interface Mailing {
+  readonly storage: Storage
+  readonly clock: Clock
+  /** Uniform in [0, 1); spreads tries. */
+  readonly random: () => number
+  readonly transport: MailTransport
+  readonly from: Mailbox
+  readonly log: Log
+  /** Told what became of each mail. */
+  readonly onOutcome?: (outcome: MailOutcome) => void
+}
+
+export type MailOutcome = 'sent' | 'postponed' | 'given-up'
+
+/** How many mails are sent at once. */
+export const maxMailsAtOnce = 8
+/** Longer than any send, so that nobody else sends a mail that is being sent. */
+export const mailLeaseMs = 2 * sendDeadlineMs
+
+const firstWaitMs = 15_000
+const maxWaitMs = 60 * 60 * 1000
+/** A server errs too: what it refuses for good is tried as often as this before it is believed. */
+const maxRefusals = 3
+/** What could not be sent for so long is given up, as mail servers do (RFC 5321, section 4.5.4.1). */
+const maxAgeMs = 5 * 24 * 60 * 60 * 1000
+
+/**
+ * Sends what is due. A mail is marked when it was taken: a process that dies in between leaves it to be sent once
+ * more, under the same Message-ID, when its lease has ended. Any number of processes may do this.
+ *
+ * @returns whether there may be more to send at once
+ */
+export async function sendDueMails(mailing: Mailing): Promise<boolean> {
+  const { storage, clock } = mailing
+  const nowMs = clock.nowMs()
+  const mails = await storage.transaction(tx => claimDueMails(tx, nowMs, nowMs + mailLeaseMs, maxMailsAtOnce))
+  const sends = await Promise.allSettled(mails.map(mail => sendOne(mailing, mail)))
+  const failed = sends.find(send => send.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return mails.length === maxMailsAtOnce
+}
+
+/** @throws StorageError when the outcome cannot be noted; the mail is due again after its lease */
+async function sendOne(mailing: Mailing, mail: Mail): Promise<void> {
+  const { storage, clock, onOutcome } = mailing
+  const error = await trySending(mailing, mail)
+  const nowMs = clock.nowMs()
+  if (error === undefined) {
+    await storage.transaction(tx => markMailSent(tx, mail.id, nowMs))
+    onOutcome?.('sent')
+    return
+  }
+  const { id, attempts, createdMs } = mail
+  const fields = { mail: id, template: mail.template, attempts, reason: error.message }
+  const isLast = nowMs - createdMs >= maxAgeMs || (error.permanent && attempts >= maxRefusals)
+  if (isLast) {
+    mailing.log.error('a mail could not be sent, and is given up', fields)
+    await storage.transaction(tx => giveUpMail(tx, id, nowMs))
+  } else {
+    const dueMs = nowMs + mailWaitMs(attempts, mailing.random)
+    mailing.log.warn('a mail could not be sent, and is tried again', { ...fields, at: new Date(dueMs) })
+    await storage.transaction(tx => postponeMail(tx, id, dueMs))
+  }
+  onOutcome?.(isLast ? 'given-up' : 'postponed')
+}
+
+async function trySending({ transport, from }: Mailing, mail: Mail): Promise<MailError | undefined> {
+  try {
+    await transport.send(await composeMail(mail, from))
+    return undefined
+  } catch (error) {
+    return error instanceof MailError ? error : new MailError((error as Error).message, false)
+  }
+}
+
+/** Twice as long after each try, up to an hour; between half and all of it, by chance. */
+export function mailWaitMs(attempts: number, random: () => number): number {
+  const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 30))
+  return Math.round(waitMs * (1 - random() / 2))
+}

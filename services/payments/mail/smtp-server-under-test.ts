@@ -1,0 +1,89 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { SMTPServer } from 'smtp-server'
+
+/** What the server does with the next mails. */
+export type SmtpFault =
+  | 'none'
+  /** Answers the greeting, the recipient or the data with that status. */
+  | 'greeting 421'
+  | 'recipient 451'
+  | 'recipient 550'
+  | 'data 452'
+  | 'data 554'
+  /** Takes the data and never answers. */
+  | 'hang'
+  /** Ends the connection in the midst of the data. */
+  | 'cut'
+
+export interface SmtpServerUnderTest {
+  readonly port: number
+  /** The mails that were taken, as they came. */
+  readonly taken: readonly string[]
+  setFault(fault: SmtpFault): void
+  close(): Promise<void>
+}
+
+/** A real SMTP server on loopback, without TLS, that takes mail from anybody. */
+export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
+  const taken: string[] = []
+  let fault: SmtpFault = 'none'
+  const refusal = (step: string) => {
+    const [where, status] = fault.split(' ')
+    return where === step ? Object.assign(new Error('refused'), { responseCode: Number(status) }) : null
+  }
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS', 'AUTH'],
+    closeTimeout: 100,
+    onConnect: (_, callback) => callback(refusal('greeting')),
+    onRcptTo: (_, __, callback) => callback(refusal('recipient')),
+    onData(stream, _, callback) {
+      const chunks: Buffer[] = []
+      stream.on('data', chunk => chunks.push(chunk))
+      if (fault === 'cut') for (const { _socket: socket } of connectionsOf(server)) socket.destroy()
+      stream.on('end', () => {
+        if (fault === 'hang') return
+        const refused = refusal('data')
+        if (refused === null) taken.push(Buffer.concat(chunks).toString())
+        callback(refused)
+      })
+    },
+  })
+  // Connections that a test cuts are told here.
+  server.on('error', () => {})
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  return {
+    port: (server.server.address() as AddressInfo).port,
+    taken,
+    setFault(next) {
+      fault = next
+    },
+    close: () => new Promise(resolve => server.close(() => resolve())),
+  }
+}
+
+function connectionsOf(server: SMTPServer): Iterable<{ readonly _socket: Socket }> {
+  return (server as unknown as { connections: Set<{ _socket: Socket }> }).connections
+}
+
+/** A server that says a line of its greeting every few milliseconds, and never the last one. */
+export async function startTricklingServer(): Promise<{ readonly port: number; close(): void }> {
+  const sockets = new Set<Socket>()
+  const server = createServer(socket => {
+    sockets.add(socket)
+    const timer = setInterval(() => socket.write('220-wait\r\n'), 5)
+    socket.on('error', () => {}).on('close', () => clearInterval(timer))
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  return {
+    port: (server.address() as AddressInfo).port,
+    close() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+}

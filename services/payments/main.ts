@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs'
+import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
+import { createLog } from '@tollway/chassis/log.ts'
+import { readSettings } from '@tollway/chassis/settings.ts'
+import { describeError } from './describe-error.ts'
+import { type Service, startService } from './service.ts'
+import { settings } from './settings.ts'
+
+const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
+if ('problems' in read) {
+  for (const { name, message } of read.problems) process.stderr.write(`${name}: ${message}\n`)
+  process.exit(1)
+}
+
+const { logLevel, logFormat } = read.value
+const log = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
+let service: Service | undefined
+showSignsOfLife()
+runUntilStopped({
+  async stop(reason) {
+    log.info('stopping', { reason })
+    await service?.stop()
+  },
+  onFatal: error => log.error('ended by a defect', { error: describeError(error) }),
+})
+try {
+  service = await startService(read.value, log)
+} catch (error) {
+  log.error('cannot start', { reason: (error as Error).message })
+  process.exit(1)
+}

@@ -1,0 +1,46 @@
+import { join } from 'node:path'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Settings } from './settings.ts'
+import { migrate, readMigrations } from './storage/migrate.ts'
+import type { Storage } from './storage/storage.ts'
+
+/** Where the service keeps what is its own. */
+export function folderOf({ stateDir }: Pick<Settings, 'stateDir'>): string {
+  return join(stateDir, 'payments')
+}
+
+/** The database of the settings, with the schema of this program. What is not used is not loaded. */
+export async function openStorage(settings: Settings, log: Log): Promise<Storage> {
+  const storage = await (settings.databaseUrl === ''
+    ? openEmbedded(settings, log)
+    : openServer(settings, log))
+  try {
+    const { applied, unknown } = await migrate(storage, readMigrations(), systemClock)
+    if (applied.length > 0) log.info('the schema of the database was brought up to date', { applied })
+    if (unknown.length > 0) log.warn('the database has migrations of a newer program', { unknown })
+    return storage
+  } catch (error) {
+    await storage.close()
+    throw error
+  }
+}
+
+async function openEmbedded(settings: Settings, log: Log): Promise<Storage> {
+  const { openPglite } = await import('./storage/pglite.ts')
+  const folder = folderOf(settings)
+  log.info('payments are kept in the embedded database, which survives no loss of power', { folder })
+  return openPglite({ folder, clock: systemClock, random: Math.random })
+}
+
+async function openServer(settings: Settings, log: Log): Promise<Storage> {
+  const { openPostgres } = await import('./storage/postgres.ts')
+  return openPostgres({
+    url: settings.databaseUrl,
+    clock: systemClock,
+    random: Math.random,
+    maxConnections: settings.databaseConnections,
+    statementTimeoutMs: settings.databaseStatementTimeoutMs,
+    onIdleError: error => log.warn('an idle connection to the database broke', { error }),
+  })
+}

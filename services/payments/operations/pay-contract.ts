@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { isRefused } from '../domain/refusals.ts'
+import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from '../http/api-under-test.ts'
+import type { CardProcessor } from '../processor/processor.ts'
+import { testCards } from '../processor/test-cards.ts'
+import type { Payments } from './operation.ts'
+import { answerChallenge, type PaymentRequest, pay } from './pay.ts'
+
+let api: ApiUnderTest
+let shop: TestShop
+let attempts = 0
+before(async () => {
+  api = await sharedApi()
+  shop = await openShop(api)
+})
+
+function requestWith(number: string, more: Partial<PaymentRequest> = {}): PaymentRequest {
+  attempts += 1
+  return {
+    merchantKey: shop.publicKey,
+    input: { currency: 'DKK', amount: 500n, descriptor: null, custom: null },
+    reference: 'order 17',
+    card: { number, expiryMonth: 12, expiryYear: 2030, code: '123' },
+    tdsProof: null,
+    attempt: `attempt-${attempts}-with-some-random-characters`,
+    ...more,
+  }
+}
+
+/** What becomes of a payment whose payer confirms whatever the bank asks. */
+async function outcomeOf(
+  number: string,
+  confirmed = true,
+  more: Partial<PaymentRequest> = {},
+): Promise<string> {
+  const request = requestWith(number, more)
+  let outcome = await pay(api.payments, request)
+  if (!isRefused(outcome) && outcome.kind === 'challenge') {
+    const { challenge } = outcome
+    const answer = await answerChallenge(api.payments, {
+      merchantKey: shop.publicKey,
+      challenge,
+      confirmed,
+    })
+    if (isRefused(answer)) return `challenge failed ${answer.refusal.processingError?.code}`
+    outcome = await pay(api.payments, { ...request, tdsProof: answer.tdsProof })
+  }
+  if (isRefused(outcome)) return `refused ${outcome.refusal.processingError?.code ?? outcome.refusal.code}`
+  if (outcome.kind === 'challenge') return 'challenge'
+  const { error, tds } = outcome.transaction
+  return error === null ? `approved ${tds ?? 'without 3-D Secure'}` : `declined ${error}`
+}
+
+test('each test card has its outcome', async () => {
+  for (const { number, name, declines, tds } of testCards) {
+    const expected =
+      declines !== undefined
+        ? `declined ${declines}`
+        : tds === 'failed'
+          ? 'challenge failed 31'
+          : `approved ${tds === 'required' ? 'full' : (tds ?? 'without 3-D Secure')}`
+    assert.equal(await outcomeOf(number), expected, name)
+  }
+  assert.equal(await outcomeOf('4100 0000 0300 2004', false), 'challenge failed 31')
+})
+
+test('what cannot be recorded is refused with its processing error', async () => {
+  assert.equal(await outcomeOf('4100 0000 0000 0002'), 'refused 3')
+  assert.equal(await outcomeOf(''), 'refused 17')
+  const visa = '4100 0000 0000 0001'
+  assert.equal(await outcomeOf(visa, true, { merchantKey: 'nobody' }), 'refused 26')
+  assert.equal(await outcomeOf(visa, true, { merchantKey: shop.merchantId }), 'refused 26')
+  const input = { currency: 'CHF', amount: 500n, descriptor: null, custom: null }
+  assert.equal(await outcomeOf(visa, true, { input }), 'refused 1')
+})
+
+test('a merchant that is no test account cannot be paid through the test processor', async () => {
+  const live = await openShop(api, {
+    currency: 'DKK',
+    email: 'jane@example.com',
+    website: 'https://example.com',
+    descriptor: 'LIVE',
+    company: { country: 'DK' },
+  })
+  assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.publicKey }), 'refused 27')
+})
+
+test('an attempt that is sent twice, or at once, is one payment', async () => {
+  const request = requestWith('4100 0000 0000 0001')
+  const outcomes = await Promise.all(Array.from({ length: 10 }, () => pay(api.payments, request)))
+  const made = [...outcomes, await pay(api.payments, request)].flatMap(outcome => {
+    if (isRefused(outcome)) {
+      assert.equal(outcome.refusal.code, 'idempotency_in_progress')
+      return []
+    }
+    return outcome.kind === 'made' ? [outcome.transaction.id] : assert.fail(outcome.kind)
+  })
+  assert.equal(new Set(made).size, 1)
+  const other = await pay(api.payments, { ...request, input: { ...request.input, amount: 501n } })
+  assert.ok(isRefused(other) && other.refusal.code === 'idempotency_mismatch')
+})
+
+test('an authorisation whose answer was lost is asked for under the same name', async () => {
+  const { test: processor } = api.payments.processors
+  const names: string[] = []
+  let answersToLose = 2
+  const losing: CardProcessor = {
+    ...processor,
+    async authorise(request) {
+      names.push(request.operationId)
+      const answer = await processor.authorise(request)
+      answersToLose -= 1
+      if (answersToLose >= 0) throw new Error('the answer was lost')
+      return answer
+    },
+  }
+  const payments: Payments = { ...api.payments, processors: { test: losing, live: null } }
+  const outcome = await pay(payments, requestWith('4100 0000 0000 0001'))
+  assert.ok(!isRefused(outcome) && outcome.kind === 'made')
+  assert.deepEqual(names, [outcome.transaction.id, outcome.transaction.id, outcome.transaction.id])
+
+  // Nothing came through: the next request, after the lease, goes on where this one stopped.
+  names.length = 0
+  answersToLose = 3
+  const request = requestWith('4100 0000 0000 0001')
+  await assert.rejects(pay(payments, request), { code: 'commit-unknown' })
+  const waiting = await pay(payments, request)
+  assert.ok(isRefused(waiting) && waiting.refusal.code === 'idempotency_in_progress')
+  api.clock.elapse(60_000)
+  const found = await pay(payments, request)
+  assert.ok(!isRefused(found) && found.kind === 'made')
+  assert.deepEqual(new Set(names), new Set([found.transaction.id]))
+})
+
+const canaries = ['4100 0000 0000 0001', '5500 0000 0000 0004', '4100 0000 0100 7005', '4100 0000 0100 3004']
+const canaryCode = '739'
+
+test('card numbers and codes are in no log, table or answer', async () => {
+  const answers: string[] = []
+  for (const number of [...canaries, '4100 0000 0000 0002']) {
+    for (const code of [canaryCode, `${canaryCode}${canaryCode}`]) {
+      const request = requestWith(number, { card: { number, expiryMonth: 12, expiryYear: 2031, code } })
+      const outcome = await pay(api.payments, request)
+      answers.push(JSON.stringify(outcome, (_, value) => (typeof value === 'bigint' ? Number(value) : value)))
+    }
+    // Where somebody puts it who has mistaken the field.
+    const digits = number.replaceAll(' ', '')
+    const { key, merchantId } = shop
+    const transaction = await payAt(api, shop)
+    const wrongs = [
+      ['POST', `/transactions/${digits}/captures`, { json: { amount: 1 } }],
+      ['POST', `/transactions/${transaction.id}/captures`, { json: { amount: digits, [digits]: number } }],
+      [
+        'POST',
+        `/merchants/${merchantId}/transactions`,
+        { json: { cardId: digits, currency: digits, amount: 1 } },
+      ],
+      ['POST', `/merchants/${merchantId}/users`, { form: `email=${digits}` }],
+      ['GET', `/frauds?limit=1&filter[merchantId]=${digits}`, {}],
+      ['GET', '/me', { headers: { 'x-request-id': digits, 'x-card': digits } }],
+      [
+        'POST',
+        '/merchants',
+        { body: `{"number": ${digits}`, headers: { 'content-type': 'application/json' } },
+      ],
+    ] as const
+    for (const [method, path, request] of wrongs) {
+      answers.push((await api.call(method, path, { key, ...request })).text)
+    }
+  }
+  await api.settle()
+  const said = `${answers.join('\n')}\n${api.logged()}\n${await dump()}`
+  for (const number of canaries) {
+    for (const spelling of [number, number.replaceAll(' ', ''), number.replaceAll(' ', '-')]) {
+      assert.ok(!said.includes(spelling), spelling)
+    }
+  }
+  assert.doesNotMatch(said, new RegExp(`"code":"?${canaryCode}`))
+  assert.doesNotMatch(said, new RegExp(`\\b${canaryCode}${canaryCode}\\b`))
+})
+
+/** Every row of every table. */
+async function dump(): Promise<string> {
+  return api.storage.transaction(async tx => {
+    const tables = await tx.query<{ name: string }>(
+      "SELECT table_name::text AS name FROM information_schema.tables WHERE table_schema = 'public'",
+    )
+    const rows: string[] = []
+    for (const { name } of tables) {
+      const found = await tx.query<{ row: string }>(`SELECT t::text AS row FROM ${name} t`)
+      rows.push(...found.map(({ row }) => row))
+    }
+    return rows.join('\n')
+  })
+}

@@ -1,0 +1,195 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { findTakenPorts } from '@tollway/chassis/taken-ports.ts'
+import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/tls.ts'
+import { startBackground } from './background.ts'
+import { describeError } from './describe-error.ts'
+import { createApiServer } from './http/api-server.ts'
+import { createMonitorServer } from './http/monitor-server.ts'
+import { createProvisionServer } from './http/provision-server.ts'
+import type { JsonServer, JsonServerOptions } from './http/server.ts'
+import { createSignUpLimit } from './http/sign-up-limit.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
+import { folderOf, openStorage } from './open-storage.ts'
+import type { Payments } from './operations/operation.ts'
+import { payPages } from './pages/pay-pages.ts'
+import { paymentsCheckout } from './pages/payments-checkout.ts'
+import { createTestProcessor } from './processor/test-processor.ts'
+import { readSecret } from './read-secret.ts'
+import type { Settings } from './settings.ts'
+import { createIdempotency } from './storage/idempotency.ts'
+import { type MeasuredStorage, measureStorage } from './storage/measured-storage.ts'
+import type { Storage } from './storage/storage.ts'
+import { createStoredJournal } from './storage/stored-journal.ts'
+
+export interface Service {
+  readonly port: number
+  readonly debugPort: number
+  /** Null where nothing can be provisioned. */
+  readonly provisionPort: number | null
+  /** Not ready at once; after DRAIN_DELAY no more requests are taken, and running ones end. */
+  stop(): Promise<void>
+}
+
+/** For the database to tell that it is there. */
+const readyTimeoutMs = 2_000
+
+/**
+ * Starts the whole service and resolves when it takes requests. What cannot be had is told first. Each part is
+ * made from the ones above it: storage, operations, servers, work in the background.
+ */
+export async function startService(settings: Settings, log: Log): Promise<Service> {
+  await assertPortsFree(settings)
+  const tls = tlsOf(settings, log)
+  const metrics = createMetrics()
+  const storage = measured(await openStorage(settings, log), metrics)
+  const payments = createPayments(settings, storage)
+  let draining = false
+  const ready = async () => !draining && (await answers(storage))
+  const shared = { log, clock: systemClock, randomBytes, payments, onAnswer: countAnswers(metrics) }
+  const countReplay = metrics.counter('payments_idempotency_replays_total', 'Answers that were given again.')
+  const { openSignup, signupsPerMinute } = settings
+  const api = createApiServer({
+    ...shared,
+    ready,
+    onReplay: () => countReplay(),
+    signUps: openSignup ? createSignUpLimit(signupsPerMinute, systemClock) : null,
+    tls: tls.api,
+    extend: app => app.register(pagesOf(settings, payments, log), { prefix: '/pay' }),
+  })
+  const provision = createProvision(settings, shared, tls.provision)
+  const monitor = createMonitorServer({ metrics, ready })
+  const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
+  const provisionPort =
+    (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
+  const port = await api.listen({ host: settings.host, port: settings.port })
+  const background = startBackground({ payments, log, intervalMs: settings.backgroundIntervalMs })
+  reportHealth(true)
+  log.info('serving', { http: port, provision: provisionPort, debug: debugPort })
+  return {
+    port,
+    debugPort,
+    provisionPort,
+    async stop() {
+      draining = true
+      reportHealth(false, 'draining')
+      await pause(settings.drainDelayMs)
+      await Promise.all([api.close(settings.drainTimeoutMs), provision?.close(settings.drainTimeoutMs)])
+      await background.stop()
+      await monitor.close()
+      await storage.close()
+      for (const files of [tls.api, tls.provision]) files?.close()
+    },
+  }
+}
+
+export function createPayments(settings: Settings, storage: Storage): Payments {
+  const clock = systemClock
+  const test = createTestProcessor({
+    key: readSecret(settings.testProcessorKey, folderOf(settings), 'test-processor-key'),
+    journal: createStoredJournal(storage),
+    now: () => clock.nowMs(),
+    eventDelayMs: settings.testProcessorEventDelayMs,
+  })
+  return {
+    storage,
+    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    processors: { test, live: null },
+    clock,
+    randomBytes,
+    pricing: { fees: settings.fees, rates: settings.exchangeRates },
+    fundingCurrencies: settings.fundingCurrencies,
+    authorisationLifetimeMs: settings.authorisationLifetimeMs,
+  }
+}
+
+function pagesOf(settings: Settings, payments: Payments, log: Log) {
+  return payPages({
+    checkout: paymentsCheckout(payments),
+    secret: readSecret(settings.payPageSecret, folderOf(settings), 'pay-page-secret'),
+    clock: systemClock,
+    randomBytes,
+    onError: (error, { id }) =>
+      log.error('a page met a defect', { requestId: id, error: describeError(error) }),
+  })
+}
+
+async function assertPortsFree(settings: Settings): Promise<void> {
+  const { host, port, debugHost, debugPort, provisionHost, provisionPort } = settings
+  const wishes = [
+    { name: 'PORT', host, port },
+    { name: 'DEBUG_PORT', host: debugHost, port: debugPort },
+    ...(provisions(settings) ? [{ name: 'PROVISION_PORT', host: provisionHost, port: provisionPort }] : []),
+  ]
+  const taken = await findTakenPorts(wishes)
+  if (taken.length > 0) {
+    throw new Error(taken.map(({ wish, error }) => `${wish.name}: ${error.message}`).join('; '))
+  }
+}
+
+function provisions({ provisionToken, provisionTlsClientCa }: Settings): boolean {
+  return provisionToken !== '' || provisionTlsClientCa !== ''
+}
+
+function createProvision(
+  settings: Settings,
+  shared: JsonServerOptions & { readonly payments: Payments },
+  tls: TlsFiles | undefined,
+): JsonServer | undefined {
+  if (!provisions(settings)) return undefined
+  const { provisionToken, provisionTlsClientCa } = settings
+  const token = provisionToken === '' ? null : provisionToken
+  return createProvisionServer({ ...shared, token, tls, demandsCertificate: provisionTlsClientCa !== '' })
+}
+
+/** @throws Error with every problem of the certificate files */
+function tlsOf(settings: Settings, log: Log): { readonly api?: TlsFiles; readonly provision?: TlsFiles } {
+  const open = (cert: TlsFile, key: TlsFile, ca?: TlsFile) =>
+    [cert, key, ca].some(file => file !== undefined && file.path !== '')
+      ? openTlsFiles({ cert, key, ca, onWarning: text => log.warn(text) })
+      : undefined
+  const api = open(
+    { setting: 'TLS_CERT', path: settings.tlsCert },
+    { setting: 'TLS_KEY', path: settings.tlsKey },
+  )
+  const provision = open(
+    { setting: 'PROVISION_TLS_CERT', path: settings.provisionTlsCert },
+    { setting: 'PROVISION_TLS_KEY', path: settings.provisionTlsKey },
+    { setting: 'PROVISION_TLS_CLIENT_CA', path: settings.provisionTlsClientCa },
+  )
+  return { ...(api && { api }), ...(provision && { provision }) }
+}
+
+function measured(storage: Storage, metrics: Metrics): MeasuredStorage {
+  const count = metrics.counter('payments_database_transactions_total', 'Database transactions by outcome.')
+  const time = metrics.histogram('payments_database_transaction_seconds', 'How long they took.')
+  const ended = (outcome: string, ms: number) => {
+    count({ outcome })
+    time({}, ms)
+  }
+  const meter = measureStorage(storage, { ended }, systemClock)
+  metrics.gauge('payments_database_transactions_running', 'Those that run or wait.', () => meter.running())
+  metrics.gauge('payments_process_resident_bytes', 'Memory of this process.', () => process.memoryUsage.rss())
+  return meter
+}
+
+function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {
+  const count = metrics.counter('payments_http_requests_total', 'Requests by route, method and status.')
+  const time = metrics.histogram('payments_http_request_seconds', 'How long their answers took.')
+  return ({ route, method, status, durationMs }) => {
+    count({ route, method, status: String(status) })
+    time({ route, method }, durationMs)
+  }
+}
+
+async function answers({ transaction }: Storage): Promise<boolean> {
+  try {
+    await transaction(tx => tx.query('SELECT 1'), { statementTimeoutMs: readyTimeoutMs })
+    return true
+  } catch {
+    return false
+  }
+}

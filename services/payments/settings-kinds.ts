@@ -1,0 +1,54 @@
+import type { Kind } from '@tollway/chassis/settings.ts'
+import { isCurrency } from './domain/currencies.ts'
+import { parseRateTable, type RateTable } from './domain/exchange.ts'
+import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/fees.ts'
+import { isRecord } from './domain/input/record.ts'
+
+/** Codes of ISO 4217, separated by commas. At least one. */
+export const currencies: Kind<readonly string[]> = {
+  allowed: 'currencies of ISO 4217 such as DKK,EUR',
+  parse: value => {
+    const codes = value.split(',').map(code => code.trim())
+    return codes.every(isCurrency) ? codes : undefined
+  },
+}
+
+/** How many of each currency one of the base is worth. */
+export const rateTable: Kind<RateTable> = {
+  allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, rates being decimal numbers as text',
+  parse: value => {
+    const json = parseJson(value)
+    if (!isRecord(json) || typeof json['base'] !== 'string' || !isTexts(json['rates'])) return undefined
+    const parsed = parseRateTable(json['base'], json['rates'])
+    return 'table' in parsed ? parsed.table : undefined
+  },
+}
+
+/** What operations cost, by funding currency. */
+export const feeTable: Kind<FeeTable> = {
+  allowed:
+    'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, of capture, refund and dispute, ' +
+    'numbers being text',
+  parse: value => {
+    const json = parseJson(value)
+    if (!isRecord(json) || !Object.values(json).every(isRules)) return undefined
+    const parsed = parseFeeTable(json as Readonly<Record<string, Readonly<Record<string, FeeRuleText>>>>)
+    return 'table' in parsed ? parsed.table : undefined
+  },
+}
+
+function isRules(rules: unknown): boolean {
+  return isRecord(rules) && Object.values(rules).every(isTexts)
+}
+
+function isTexts(fields: unknown): fields is Readonly<Record<string, string>> {
+  return isRecord(fields) && Object.values(fields).every(field => typeof field === 'string')
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

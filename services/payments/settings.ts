@@ -1,0 +1,222 @@
+import {
+  boolean,
+  durationAtLeast,
+  durationMs,
+  integer,
+  oneOf,
+  settingsTable,
+  text,
+  type Values,
+} from '@tollway/chassis/settings.ts'
+import { currencies, feeTable, rateTable } from './settings-kinds.ts'
+
+const port = integer(0, 65_535)
+
+const serverSettings = settingsTable({
+  host: {
+    name: 'HOST',
+    kind: text,
+    fallback: '0.0.0.0',
+    help: 'The address of the API and the payment page.',
+  },
+  port: { name: 'PORT', kind: port, fallback: '8090', help: 'Their port.' },
+  tlsCert: {
+    name: 'TLS_CERT',
+    kind: text,
+    fallback: '',
+    help: 'A certificate file in PEM: with it, that port speaks TLS. Changes are followed.',
+  },
+  tlsKey: { name: 'TLS_KEY', kind: text, fallback: '', help: 'The file of its private key.' },
+  debugHost: {
+    name: 'DEBUG_HOST',
+    kind: text,
+    fallback: '0.0.0.0',
+    help: 'The address of the monitoring server.',
+  },
+  debugPort: {
+    name: 'DEBUG_PORT',
+    kind: port,
+    fallback: '6073',
+    help: 'The port of the monitoring server: metrics, statistics and health.',
+  },
+  drainDelayMs: {
+    name: 'DRAIN_DELAY',
+    kind: durationMs,
+    fallback: '5s',
+    help: 'How long requests are taken after SIGTERM, while the process is not ready: callers must notice.',
+  },
+  drainTimeoutMs: {
+    name: 'DRAIN_TIMEOUT',
+    kind: durationMs,
+    fallback: '20s',
+    help: 'How long running requests may take after that.',
+  },
+  logLevel: {
+    name: 'LOG_LEVEL',
+    kind: oneOf('debug', 'info', 'warn', 'warning', 'error'),
+    fallback: 'info',
+    help: 'What is logged. Requests are, at debug; their bodies and keys never are.',
+  },
+  logFormat: {
+    name: 'LOG_FORMAT',
+    kind: oneOf('text', 'json'),
+    fallback: 'text',
+    help: 'The shape of log lines.',
+  },
+})
+
+const provisionSettings = settingsTable({
+  provisionHost: {
+    name: 'PROVISION_HOST',
+    kind: text,
+    fallback: '127.0.0.1',
+    help: 'The address of the server that merchants are provisioned through.',
+  },
+  provisionPort: {
+    name: 'PROVISION_PORT',
+    kind: port,
+    fallback: '8091',
+    help: 'Its port. It is opened only with PROVISION_TOKEN or PROVISION_TLS_CLIENT_CA.',
+  },
+  provisionToken: {
+    name: 'PROVISION_TOKEN',
+    kind: text,
+    fallback: '',
+    help: 'The bearer token that it asks for.',
+    secret: true,
+  },
+  provisionTlsCert: {
+    name: 'PROVISION_TLS_CERT',
+    kind: text,
+    fallback: '',
+    help: 'A certificate file in PEM: with it, that port speaks TLS.',
+  },
+  provisionTlsKey: {
+    name: 'PROVISION_TLS_KEY',
+    kind: text,
+    fallback: '',
+    help: 'The file of its private key.',
+  },
+  provisionTlsClientCa: {
+    name: 'PROVISION_TLS_CLIENT_CA',
+    kind: text,
+    fallback: '',
+    help: 'A file of certificates in PEM: only clients with a certificate of one of them are let in.',
+  },
+})
+
+const storageSettings = settingsTable({
+  stateDir: {
+    name: 'STATE_DIR',
+    kind: text,
+    fallback: '.tollway',
+    help: 'Its folder `payments` has the embedded database, and what this process keeps for itself.',
+  },
+  databaseUrl: {
+    name: 'DATABASE_URL',
+    kind: text,
+    fallback: '',
+    help: 'PostgreSQL: postgres://user:password@host:port/database. Without it, the embedded database.',
+    secret: true,
+  },
+  databaseConnections: {
+    name: 'DATABASE_CONNECTIONS',
+    kind: integer(1, 1000),
+    fallback: '16',
+    help: 'Connections to PostgreSQL at most.',
+  },
+  databaseStatementTimeoutMs: {
+    name: 'DATABASE_STATEMENT_TIMEOUT',
+    kind: durationAtLeast(10),
+    fallback: '5s',
+    help: 'The longest that PostgreSQL may take for one statement.',
+  },
+})
+
+/** Rates and fees of no date and no bank: for trying things out. Whoever pays out sets their own. */
+const sampleRates = {
+  base: 'EUR',
+  rates: {
+    ...{ AUD: '1.66', CAD: '1.52', CHF: '0.95', CZK: '25', DKK: '7.46', GBP: '0.85', HUF: '395', ISK: '150' },
+    ...{ JPY: '162', KWD: '0.33', NOK: '11.6', NZD: '1.82', PLN: '4.3', SEK: '11.3', USD: '1.08' },
+  },
+}
+
+const moneySettings = settingsTable({
+  fundingCurrencies: {
+    name: 'FUNDING_CURRENCIES',
+    kind: currencies,
+    fallback: 'CHF,DKK,EUR,GBP,NOK,PLN,SEK,USD',
+    help: 'What merchants can be paid in.',
+  },
+  exchangeRates: {
+    name: 'EXCHANGE_RATES',
+    kind: rateTable,
+    fallback: JSON.stringify(sampleRates),
+    help: 'The table that captures are exchanged by. Payments in other currencies are declined.',
+  },
+  fees: {
+    name: 'FEES',
+    kind: feeTable,
+    fallback: '{}',
+    help: 'What merchants pay, by their currency; what is not in it costs nothing.',
+  },
+  authorisationLifetimeMs: {
+    name: 'AUTHORISATION_LIFETIME',
+    kind: durationAtLeast(1_000),
+    fallback: '168h',
+    help: 'How long an authorisation can be captured; then what is pending becomes void.',
+  },
+  openSignup: {
+    name: 'OPEN_SIGNUP',
+    kind: boolean,
+    fallback: 'true',
+    help: 'Whether anybody may make an app by POST /apps.',
+  },
+  signupsPerMinute: {
+    name: 'SIGNUPS_PER_MINUTE',
+    kind: integer(1, 1_000_000),
+    fallback: '60',
+    help: 'How many apps may be made from one address.',
+  },
+  testProcessorKey: {
+    name: 'TEST_PROCESSOR_KEY',
+    kind: text,
+    fallback: '',
+    help:
+      'Secret of the test processor’s tokens, at least 16 characters, the same in all processes of one ' +
+      'database. Without it, one is made and kept in STATE_DIR.',
+    secret: true,
+  },
+  payPageSecret: {
+    name: 'PAY_PAGE_SECRET',
+    kind: text,
+    fallback: '',
+    help:
+      'Secret of the payment page’s forms, at least 32 characters, the same in all processes of one database. ' +
+      'Without it, one is made and kept in STATE_DIR.',
+    secret: true,
+  },
+  testProcessorEventDelayMs: {
+    name: 'TEST_PROCESSOR_EVENT_DELAY',
+    kind: durationMs,
+    fallback: '1s',
+    help: 'After which time the test processor reports frauds and disputes.',
+  },
+  backgroundIntervalMs: {
+    name: 'BACKGROUND_INTERVAL',
+    kind: durationAtLeast(10),
+    fallback: '1s',
+    help: 'How often the processor is asked for events, and the books for what is due.',
+  },
+})
+
+/** Every setting of the payments service. */
+export const settings = settingsTable({
+  ...serverSettings,
+  ...provisionSettings,
+  ...storageSettings,
+  ...moneySettings,
+})
+
+export type Settings = Values<typeof settings>

@@ -1,0 +1,98 @@
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
+import type { Kind } from '@tollway/chassis/settings.ts'
+
+/** Where webhooks may go. */
+export interface AddressPolicy {
+  /** Whether http:// is allowed besides https://. */
+  readonly allowsHttp: boolean
+  /** Whether connections may be made to this address, an IPv4 or IPv6 one in text. */
+  allows(address: string): boolean
+}
+
+/**
+ * What no public server has (the special-purpose registries of IANA, RFC 6890 and later): this host, private
+ * networks, the link with a cloud's metadata service, carrier-grade NAT, documentation, benchmarks, multicast.
+ */
+const privateIpv4 = [
+  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
+  ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15'],
+  ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
+]
+
+/**
+ * Public unicast is 2000::/3, so that everything outside is refused: ::1, unique local and link-local addresses,
+ * IPv4-mapped ones, NAT64. Within it, what leads to somewhere else: Teredo and other protocols' own, 6to4,
+ * documentation.
+ */
+const publicIpv6 = ['2000::/3']
+const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
+
+/** A network: an address and the length of its prefix. */
+export interface Cidr {
+  readonly address: string
+  readonly prefix: number
+}
+
+export function parseCidr(text: string): Cidr | undefined {
+  const [, address = '', digits = ''] = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(text) ?? []
+  const prefix = Number(digits)
+  const version = isIP(address)
+  return version === 0 || prefix > (version === 4 ? 32 : 128) ? undefined : { address, prefix }
+}
+
+/** Networks separated by commas; empty for none. */
+export const cidrs: Kind<readonly Cidr[]> = {
+  allowed: 'networks such as 10.1.0.0/16,fd00::/8',
+  parse: value => {
+    const parsed = value === '' ? [] : value.split(',').map(text => parseCidr(text.trim()))
+    const good = parsed.filter(cidr => cidr !== undefined)
+    return good.length < parsed.length ? undefined : good
+  },
+}
+
+/** @param allowed networks that are allowed though they are not public */
+export function createAddressPolicy(allowed: readonly Cidr[], allowsHttp: boolean): AddressPolicy {
+  const exceptions = blockListOf(allowed)
+  return {
+    allowsHttp,
+    allows(address) {
+      const ip = unmapped(address)
+      if (ip === undefined) return false
+      return includes(exceptions, ip) || isPublic(ip)
+    },
+  }
+}
+
+const [refusedIpv4, refusedIpv6, unicastIpv6] = [privateIpv4, privateIpv6, publicIpv6].map(texts =>
+  blockListOf(texts.map(text => parseCidr(text)).filter(cidr => cidr !== undefined)),
+) as [BlockList, BlockList, BlockList]
+
+function isPublic(ip: string): boolean {
+  if (isIPv4(ip)) return !includes(refusedIpv4, ip)
+  return includes(unicastIpv6, ip) && !includes(refusedIpv6, ip)
+}
+
+function blockListOf(networks: readonly Cidr[]): BlockList {
+  const list = new BlockList()
+  for (const { address, prefix } of networks) list.addSubnet(address, prefix, familyOf(address))
+  return list
+}
+
+function includes(list: BlockList, ip: string): boolean {
+  return list.check(ip, familyOf(ip))
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return isIPv4(address) ? 'ipv4' : 'ipv6'
+}
+
+/** `::ffff:10.0.0.1` is connected to as 10.0.0.1, and judged as that. An address with a zone is none here. */
+function unmapped(address: string): string | undefined {
+  if (isIPv4(address)) return address
+  if (!isIPv6(address) || address.includes('%')) return undefined
+  const canonical = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? ''
+  const [, high = '', low = ''] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical) ?? []
+  if (high === '') return canonical
+  const bits = [high, low].map(part => Number.parseInt(part, 16))
+  return bits.flatMap(part => [part >> 8, part & 255]).join('.')
+}

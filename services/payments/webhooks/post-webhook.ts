@@ -1,0 +1,153 @@
+import { lookup } from 'node:dns/promises'
+import { type ClientRequest, type RequestOptions, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIP, isIPv4 } from 'node:net'
+import type { AddressPolicy } from './address-policy.ts'
+import { checkWebhookUrl, hostOf } from './webhook-url.ts'
+
+/** The addresses of a name, as the system knows them. In production `resolveBySystem`. */
+export type ResolveName = (name: string) => Promise<readonly string[]>
+
+export const resolveBySystem: ResolveName = async name => {
+  const found = await lookup(name, { all: true })
+  return found.map(({ address }) => address)
+}
+
+export interface PostOptions {
+  readonly policy: AddressPolicy
+  readonly resolve: ResolveName
+  /** For everything: names, connection, TLS, and the answer. */
+  readonly timeoutMs: number
+  /** In PEM, of authorities that are trusted besides the usual ones; for tests. */
+  readonly ca?: string
+}
+
+export interface Post {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** What a receiver answered. Of its body nothing is kept: what is behind the URL is nobody else's to read. */
+export interface PostAnswer {
+  readonly status: number
+  /** The seconds of a Retry-After header; null without one. */
+  readonly retryAfterSeconds: number | null
+}
+
+/** Nothing was answered. The message may be shown to the merchant. */
+export class PostError extends Error {
+  override readonly name = 'PostError'
+}
+
+/** The rest of a longer answer is not read. */
+const maxAnswerBytes = 16 * 1024
+const maxHeaderBytes = 16 * 1024
+const userAgent = 'tollway-webhooks/1.0'
+
+/**
+ * Posts to a URL that a stranger has chosen. The name is looked up once, every address of it is checked, and the
+ * connection goes to one of those and nowhere else, whatever the name server says next. Redirects are an answer
+ * like any other. No connection is kept, and no proxy is used.
+ *
+ * @throws PostError
+ */
+export async function postWebhook(post: Post, options: PostOptions): Promise<PostAnswer> {
+  const { policy, resolve, timeoutMs } = options
+  const checked = checkWebhookUrl(post.url, policy)
+  if ('problem' in checked) throw new PostError(`the URL ${checked.problem}`)
+  const controller = new AbortController()
+  const timer = setTimeout(() => controller.abort(), timeoutMs)
+  const { signal } = controller
+  try {
+    const host = hostOf(checked.url)
+    const addresses = isIP(host) === 0 ? await resolveName(host, resolve, signal) : [host]
+    const refused = addresses.find(address => !policy.allows(address))
+    if (refused !== undefined) throw new PostError(`${host} has the address ${refused}, which is not public`)
+    return await send(checked.url, post, { ...options, addresses, signal })
+  } catch (error) {
+    throw signal.aborted ? new PostError(`no answer within ${timeoutMs} ms`, { cause: error }) : error
+  } finally {
+    clearTimeout(timer)
+    controller.abort()
+  }
+}
+
+async function resolveName(
+  name: string,
+  resolve: ResolveName,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  let addresses: readonly string[] = []
+  try {
+    addresses = await Promise.race([resolve(name), aborted(signal)])
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException
+    throw new PostError(`${name} cannot be found: ${code ?? message}`, { cause })
+  }
+  if (addresses.length === 0) throw new PostError(`${name} has no address`)
+  return addresses
+}
+
+/** The system's resolver cannot be told to stop. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+}
+
+interface Connecting extends PostOptions {
+  readonly addresses: readonly string[]
+  readonly signal: AbortSignal
+}
+
+function send(url: URL, { headers, body }: Post, connecting: Connecting): Promise<PostAnswer> {
+  const { addresses, signal, ca } = connecting
+  const bytes = Buffer.from(body, 'utf8')
+  const options: RequestOptions = {
+    method: 'POST',
+    agent: false,
+    signal,
+    lookup: lookupOf(addresses),
+    maxHeaderSize: maxHeaderBytes,
+    headers: { ...headers, 'user-agent': userAgent, 'content-length': bytes.length, connection: 'close' },
+  }
+  const request =
+    url.protocol === 'https:'
+      ? requestHttps(url, { ...options, minVersion: 'TLSv1.2', ...(ca === undefined ? {} : { ca }) })
+      : requestHttp(url, options)
+  const answer = readAnswer(request)
+  request.end(bytes)
+  return answer
+}
+
+/** In place of the system's: the name is known to have the addresses that were checked. */
+function lookupOf(addresses: readonly string[]): NonNullable<RequestOptions['lookup']> {
+  const all = addresses.map(address => ({ address, family: isIPv4(address) ? 4 : 6 }))
+  return (_, options, callback) => {
+    const [first] = all
+    if (options.all === true) callback(null, all)
+    else callback(null, first?.address ?? '', first?.family ?? 0)
+  }
+}
+
+function readAnswer(request: ClientRequest): Promise<PostAnswer> {
+  const { promise, resolve, reject } = Promise.withResolvers<PostAnswer>()
+  request.on('error', (cause: NodeJS.ErrnoException) => {
+    reject(new PostError(`the connection failed: ${cause.code ?? cause.message}`, { cause }))
+  })
+  request.on('response', response => {
+    const { statusCode: status = 0, headers } = response
+    const answer = { status, retryAfterSeconds: readSeconds(headers['retry-after']) }
+    let length = 0
+    response.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length > maxAnswerBytes) response.destroy()
+    })
+    // The status says it all: an answer that breaks off after it, or never ends, is one nevertheless.
+    response.on('error', () => {}).on('close', () => resolve(answer))
+  })
+  return promise
+}
+
+function readSeconds(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) : null
+}

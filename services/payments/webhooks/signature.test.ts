@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { test } from 'node:test'
+import { isWebhookSecret, newWebhookSecret, signatureHeaders } from './signature.ts'
+
+/** The example of the specification's reference libraries. */
+const known = {
+  secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+  id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+  timestampMs: 1_614_265_330_999,
+  body: '{"test": 2432232314}',
+  signature: 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+}
+
+test('signatures are those of the specification', () => {
+  assert.deepEqual(signatureHeaders(known, [known.secret]), {
+    'webhook-id': known.id,
+    'webhook-timestamp': '1614265330',
+    'webhook-signature': known.signature,
+  })
+})
+
+test('each secret signs, so that a receiver with either can verify', () => {
+  const other = newWebhookSecret(randomBytes)
+  const { 'webhook-signature': both = '' } = signatureHeaders(known, [other, known.secret])
+  const [first, second] = both.split(' ')
+  assert.equal(second, known.signature)
+  assert.equal(first, signatureHeaders(known, [other])['webhook-signature'])
+})
+
+test('secrets have the form that receivers expect', () => {
+  const table: readonly [string, boolean][] = [
+    [newWebhookSecret(randomBytes), true],
+    [known.secret, true],
+    [`whsec_${Buffer.alloc(64).toString('base64')}`, true],
+    [`whsec_${Buffer.alloc(65).toString('base64')}`, false],
+    [`whsec_${Buffer.alloc(23).toString('base64')}`, false],
+    ['whsec_', false],
+    ['whsec_not base64 at all, is it?', false],
+    ['MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', false],
+  ]
+  for (const [text, expected] of table) assert.equal(isWebhookSecret(text), expected, text)
+})

@@ -1,0 +1,25 @@
+import { isIP } from 'node:net'
+import type { AddressPolicy } from './address-policy.ts'
+
+/** A URL that webhooks may go to as far as its text tells, or why they may not. Names are looked up at each try. */
+export function checkWebhookUrl(
+  text: string,
+  policy: AddressPolicy,
+): { readonly url: URL } | { readonly problem: string } {
+  const url = URL.parse(text)
+  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
+    return { problem: 'is no address such as https://example.com/hook' }
+  }
+  if (url.protocol === 'http:' && !policy.allowsHttp) return { problem: 'must begin with https://' }
+  if (url.username !== '' || url.password !== '') return { problem: 'has a user or a password' }
+  if (url.hash !== '') return { problem: 'has a fragment' }
+  const host = hostOf(url)
+  // The URL parser has made plain addresses of 0x7f.1, 2130706433 and the like.
+  if (isIP(host) !== 0 && !policy.allows(host)) return { problem: `${host} is no public address` }
+  return { url }
+}
+
+/** Without the brackets of an IPv6 address. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1')
+}
