@@ -1,0 +1,155 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { fromBinary } from '@bufbuild/protobuf'
+import { serviceNames } from '@tollway/broker/servers/grpc-methods.ts'
+import { bytesOf, textOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { encodeAnimationIds } from '@tollway/broker/wire/encode-messages.ts'
+import { statusCodes } from '@tollway/broker/wire/status.ts'
+import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
+import type { Metadata } from '@tollway/grpc/server.ts'
+import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+
+/** The stream of all requests here; see `bytesOf`. */
+export const streamId = 's'
+/** 30 messages a second, and requests of some seconds, as people speak. */
+const frameMs = 33
+const framesOfRequest = 60
+const betweenRequestsMs = 100
+
+/** `host:port` of a broker that takes calls now. */
+export type ChooseBroker = () => Promise<string>
+
+const service = serviceNames.specified
+const identity = (bytes: Uint8Array) => bytes
+
+async function withClient<T>(choose: ChooseBroker, use: (client: GrpcClient) => Promise<T>): Promise<T> {
+  const client = createGrpcClient(await choose())
+  try {
+    return await use(client)
+  } finally {
+    client.close()
+  }
+}
+
+/** Sends a request of so many messages beside header and status; answers the code of the broker's status. */
+export function pushRequest(
+  choose: ChooseBroker,
+  requestId: string,
+  frames = framesOfRequest,
+): Promise<string> {
+  return withClient(choose, async client => {
+    const codec = { encode: identity, decode: (bytes: Uint8Array) => fromBinary(StatusSchema, bytes) }
+    const call = client.bidi(`/${service}/PushAnimationDataStream`, codec)
+    await call.write(bytesOf('header', requestId))
+    for (let frame = 1; frame <= frames; frame++) {
+      await call.write(bytesOf(`${frame}`))
+      await pause(frameMs)
+    }
+    await call.write(bytesOf('SUCCESS'))
+    call.end()
+    for await (const { code } of call.messages) return statusCodes[code] ?? `${code}`
+    return 'no answer'
+  })
+}
+
+/** What a consumer of a request that was sent whole must get. */
+export function wholeRequest(requestId: string, frames = framesOfRequest): readonly string[] {
+  const texts = Array.from({ length: frames }, (_, index) => `${index + 1}`)
+  return [`header ${requestId}`, ...texts, 'SUCCESS']
+}
+
+export interface Producer {
+  /** The answers by request. */
+  readonly answers: ReadonlyMap<string, string>
+  /** Ends it after its request; resolves then. */
+  stop(): Promise<void>
+}
+
+/** Sends one request after the other, each to a broker that takes calls then. */
+export function startProducer(choose: ChooseBroker): Producer {
+  const answers = new Map<string, string>()
+  let stopped = false
+
+  async function produce(): Promise<void> {
+    for (let number = 1; !stopped; number++) {
+      const requestId = `r${number}`
+      const answer = await pushRequest(choose, requestId).catch((error: unknown) => `${error}`)
+      answers.set(requestId, answer)
+      await pause(betweenRequestsMs)
+    }
+  }
+
+  const running = produce()
+  return {
+    answers,
+    async stop() {
+      stopped = true
+      await running
+    },
+  }
+}
+
+export interface Consumer {
+  /** The messages by request, as `textOf` tells them. */
+  readonly received: ReadonlyMap<string, readonly string[]>
+  /** How often it had to go to another broker. */
+  readonly moves: number
+  /** The longest time between two messages of a request. */
+  readonly longestPauseMs: number
+  stop(): Promise<void>
+}
+
+/** Follows the stream, and goes on at another broker where it was when its call ends. */
+export function startConsumer(choose: ChooseBroker): Consumer {
+  const received = new Map<string, string[]>()
+  const stopping = new AbortController()
+  let moves = 0
+  let longestPauseMs = 0
+  let lastMs = Number.NaN
+
+  /** A header that comes again says which request goes on. */
+  function take(text: string, current: string): string {
+    const nowMs = performance.now()
+    const header = /^header (.*)$/.exec(text)?.[1]
+    const request = header ?? current
+    const before = received.get(request) ?? []
+    if (before.at(-1) === 'SUCCESS' || (header !== undefined && before.length > 0)) return request
+    if (before.length > 0) longestPauseMs = Math.max(longestPauseMs, nowMs - lastMs)
+    lastMs = nowMs
+    received.set(request, [...before, text])
+    return request
+  }
+
+  async function pull(client: GrpcClient): Promise<void> {
+    const counts = [...received].slice(-20).map(([request, { length }]) => `${request}=${length}`)
+    const metadata: Metadata = new Map(counts.length === 0 ? [] : [['tollway-received', [counts.join(',')]]])
+    const codec = { encode: encodeAnimationIds, decode: identity }
+    const { signal } = stopping
+    const call = client.bidi(`/${service}/PullAnimationDataStream`, codec, { metadata, signal })
+    void call.write({ streamId, requestId: '', targetObjectId: '' })
+    call.end()
+    let current = ''
+    for await (const bytes of call.messages) current = take(textOf(bytes), current)
+  }
+
+  async function consume(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await withClient(choose, pull).catch(() => pause(10))
+      moves += 1
+    }
+  }
+
+  const running = consume()
+  return {
+    received,
+    get moves() {
+      return moves - (stopping.signal.aborted ? 1 : 0)
+    },
+    get longestPauseMs() {
+      return longestPauseMs
+    },
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
+}

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { apiVersion } from '../../operator/kube/custom-resources.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { apply, eventually, helm, kubectl, type Pod, pods } from './cluster.ts'
+import { createFigures } from './figures.ts'
+import {
+  type ChooseBroker,
+  type Consumer,
+  pushRequest,
+  startConsumer,
+  startProducer,
+  wholeRequest,
+} from './streams-load.ts'
+
+const system = 'tollway-system'
+const chart = join(root, 'charts/tollway')
+const values = join(import.meta.dirname, 'values.yaml')
+const brokers = 'app.kubernetes.io/name=broker'
+const grpcPort = 8082
+const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
+
+describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
+  const figures = createFigures()
+  const found = followReadyBrokers()
+
+  before(async () => {
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'studio' } })
+    await helm('install', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s')
+    await apply(avatars)
+    await kubectl('-n', 'studio', 'wait', '--for=condition=Ready', 'asr/avatars', '--timeout=60s')
+    found.start()
+  })
+  after(async () => {
+    await found.stop()
+    figures.show()
+  })
+
+  it('has two brokers, which both enforce a route', async () => {
+    assert.equal((await readyBrokers()).length, 2)
+    assert.match(await kubectl('-n', 'studio', 'get', 'asr'), /avatars .*\bTrue +2\/2 /)
+  })
+
+  it('brings what is pushed to one broker to the consumers of the other', async t => {
+    const [one = '', other = ''] = (await readyBrokers()).map(addressOf)
+    const consumer = startConsumer(async () => other)
+    t.after(consumer.stop)
+    // What is carried is told every few seconds.
+    const frames = 900
+    const pushed = pushRequest(async () => one, 'across', frames)
+    await eventually('the stream in the status', async () =>
+      /avatars +s +1 +1 +True +2\/2 /.test(await kubectl('-n', 'studio', 'get', 'asr')),
+    )
+    assert.equal(await pushed, 'SUCCESS')
+    await gets(consumer, 'across', frames)
+  })
+
+  it('replaces its brokers without a lost message', async t => {
+    const [one = '', other = ''] = (await readyBrokers()).map(addressOf)
+    const consumers = [one, other].map(address => startConsumer(found.preferring(address)))
+    const producer = startProducer(found.next)
+    t.after(() => Promise.all([producer.stop(), ...consumers.map(({ stop }) => stop())]))
+    await eventually('a request', async () => producer.answers.size > 0)
+    const before = new Set((await readyBrokers()).map(({ metadata }) => metadata.uid))
+    await kubectl('-n', system, 'rollout', 'restart', 'deploy/tollway-broker')
+    await eventually(
+      'all brokers to be new',
+      async () => {
+        const all = await pods(system, brokers)
+        return all.length === 2 && all.every(pod => isReady(pod) && !before.has(pod.metadata.uid))
+      },
+      240_000,
+    )
+    const done = producer.answers.size
+    await eventually('a request after that', async () => producer.answers.size > done + 1)
+    await producer.stop()
+    assert.deepEqual(new Set(producer.answers.values()), new Set(['SUCCESS']))
+    for (const consumer of consumers) {
+      for (const request of producer.answers.keys()) await gets(consumer, request)
+      assert.ok(consumer.moves > 0, 'its broker was replaced')
+    }
+    const longestMs = Math.max(...consumers.map(({ longestPauseMs }) => longestPauseMs))
+    const shown = `0 of ${producer.answers.size * wholeRequest('').length * 2}`
+    figures.note('messages lost in a rolling restart of the brokers', '0', shown)
+    figures.note('longest pause of a stream in it', '< 300 ms', `${Math.round(longestMs)} ms`)
+    // Messages are 33 ms apart. A machine that runs a whole cluster may be late, but nobody waits for a time-out.
+    assert.ok(longestMs < 5_000, `${longestMs} ms`)
+  })
+
+  it('goes when it is not wanted any more, and comes back', async () => {
+    await found.stop()
+    const upgrade = ['upgrade', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s']
+    await helm(...upgrade, '--set', 'broker.enabled=false')
+    await eventually('no broker', async () => (await pods(system, brokers)).length === 0)
+    await helm(...upgrade)
+    assert.equal((await readyBrokers()).length, 2)
+  })
+
+  it('is uninstalled whole, but for the resources', async () => {
+    await helm('uninstall', 'tollway', '-n', system, '--wait', '--timeout', '120s')
+    const kinds =
+      'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
+    await eventually('nothing to be left', async () => {
+      const left = await kubectl('-n', system, 'get', kinds, '-o', 'name')
+      return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')
+    })
+    assert.match(await kubectl('-n', 'studio', 'get', 'asr', '-o', 'name'), /avatars/)
+    await kubectl('delete', 'namespace', 'studio', '--wait=false')
+  })
+})
+
+const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+
+const avatars = {
+  apiVersion,
+  kind: 'AnimationStreamRoute',
+  metadata: { name: 'avatars', namespace: 'studio' },
+  spec: { match: { streamIdPrefix: 's' }, lateJoiners: { from: 'start' } },
+}
+
+async function gets({ received }: Consumer, request: string, frames?: number): Promise<void> {
+  const whole = wholeRequest(request, frames)
+  const has = () => received.get(request)?.at(-1) === whole.at(-1)
+  await waitFor(`the whole request ${request}`, has, 10_000).catch(() => {})
+  assert.deepEqual(received.get(request), whole, `${request}, of ${[...received.keys()]}`)
+}
+
+async function readyBrokers(): Promise<readonly Pod[]> {
+  return (await pods(system, brokers)).filter(isReady)
+}
+
+const addressOf = ({ status }: Pod) => `${status.podIP}:${grpcPort}`
+
+/** Knows which brokers take calls, as a client that looks up their name does. */
+function followReadyBrokers() {
+  let addresses: readonly string[] = []
+  let turn = 0
+  let following = Promise.resolve()
+  let stopped = false
+
+  async function follow(): Promise<void> {
+    while (!stopped) addresses = (await readyBrokers()).map(addressOf)
+  }
+
+  const next: ChooseBroker = async () => {
+    await eventually('a broker that takes calls', async () => addresses.length > 0)
+    turn += 1
+    return addresses[turn % addresses.length] ?? ''
+  }
+  return {
+    next,
+    /** This one as long as it takes calls. */
+    preferring: (address: string): ChooseBroker => {
+      return async () => (addresses.includes(address) ? address : next())
+    },
+    start(): void {
+      following = follow()
+    },
+    async stop(): Promise<void> {
+      stopped = true
+      await following
+    },
+  }
+}
+
+function isReady({ metadata, status }: Pod): boolean {
+  const isTrue = status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
+  return isTrue && metadata.deletionTimestamp === undefined
+}
