@@ -18,22 +18,25 @@ export interface BackgroundOptions {
   readonly payments: Payments
   readonly log: Log
   readonly intervalMs: number
+  /** More that is to be done, by what the log calls it. */
+  readonly tasks?: Readonly<Record<string, Task>>
 }
 
 /** Answers whether there is more to do at once. */
-type Task = () => Promise<boolean>
+export type Task = () => Promise<boolean>
 
 const maxKeysAtOnce = 1_000
 
 /** Begins to do what is due, in intervals, and at once again while there is more. */
-export function startBackground({ payments, log, intervalMs }: BackgroundOptions): Background {
-  const tasks: Readonly<Record<string, Task>> = {
+export function startBackground({ payments, log, intervalMs, tasks }: BackgroundOptions): Background {
+  const all: Readonly<Record<string, Task>> = {
     'telling the processor': () => tellProcessor(payments, log),
     'asking the processor': () => askProcessors(payments, log),
     'expiring authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
     'forgetting idempotency keys': () => forgetKeys(payments),
+    ...tasks,
   }
-  const running = Object.entries(tasks).map(([name, task]) => repeat(name, task, { log, intervalMs }))
+  const running = Object.entries(all).map(([name, task]) => repeat(name, task, { log, intervalMs }))
   return {
     async stop() {
       await Promise.all(running.map(stop => stop()))

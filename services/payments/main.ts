@@ -15,7 +15,6 @@ if ('problems' in read) {
 const { logLevel, logFormat } = read.value
 const log = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
 let service: Service | undefined
-showSignsOfLife()
 runUntilStopped({
   async stop(reason) {
     log.info('stopping', { reason })
@@ -25,6 +24,8 @@ runUntilStopped({
 })
 try {
   service = await startService(read.value, log)
+  // Not before: a new embedded database takes seconds, in which this thread does nothing else.
+  showSignsOfLife()
 } catch (error) {
   log.error('cannot start', { reason: (error as Error).message })
   process.exit(1)

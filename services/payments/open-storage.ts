@@ -10,11 +10,14 @@ export function folderOf({ stateDir }: Pick<Settings, 'stateDir'>): string {
   return join(stateDir, 'payments')
 }
 
-/** The database of the settings, with the schema of this program. What is not used is not loaded. */
+/** The database of the settings, with the schema that it has. What is not used is not loaded. */
+export function openDatabase(settings: Settings, log: Log): Promise<Storage> {
+  return settings.databaseUrl === '' ? openEmbedded(settings, log) : openServer(settings, log)
+}
+
+/** The database of the settings, with the schema of this program. */
 export async function openStorage(settings: Settings, log: Log): Promise<Storage> {
-  const storage = await (settings.databaseUrl === ''
-    ? openEmbedded(settings, log)
-    : openServer(settings, log))
+  const storage = await openDatabase(settings, log)
   try {
     const { applied, unknown } = await migrate(storage, readMigrations(), systemClock)
     if (applied.length > 0) log.info('the schema of the database was brought up to date', { applied })

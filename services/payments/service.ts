@@ -6,6 +6,7 @@ import type { Log } from '@tollway/chassis/log.ts'
 import { findTakenPorts } from '@tollway/chassis/taken-ports.ts'
 import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/tls.ts'
 import { startBackground } from './background.ts'
+import { createDelivery } from './delivery.ts'
 import { describeError } from './describe-error.ts'
 import { createApiServer } from './http/api-server.ts'
 import { createMonitorServer } from './http/monitor-server.ts'
@@ -24,6 +25,7 @@ import { createIdempotency } from './storage/idempotency.ts'
 import { type MeasuredStorage, measureStorage } from './storage/measured-storage.ts'
 import type { Storage } from './storage/storage.ts'
 import { createStoredJournal } from './storage/stored-journal.ts'
+import { createAddressPolicy } from './webhooks/address-policy.ts'
 
 export interface Service {
   readonly port: number
@@ -66,7 +68,9 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const provisionPort =
     (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
   const port = await api.listen({ host: settings.host, port: settings.port })
-  const background = startBackground({ payments, log, intervalMs: settings.backgroundIntervalMs })
+  const delivery = createDelivery({ settings, payments, log, metrics })
+  const { tasks } = delivery
+  const background = startBackground({ payments, log, intervalMs: settings.backgroundIntervalMs, tasks })
   reportHealth(true)
   log.info('serving', { http: port, provision: provisionPort, debug: debugPort })
   return {
@@ -79,6 +83,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       await pause(settings.drainDelayMs)
       await Promise.all([api.close(settings.drainTimeoutMs), provision?.close(settings.drainTimeoutMs)])
       await background.stop()
+      await delivery.settle()
       await monitor.close()
       await storage.close()
       for (const files of [tls.api, tls.provision]) files?.close()
@@ -103,6 +108,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
     pricing: { fees: settings.fees, rates: settings.exchangeRates },
     fundingCurrencies: settings.fundingCurrencies,
     authorisationLifetimeMs: settings.authorisationLifetimeMs,
+    webhookPolicy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
   }
 }
 
@@ -140,9 +146,10 @@ function createProvision(
   tls: TlsFiles | undefined,
 ): JsonServer | undefined {
   if (!provisions(settings)) return undefined
-  const { provisionToken, provisionTlsClientCa } = settings
+  const { provisionToken, provisionTlsClientCa, provisionTlsClientName: clientName } = settings
   const token = provisionToken === '' ? null : provisionToken
-  return createProvisionServer({ ...shared, token, tls, demandsCertificate: provisionTlsClientCa !== '' })
+  const demandsCertificate = provisionTlsClientCa !== ''
+  return createProvisionServer({ ...shared, token, tls, demandsCertificate, clientName })
 }
 
 /** @throws Error with every problem of the certificate files */

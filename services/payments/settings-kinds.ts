@@ -37,6 +37,16 @@ export const feeTable: Kind<FeeTable> = {
   },
 }
 
+/** Minutes since midnight; null for an empty text. */
+export const timeOfDay: Kind<number | null> = {
+  allowed: 'a time of day such as 04:30, or nothing',
+  parse: value => {
+    if (value === '') return null
+    const [, hours, minutes] = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(value) ?? []
+    return hours === undefined ? undefined : Number(hours) * 60 + Number(minutes)
+  },
+}
+
 function isRules(rules: unknown): boolean {
   return isRecord(rules) && Object.values(rules).every(isTexts)
 }

@@ -8,7 +8,10 @@ import {
   text,
   type Values,
 } from '@tollway/chassis/settings.ts'
-import { currencies, feeTable, rateTable } from './settings-kinds.ts'
+import { mailbox } from './mail/mailbox.ts'
+import { smtpServer } from './mail/smtp-server.ts'
+import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
+import { cidrs } from './webhooks/address-policy.ts'
 
 const port = integer(0, 65_535)
 
@@ -102,6 +105,12 @@ const provisionSettings = settingsTable({
     kind: text,
     fallback: '',
     help: 'A file of certificates in PEM: only clients with a certificate of one of them are let in.',
+  },
+  provisionTlsClientName: {
+    name: 'PROVISION_TLS_CLIENT_NAME',
+    kind: text,
+    fallback: '',
+    help: 'The DNS name that their certificates must be for. Without it, that of any client will do.',
   },
 })
 
@@ -211,12 +220,47 @@ const moneySettings = settingsTable({
   },
 })
 
+const deliverySettings = settingsTable({
+  mailSmtpUrl: {
+    name: 'MAIL_SMTP_URL',
+    kind: smtpServer,
+    fallback: '',
+    help: 'The server that takes mail. Without it, mail goes into files in the folder `mail` of STATE_DIR.',
+    secret: true,
+  },
+  mailFrom: {
+    name: 'MAIL_FROM',
+    kind: mailbox,
+    fallback: 'Tollway <tollway@localhost>',
+    help: 'Who mail is from. What is behind the @ is also the domain of each Message-ID.',
+  },
+  webhookAllowedCidrs: {
+    name: 'WEBHOOK_ALLOWED_CIDRS',
+    kind: cidrs,
+    fallback: '',
+    help: 'Networks that webhooks may go to though they are not public.',
+  },
+  webhookAllowHttp: {
+    name: 'WEBHOOK_ALLOW_HTTP',
+    kind: boolean,
+    fallback: 'false',
+    help: 'Whether webhooks may go to http:// besides https://.',
+  },
+  payoutTime: {
+    name: 'PAYOUT_TIME',
+    kind: timeOfDay,
+    fallback: '',
+    help: 'When each day merchants are paid their balance, in UTC. Else by `tollway payments payout`.',
+  },
+})
+
 /** Every setting of the payments service. */
 export const settings = settingsTable({
   ...serverSettings,
   ...provisionSettings,
   ...storageSettings,
   ...moneySettings,
+  ...deliverySettings,
 })
 
 export type Settings = Values<typeof settings>

@@ -26,6 +26,9 @@ before(async () => {
   const card = (await post(`/merchants/${merchantId}/cards`, { transactionId: disputed.id })) as {
     card: { id: string }
   }
+  const webhook = (await post(`/merchants/${merchantId}/webhooks`, { url: 'https://example.com/' })) as {
+    webhook: { id: string }
+  }
   await post(`/merchants/${merchantId}/users`, { email: 'joe@example.com' })
   ids = {
     appId: shop.appId,
@@ -35,6 +38,8 @@ before(async () => {
     userId: await first(`/merchants/${merchantId}/users?limit=1`),
     lineId: await first(`/merchants/${merchantId}/lines?limit=1`),
     fraudId: await first(`/frauds?limit=1&filter[merchantId]=${merchantId}`),
+    webhookId: webhook.webhook.id,
+    eventId: await first(`/merchants/${merchantId}/events?limit=1`),
     disputeId: await first(`/disputes?limit=1&filter[merchantId]=${merchantId}`),
   }
 })

@@ -121,6 +121,8 @@ test('reads and lists', () =>
     GET /lines/{nobody} → 404 not_found
     GET /nothing → 404 not_found
     PATCH /me → 405 method_not_allowed
+    QUERY /me → 405 method_not_allowed
+    QUERY /nothing → 404 not_found
     DELETE /merchants/{merchant} → 405 method_not_allowed
   `))
 

@@ -51,6 +51,10 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
   options.extend?.(app)
   for (const url of ['/healthz', '/readyz', openapiPath]) paths.set(url, new Set(['GET', 'HEAD', 'OPTIONS']))
   app.setNotFoundHandler((request, reply) => answerNotFound(request, reply, [...paths]))
+  app.addHook('onRequest', async (request, reply) => {
+    // For this method fastify wants a content type before it says that there is no such route.
+    if (request.is404 && request.method === 'QUERY') return answerNotFound(request, reply, [...paths])
+  })
   return server
 }
 

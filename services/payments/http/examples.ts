@@ -10,6 +10,8 @@ export const exampleIds = {
   line: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a08',
   fraud: '0197f3a2-5c00-8a10-8b3c-5d2e9f014a09',
   dispute: '0197f3a2-5c00-8a10-8b3c-5d2e9f014a0a',
+  webhook: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a0b',
+  event: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a0c',
 } as const
 
 const created = '2026-07-10T08:30:00.000Z'
@@ -120,4 +122,24 @@ export const exampleDispute = {
   reason: 'fraudulent',
   due: '2026-07-24T08:30:00.000Z',
   resolved: null,
+}
+
+export const exampleWebhook = {
+  id: exampleIds.webhook,
+  merchantId: exampleIds.merchant,
+  created,
+  url: 'https://example.com/payments',
+  events: ['transaction.captured', 'transaction.refunded'],
+  disabled: null,
+}
+
+/** Of the form that they have, and known to everybody. */
+export const exampleWebhookSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+
+export const exampleEvent = {
+  id: exampleIds.event,
+  type: 'dispute.raised',
+  created,
+  merchantId: exampleIds.merchant,
+  data: { dispute: exampleDispute },
 }

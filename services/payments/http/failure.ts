@@ -7,6 +7,7 @@ const refusalsOfServer: Readonly<Record<string, Refused>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: refuse('unsupported_media_type'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: refuse('malformed_body'),
   FST_ERR_CTP_EMPTY_TYPE: refuse('unsupported_media_type'),
+  FST_ERR_ROUTE_MISSING_CONTENT_TYPE: refuse('unsupported_media_type'),
   FST_ERR_BAD_URL: refuse('not_found'),
   FST_ERR_MAX_PARAM_LENGTH: refuse('not_found'),
   FST_ERR_INVALID_URL: refuse('not_found'),

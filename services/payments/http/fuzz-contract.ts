@@ -12,10 +12,14 @@ const batch = 20
 let api: ApiUnderTest
 let shop: TestShop
 let transactionId = ''
+let webhookId = ''
 before(async () => {
   api = await sharedApi()
   shop = await openShop(api)
   transactionId = (await payAt(api, shop, { amount: 1_000_000_000n })).id
+  const json = { url: 'https://example.com/' }
+  const made = await api.call('POST', `/merchants/${shop.merchantId}/webhooks`, { key: shop.key, json })
+  webhookId = (made.json as { webhook: { id: string } }).webhook.id
 })
 
 interface FuzzedRequest {
@@ -63,7 +67,22 @@ const names = [
     'name',
     'test',
   ],
-  ...['website', 'company', 'bank', 'iban', 'country', 'notes', 'limit', 'before', 'after', 'sort', 'filter'],
+  ...[
+    'url',
+    'events',
+    'disabled',
+    'website',
+    'company',
+    'bank',
+    'iban',
+    'country',
+    'notes',
+    'limit',
+    'before',
+    'after',
+    'sort',
+    'filter',
+  ],
   ...['merchantId', 'refusal', 'status', 'toString', 'created', 'id'],
 ]
 const name = fc.oneof({ arbitrary: fc.constantFrom(...names), weight: 4 }, { arbitrary: text, weight: 1 })
@@ -127,7 +146,7 @@ const header = fc.string({ maxLength: 40 }).map(value => value.replace(/[^\x20-\
 
 function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
   const paths = endpoints.map(({ path }) => path)
-  const method = fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH')
+  const method = fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH', 'QUERY')
   const target = fc.oneof(
     {
       arbitrary: fc.constantFrom(...endpoints).map(({ method, path }) => [method, path] as const),
@@ -137,7 +156,11 @@ function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
   )
   return target.chain(([verb, path]) => {
     const placeholders = path.split(/(\{\w+\})/)
-    const parts = placeholders.map(part => (part.startsWith('{') ? knownIdOr(part) : fc.constant(part)))
+    const parts = placeholders.map(part => {
+      if (!part.startsWith('{')) return fc.constant(part)
+      // A webhook that is deleted once is there for no request after it.
+      return verb === 'DELETE' && part === '{webhookId}' ? idPart() : knownIdOr(part)
+    })
     const query = fc.option(fc.oneof(fc.constant('limit=5'), formText().map(encodeLoosely)))
     const content = fc.oneof(
       fc.tuple(fc.constant('application/json'), mutated(jsonText())),
@@ -168,7 +191,11 @@ function fuzzedRequest(): fc.Arbitrary<FuzzedRequest> {
 
 /** Mostly the id of a record that is there, so that requests get far. */
 function knownIdOr(placeholder: string): fc.Arbitrary<string> {
-  const known = { '{merchantId}': shop.merchantId, '{appId}': shop.appId, '{transactionId}': transactionId }
+  const { merchantId, appId } = shop
+  const known = {
+    ...{ '{merchantId}': merchantId, '{appId}': appId, '{transactionId}': transactionId },
+    ...{ '{webhookId}': webhookId },
+  }
   const id = Object.entries(known).find(([name]) => name === placeholder)?.[1]
   if (id === undefined) return idPart()
   return fc.oneof({ arbitrary: fc.constant(id), weight: 6 }, { arbitrary: idPart(), weight: 1 })

@@ -6,6 +6,7 @@ import './fuzz-contract.ts'
 import './idempotency-contract.ts'
 import './provision-contract.ts'
 import './public-client-contract.ts'
+import './webhooks-contract.ts'
 import '../operations/events-contract.ts'
 import '../operations/pay-contract.ts'
 

@@ -11,6 +11,7 @@ import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.t
 const maxLimit = 100
 const cursor = {
   type: 'string',
+  pattern: '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}0{16})?$',
   description: 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros',
 }
 

@@ -16,6 +16,7 @@ import {
 } from '../domain/input/inputs.ts'
 import { isRefused } from '../domain/refusals.ts'
 import type { Payments } from '../operations/operation.ts'
+import { parseWebhook, parseWebhookUpdate } from '../operations/webhook-input.ts'
 import { createApiServer } from './api-server.ts'
 import { assertValid, document, type Operation } from './conformance-under-test.ts'
 import { endpoints } from './endpoints/endpoints.ts'
@@ -107,6 +108,8 @@ const parsers: Readonly<Record<string, (body: unknown) => object>> = {
   refundTransaction: body => parseRefund(body, 'json'),
   voidTransaction: body => parseVoid(body, 'json'),
   saveCard: body => parseCard(body, 'json'),
+  createWebhook: body => parseWebhook(body, 'json'),
+  updateWebhook: body => parseWebhookUpdate(body, 'json'),
 }
 
 test('the service takes what the document shows, and the same fields', () => {

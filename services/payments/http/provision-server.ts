@@ -1,4 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
 import { type Outcome, type Payments, perform } from '../operations/operation.ts'
 import { parseProvision, parseUid } from '../operations/provision-input.ts'
@@ -18,6 +20,8 @@ export interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /** What callers show as a bearer token (RFC 6750); null where their certificate says who they are. */
   readonly token: string | null
+  /** The DNS name that a caller's certificate must be for, where callers show one; any will do without. */
+  readonly clientName?: string
 }
 
 const path = '/provision/merchants/:uid'
@@ -27,12 +31,15 @@ const path = '/provision/merchants/:uid'
  * client's certificate.
  */
 export function createProvisionServer(options: ProvisionServerOptions): JsonServer {
-  const { payments, token } = options
+  const { payments, token, clientName = '' } = options
   const server = createJsonServer(options)
   const { app } = server
   app.addHook('onRequest', async request => {
     if (token !== null && !hasToken(request.headers.authorization, token)) {
       throw new RefusedError(refuse('unauthorized', 'The token is missing or not valid.'))
+    }
+    if (clientName !== '' && !isFor(request.raw.socket, clientName)) {
+      throw new RefusedError(refuse('forbidden', 'The certificate is not that of who may provision.'))
     }
   })
   app.put<{ Params: { uid: string } }>(path, async (request, reply) => {
@@ -61,6 +68,12 @@ async function close(payments: Payments, text: string): Outcome<Answer> {
   if (typeof uid !== 'string') return uid
   const outcome = await perform(payments, tx => closeProvisionedMerchant(tx, payments, uid))
   return isRefused(outcome) ? outcome : noContent
+}
+
+/** Whether the caller's certificate, which the server has verified, is for that name. */
+function isFor(socket: Socket, name: string): boolean {
+  const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  return certificate?.checkHost(name, { subject: 'never' }) !== undefined
 }
 
 /** Compared by their hashes, which have one length, in constant time. */

@@ -65,10 +65,13 @@ async function runForApp(payments: Payments, endpoint: AppEndpoint, request: Req
     })
     return { outcome }
   }
-  const app = await perform(payments, tx => authenticate(tx, payments, request.apiKey))
-  if (isRefused(app)) return { outcome: app }
-  const once = onceOf(endpoint, request, `app:${app.id}`, request.idempotencyKey)
-  return replyOf(await payments.idempotency.runOnce(once, async tx => settle(await act(tx, app))))
+  const { idempotencyKey } = request
+  const identify = async (tx: Tx): Outcome<OnceRequest & { readonly app: App }> => {
+    const app = await authenticate(tx, payments, request.apiKey)
+    return isRefused(app) ? app : { ...onceOf(endpoint, request, `app:${app.id}`, idempotencyKey), app }
+  }
+  const once = await payments.idempotency.runOnce(identify, async (tx, { app }) => settle(await act(tx, app)))
+  return isRefusedOnce(once) ? { outcome: once } : replyOf(once)
 }
 
 /** Without a key of the caller it has one of its own: a lost commit is then looked up, not guessed. */

@@ -8,6 +8,7 @@ import { maxAmount } from '../domain/money.ts'
 import { processingErrorCodes } from '../domain/processing-errors.ts'
 import { fieldErrorCodes, refusals } from '../domain/refusals.ts'
 import { tdsResults } from '../domain/transaction.ts'
+import { eventTypes } from '../operations/announce.ts'
 
 /** JSON Schemas (2020-12) of what comes in and goes out, by their names in the OpenAPI document. */
 const id = { type: 'string', format: 'uuid' }
@@ -63,6 +64,22 @@ const card = {
   scheme: { enum: cardSchemes },
 }
 
+const webhookUrl = { ...website, description: 'https, on a public address' }
+const webhookEvents = {
+  type: 'array',
+  items: { enum: eventTypes },
+  maxItems: eventTypes.length,
+  description: 'The types that are wanted; empty for all. In a form, separated by commas',
+}
+const webhook = {
+  id,
+  merchantId: id,
+  created: date,
+  url: website,
+  events: { type: 'array', items: text },
+  disabled: orNull(date),
+}
+
 const inputs = {
   AppInput: object({ 'name?': orNull(name) }),
   MerchantInput: object({
@@ -99,6 +116,12 @@ const inputs = {
     'descriptor?': orNull(descriptor),
   }),
   VoidInput: object({ amount, 'currency?': orNull(currency) }),
+  WebhookInput: object({ url: webhookUrl, 'events?': orNull(webhookEvents) }),
+  WebhookUpdate: object({
+    'url?': orNull(webhookUrl),
+    'events?': orNull(webhookEvents),
+    'disabled?': orNull(flag),
+  }),
   CardInput: object({
     transactionId: id,
     'notes?': orNull({ type: 'string', minLength: 1, maxLength: maxNotesCharacters }),
@@ -201,6 +224,18 @@ const records = {
     reason: orNull(text),
     due: orNull(date),
     resolved: orNull(date),
+  }),
+  Webhook: object({ ...webhook, 'waiting?': object({ events: { type: 'integer' }, error: orNull(text) }) }),
+  NewWebhook: object({
+    ...webhook,
+    secret: { ...text, description: 'What signatures are verified with; told here and never again' },
+  }),
+  Event: object({
+    id,
+    type: { enum: eventTypes },
+    created: date,
+    merchantId: id,
+    data: { type: 'object', description: 'The record under its name, as it was then: {transaction: {…}}' },
   }),
 } satisfies Readonly<Record<string, JsonObject>>
 

@@ -5,7 +5,7 @@ import type { Mail } from '../storage/mails.ts'
 import { composeMail } from './compose-mail.ts'
 import { invitation } from './invitation.ts'
 import { isPlainAddress, mailbox } from './mailbox.ts'
-import { smtpServer } from './smtp-transport.ts'
+import { smtpServer } from './smtp-server.ts'
 
 const from = { name: 'Tollway', address: 'pay@example.com' }
 

@@ -60,7 +60,10 @@ function languageOf(country: unknown): MailLanguage {
 
 const maxShownCharacters = 200
 
-/** One line without control characters, whatever was stored: neither a header nor a new paragraph can begin here. */
+/**
+ * One line without control characters, whatever was stored: neither a header nor a new paragraph can begin
+ * here.
+ */
 function plain(value: unknown): string {
   if (typeof value !== 'string') return ''
   const line = value.toWellFormed().replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')

@@ -11,6 +11,7 @@ import { findLine } from '../storage/lines.ts'
 import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
 import { findTransaction, lockTransaction } from '../storage/transactions.ts'
+import { findWebhookEndpoint, findWebhookEvent, lockWebhookEndpoint } from '../storage/webhooks.ts'
 import type { Outcome, Payments } from './operation.ts'
 
 /** The longest API key that is hashed at all. */
@@ -79,3 +80,7 @@ export const ownCard = own(findCard)
 export const ownLine = own(findLine)
 export const ownFraud = own(findFraud)
 export const ownDispute = own(findDispute)
+export const ownWebhook = own(findWebhookEndpoint)
+/** Locks it: it stays as it is until the end of `tx`. */
+export const lockOwnWebhook = own(lockWebhookEndpoint)
+export const ownEvent = own(findWebhookEvent)

@@ -18,6 +18,7 @@ export const eventTypes = [
   'dispute.won',
   'dispute.lost',
   'fraud.reported',
+  'payout.created',
 ] as const
 export type EventType = (typeof eventTypes)[number]
 

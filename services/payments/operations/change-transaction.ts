@@ -43,7 +43,7 @@ export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'tr
 /** Releases a part of the pending amount. */
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
-/** Stores a change of a locked transaction, and what is to be told of it. */
+/** Stores a change of a locked transaction, and what is to be told of it, in one go. */
 export async function recordChange(
   tx: Tx,
   payments: Payments,
@@ -51,9 +51,11 @@ export async function recordChange(
   type: EventType,
 ): Promise<Transaction> {
   const { transaction, trailEntry } = change
-  await saveChange(tx, change)
-  if (trailEntry !== null) await insertInstruction(tx, transaction, trailEntry)
-  await announceTransaction(tx, payments, transaction, type)
+  await Promise.all([
+    saveChange(tx, change),
+    trailEntry && insertInstruction(tx, transaction, trailEntry),
+    announceTransaction(tx, payments, transaction, type),
+  ])
   return transaction
 }
 

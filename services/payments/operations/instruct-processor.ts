@@ -2,7 +2,7 @@ import {
   claimDueInstructions,
   type ProcessorInstruction,
   postponeInstruction,
-  removeInstruction,
+  removeInstructions,
 } from '../storage/processor-instructions.ts'
 import { type Payments, processorOf } from './operation.ts'
 
@@ -28,6 +28,9 @@ export async function instructProcessor(
     claimDueInstructions(tx, nowMs, nowMs + leaseMs, maxInstructionsAtOnce),
   )
   const results = await Promise.all(due.map(instruction => tell(payments, instruction)))
+  const told = due.filter((_, index) => results[index] === undefined)
+  // They are told again, under their old ids, when this does not come to pass.
+  if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
   return { due: due.length, failures: results.filter(result => result !== undefined) }
 }
 
@@ -53,6 +56,5 @@ async function tell(
     await storage.transaction(tx => postponeInstruction(tx, instruction, clock.nowMs() + waitMs))
     return { transactionId, kind, attempts, reason: (error as Error).message }
   }
-  await storage.transaction(tx => removeInstruction(tx, instruction))
   return undefined
 }

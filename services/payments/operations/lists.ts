@@ -16,6 +16,12 @@ import { listFilteredMerchantsOfApp } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
 import { firstFrom, lastUntil, timedLists } from '../storage/time-cursors.ts'
 import { listTransactions } from '../storage/transactions.ts'
+import {
+  listWebhookEndpoints,
+  listWebhookEvents,
+  type WebhookEndpoint,
+  type WebhookEvent,
+} from '../storage/webhooks.ts'
 import { ownMerchant } from './access.ts'
 import type { Outcome } from './operation.ts'
 
@@ -48,6 +54,11 @@ interface OfMerchant extends OfTransaction {
   readonly merchantId: string
 }
 
+interface EventFilter {
+  readonly type: string | null
+  readonly subjectId: string | null
+}
+
 export const listOwnTransactions = ofMerchant<NoFilter, Transaction>('transactions', listTransactions)
 export const listOwnLines = ofMerchant<OfTransaction, Line>('lines', listLines)
 export const listOwnFrauds = ofMerchant<OfMerchant, FraudAlert>('frauds', listFrauds)
@@ -55,6 +66,8 @@ export const listOwnDisputes = ofMerchant<OfMerchant & { readonly status: Disput
   'disputes',
   listDisputes,
 )
+export const listOwnWebhooks = ofMerchant<NoFilter, WebhookEndpoint>('webhooks', listWebhookEndpoints)
+export const listOwnEvents = ofMerchant<EventFilter, WebhookEvent>('events', listWebhookEvents)
 export const listOwnUsers = ofMerchant<NoFilter, User>('users', listMerchantUsers)
 export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
 

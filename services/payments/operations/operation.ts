@@ -6,6 +6,7 @@ import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
+import type { AddressPolicy } from '../webhooks/address-policy.ts'
 
 /** What operations are made with. Whoever calls them (the API, the payment page, a command) has one. */
 export interface Payments {
@@ -19,6 +20,8 @@ export interface Payments {
   readonly fundingCurrencies: readonly string[]
   /** How long an authorisation can be captured. */
   readonly authorisationLifetimeMs: number
+  /** Where webhooks may go; without it, to public addresses by https. */
+  readonly webhookPolicy?: AddressPolicy
 }
 
 export interface Processors {

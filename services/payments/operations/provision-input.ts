@@ -1,11 +1,10 @@
 import { email, id, isStorable, text, webAddress } from '../domain/input/fields.ts'
 import { type MerchantInput, maxNameCharacters, parseMerchant } from '../domain/input/inputs.ts'
+import { list } from '../domain/input/list.ts'
 import {
-  invalid,
   isRecord,
   optional,
   parseInput,
-  quote,
   type Reader,
   record,
   refuseValue,
@@ -14,6 +13,7 @@ import {
 } from '../domain/input/record.ts'
 import { isRefused, type Refused, refuse, refuseFields } from '../domain/refusals.ts'
 import { eventTypes } from './announce.ts'
+import { eventType } from './webhook-input.ts'
 
 /** What a resource wants: a merchant, an app with complete access to it, its members and webhooks. */
 export interface ProvisionInput {
@@ -52,18 +52,6 @@ const maxSecrets = 2
 const maxSecretCharacters = 256
 const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
-/** At most so many elements, each of which `read` makes. */
-function list<T extends object | string>(read: Reader<T>, max: number, min = 0): Reader<readonly T[]> {
-  return (value, place) => {
-    if (!Array.isArray(value)) return refuseValue(place, 'type', `${quote(value)} is no list`)
-    if (value.length > max) return refuseValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
-    if (value.length < min) return refuseValue(place, 'required', `has ${value.length}; ${min} are needed`)
-    const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
-    const good = items.filter((item): item is T => item !== invalid)
-    return good.length < items.length ? invalid : good
-  }
-}
-
 const hash: Reader<string> = (value, place) => {
   if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return value
   return refuseValue(place, 'format', 'is no SHA-256 in 64 hexadecimal digits')
@@ -72,11 +60,6 @@ const hash: Reader<string> = (value, place) => {
 const milliseconds: Reader<number> = (value, place) => {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= maxGraceMs) return value
   return refuseValue(place, 'type', `is no whole number of milliseconds from 0 to ${maxGraceMs}`)
-}
-
-const eventType: Reader<string> = (value, place) => {
-  const found = eventTypes.find(type => type === value)
-  return found ?? refuseValue(place, 'unsupported', `${quote(value)} is not one of ${eventTypes.join(', ')}`)
 }
 
 /** Never quoted in a message. */

@@ -2,11 +2,10 @@ import { type Dispute, type DisputeChange, raiseDispute, resolveDispute } from '
 import type { FraudAlert } from '../domain/fraud.ts'
 import { derivedId } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
-import { presentDispute, presentFraudAlert } from '../domain/present.ts'
+import { presentFraudAlert } from '../domain/present.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import type { CardProcessor, ProcessorEvent } from '../processor/processor.ts'
-import { saveDisputeChange } from '../storage/changes.ts'
 import { findDispute } from '../storage/disputes.ts'
 import { findFraud, insertFraud } from '../storage/frauds.ts'
 import { findMerchant } from '../storage/merchants.ts'
@@ -15,6 +14,7 @@ import type { Tx } from '../storage/storage.ts'
 import { lockTransaction } from '../storage/transactions.ts'
 import { announce } from './announce.ts'
 import { contextOf, type Payments } from './operation.ts'
+import { saveDispute } from './save-dispute.ts'
 
 /** How many events one round takes. */
 export const maxEventsAtOnce = 100
@@ -121,7 +121,7 @@ async function recordDispute(
   if ((await findDispute(tx, id)) !== undefined) return result('known')
   const { amount, reason, dueMs } = event
   const change = raiseDispute(transaction, { id, amount, reason, dueMs }, contextOf(payments, merchant))
-  return saveOutcome(tx, payments, change, 'dispute.raised')
+  return saveOutcome(tx, payments, change)
 }
 
 async function recordResolution(
@@ -134,22 +134,12 @@ async function recordResolution(
   if (dispute === undefined) return awaitCause(payments, event)
   if (dispute.status === event.outcome) return result('known')
   const change = resolveDispute(transaction, dispute, event.outcome, contextOf(payments, merchant))
-  return saveOutcome(tx, payments, change, event.outcome === 'won' ? 'dispute.won' : 'dispute.lost')
+  return saveOutcome(tx, payments, change)
 }
 
-async function saveOutcome(
-  tx: Tx,
-  payments: Payments,
-  change: DisputeChange | Refused,
-  type: 'dispute.raised' | 'dispute.won' | 'dispute.lost',
-): Promise<Result> {
-  if (isRefused(change)) {
-    const { message, fields } = change.refusal
-    return result('refused', fields[0]?.message ?? message)
-  }
-  await saveDisputeChange(tx, change)
-  const { merchantId, transactionId } = change.dispute
-  const data = { dispute: presentDispute(change.dispute) }
-  await announce(tx, payments, { type, merchantId, subjectId: transactionId, data })
-  return result('recorded')
+async function saveOutcome(tx: Tx, payments: Payments, change: DisputeChange | Refused): Promise<Result> {
+  const saved = await saveDispute(tx, payments, change)
+  if (!isRefused(saved)) return result('recorded')
+  const { message, fields } = saved.refusal
+  return result('refused', fields[0]?.message ?? message)
 }

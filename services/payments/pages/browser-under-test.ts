@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { newPgliteFolder } from '../../../test/support/pglite-folder.ts'
 import { authorisationLifetimeMs } from '../domain/authorise.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import { createMemoryJournal } from '../processor/event-journal.ts'
@@ -41,7 +40,7 @@ export interface PagesInBrowser {
 
 /** The pages over the service's own operations and an embedded database, a shop, and a browser. */
 export async function openPagesInBrowser(): Promise<PagesInBrowser> {
-  const folder = await mkdtemp(join(tmpdir(), 'pay-pages-'))
+  const folder = await newPgliteFolder()
   const [browser, storage] = await Promise.all([
     chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] }),
     openPglite({ folder, clock: systemClock, random: Math.random }),

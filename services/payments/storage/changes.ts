@@ -10,14 +10,16 @@ import { updateAmounts } from './transactions.ts'
 
 /**
  * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it holds
- * the merchant, which other transactions of the same merchant wait for.
+ * the merchant, which other transactions of the same merchant wait for. All statements go out together.
  */
 export async function saveChange(tx: Tx, change: Change): Promise<void> {
   const { transaction, trailEntry, ledgerEntry, line } = change
-  await updateAmounts(tx, transaction)
-  if (trailEntry !== null) await appendTrail(tx, trailEntry, transaction.trail.length - 1)
-  if (ledgerEntry !== null) await postLedger(tx, ledgerEntry)
-  if (line !== null) await insertLine(tx, line)
+  await Promise.all([
+    updateAmounts(tx, transaction),
+    trailEntry && appendTrail(tx, trailEntry, transaction.trail.length - 1),
+    ledgerEntry && postLedger(tx, ledgerEntry),
+    line && insertLine(tx, line),
+  ])
 }
 
 /** As `saveChange`, with the dispute, which is new when it is open. */

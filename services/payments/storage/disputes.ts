@@ -93,6 +93,11 @@ export async function findDispute(tx: Tx, id: string): Promise<Dispute | undefin
   return row === undefined ? undefined : disputeOf(row)
 }
 
+export async function disputesOfTransactions(tx: Tx, ids: readonly string[]): Promise<readonly Dispute[]> {
+  const sql = `SELECT ${columns.join(', ')} FROM disputes WHERE transaction_id = ANY ($1::uuid[])`
+  return (await tx.query<DisputeRow>(sql, [ids])).map(disputeOf)
+}
+
 const ofMerchant: ListSource<DisputeRow, Dispute> = {
   columns: columns.join(', '),
   from: 'disputes',

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
+import { isRefused, type Refused } from '../domain/refusals.ts'
 import {
   type KeyId,
   type KeyRow,
@@ -47,6 +48,11 @@ export type Once =
   /** A secret answer was asked for under a key that can be guessed. */
   | { readonly kind: 'weak-key' }
 
+/** What a request is about. It gets the request as it was identified. */
+export type Work<R> = (tx: Tx, request: R) => Promise<Settled>
+/** Finds out, in the transaction of the work, whose request it is; only reads. */
+export type Identify<R> = (tx: Tx) => Promise<R | Refused>
+
 /** Work with an effect outside the database, recognised there by its reference when it comes again. */
 export interface OutsideWork<T> {
   /** May run more than once with the same reference. Must end before the lease does. */
@@ -60,10 +66,13 @@ export interface Idempotency {
    * Runs `work` in one transaction with the saving of its answer: both are there or neither. When the connection
    * is lost during the commit, looks which it was, and answers as if nothing had happened.
    *
+   * @param request the request, or who makes it of what is found in the same transaction, such as whose key it is;
+   * when that refuses, its refusal comes out
    * @throws StorageError, `commit-unknown` when that could not be found out in time; the same request with the
    * same key finds it out later. What `work` throws comes out, and nothing is stored.
    */
-  runOnce(request: OnceRequest, work: (tx: Tx) => Promise<Settled>): Promise<Once>
+  runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
+  runOnce<R extends OnceRequest>(request: Identify<R>, work: Work<R>): Promise<Once | Refused>
   /**
    * The same around an effect that no transaction can hold. A marker is stored first; one that a crashed process
    * left behind holds until its lease ends, and whoever takes it over goes on under its reference.
@@ -127,16 +136,17 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     return { kind: 'answered', answer: { status, body }, replayed: false }
   }
 
-  async function attempt(tx: Tx, request: OnceRequest, work: (tx: Tx) => Promise<Settled>): Promise<Once> {
+  async function attempt<R extends OnceRequest>(tx: Tx, request: R, work: Work<R>): Promise<Once> {
+    if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
     const keyId = keyIdOf(request)
     const found = await lockKey(tx, lockIdOf(keyId), keyId, clock.nowMs())
     if (found === 'locked-by-other') return { kind: 'in-progress', retryAfterMs }
     if (found !== undefined) return recall(request, found)
-    return save(tx, request, await work(tx), null)
+    return save(tx, request, await work(tx, request), null)
   }
 
   /** Repeats `step` until its outcome is certain: a commit of unknown outcome is looked at again. */
-  async function untilCertain(step: (tx: Tx) => Promise<Once>): Promise<Once> {
+  async function untilCertain<T extends Once | Refused>(step: (tx: Tx) => Promise<T>): Promise<T | Once> {
     const giveUpMs = clock.monotonicMs() + resolveMs
     const backoff = createBackoff({ initialMs: 10, maxMs: 500, factor: 2, jitter: 0.5, random })
     let unknown: StorageError | undefined
@@ -144,7 +154,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
       const outcome = await settleStep(() => storage.transaction(step), unknown)
       if (!(outcome instanceof Error)) {
         // The transaction of the lost commit may still hold the key.
-        if (unknown === undefined || outcome.kind !== 'in-progress') return outcome
+        if (unknown === undefined || isRefused(outcome) || outcome.kind !== 'in-progress') return outcome
       } else if (outcome instanceof StorageError) unknown = outcome
       if (clock.monotonicMs() > giveUpMs) throw unknown ?? outcome
       await pause(backoff.nextMs())
@@ -176,11 +186,22 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     return save(tx, request, await work(), owner)
   }
 
+  function runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
+  function runOnce<R extends OnceRequest>(request: Identify<R>, work: Work<R>): Promise<Once | Refused>
+  function runOnce<R extends OnceRequest>(given: R | Identify<R>, work: Work<R>): Promise<Once | Refused> {
+    const identify = typeof given === 'function' ? given : async () => given
+    let known: R | undefined
+    return untilCertain<Once | Refused>(async tx => {
+      // Who asks is found out once: after a lost commit only that commit matters.
+      const request = known ?? (await identify(tx))
+      if (isRefused(request)) return request
+      known = request
+      return attempt(tx, request, work)
+    })
+  }
+
   return {
-    async runOnce(request, work) {
-      if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
-      return untilCertain(tx => attempt(tx, request, work))
-    },
+    runOnce,
 
     async runOnceOutside(request, work) {
       if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
@@ -219,10 +240,10 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
 }
 
 /** An answer, or the error after which the step is to be repeated; all other errors are thrown. */
-async function settleStep(
-  step: () => Promise<Once>,
+async function settleStep<T>(
+  step: () => Promise<T>,
   unknown: StorageError | undefined,
-): Promise<Once | StorageError | Overtaken> {
+): Promise<T | Once | StorageError | Overtaken> {
   try {
     return await step()
   } catch (error) {

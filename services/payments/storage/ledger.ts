@@ -65,6 +65,13 @@ interface EntryRow {
   readonly amounts: readonly string[]
 }
 
+const selectEntries = `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.transaction_id, e.dispute_id,
+    e.line_id,
+    array_agg(p.account ORDER BY p.number) AS accounts,
+    array_agg(p.currency::text ORDER BY p.number) AS currencies,
+    array_agg(p.amount::text ORDER BY p.number) AS amounts
+  FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id`
+
 /**
  * A merchant's entries in the order of their ids, for replaying them part by part.
  *
@@ -77,16 +84,30 @@ export async function listLedgerEntries(
   limit: number,
 ): Promise<readonly LedgerEntry[]> {
   const rows = await tx.query<EntryRow>(
-    `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.transaction_id, e.dispute_id, e.line_id,
-       array_agg(p.account ORDER BY p.number) AS accounts,
-       array_agg(p.currency::text ORDER BY p.number) AS currencies,
-       array_agg(p.amount::text ORDER BY p.number) AS amounts
-     FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id
-     WHERE e.merchant_id = $1 AND ($2::uuid IS NULL OR e.id > $2)
+    `${selectEntries} WHERE e.merchant_id = $1 AND ($2::uuid IS NULL OR e.id > $2)
      GROUP BY e.id ORDER BY e.id LIMIT $3`,
     [merchantId, afterId, limit],
   )
-  return rows.map(row => ({
+  return rows.map(entryOf)
+}
+
+/** Entries that lines show, whatever they are of. */
+export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
+  const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
+  return (await tx.query<EntryRow>(sql, [lineIds])).map(entryOf)
+}
+
+/** Entries of disputes that no line shows: those that were lost. */
+export async function hiddenEntriesOfDisputes(
+  tx: Tx,
+  disputeIds: readonly string[],
+): Promise<readonly LedgerEntry[]> {
+  const sql = `${selectEntries} WHERE e.dispute_id = ANY ($1::uuid[]) AND e.line_id IS NULL GROUP BY e.id`
+  return (await tx.query<EntryRow>(sql, [disputeIds])).map(entryOf)
+}
+
+function entryOf(row: EntryRow): LedgerEntry {
+  return {
     id: row.id,
     merchantId: row.merchant_id,
     test: row.test,
@@ -100,7 +121,7 @@ export async function listLedgerEntries(
       currency: row.currencies[index] ?? '',
       amount: BigInt(row.amounts[index] ?? 0),
     })),
-  }))
+  }
 }
 
 /** Something that the books contradict. */

@@ -70,8 +70,34 @@ export async function insertLine(tx: Tx, line: Line): Promise<void> {
 }
 
 export async function findLine(tx: Tx, id: string): Promise<Line | undefined> {
-  const [row] = await tx.query<LineRow>(`SELECT ${columns.join(', ')} FROM lines WHERE id = $1`, [id])
+  const [row] = await tx.query<LineRow>(`${select} WHERE id = $1`, [id])
   return row === undefined ? undefined : lineOf(row)
+}
+
+const select = `SELECT ${columns.join(', ')} FROM lines`
+
+export async function linesOfTransactions(tx: Tx, ids: readonly string[]): Promise<readonly Line[]> {
+  const rows = await tx.query<LineRow>(`${select} WHERE transaction_id = ANY ($1::uuid[])`, [ids])
+  return rows.map(lineOf)
+}
+
+/**
+ * A merchant's lines that belong to no transaction, which are its payouts, in the order of their ids.
+ *
+ * @param afterId the last id of the part before; null for the first part
+ */
+export async function listPayoutLines(
+  tx: Tx,
+  merchantId: string,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly Line[]> {
+  const rows = await tx.query<LineRow>(
+    `${select} WHERE merchant_id = $1 AND transaction_id IS NULL AND ($2::uuid IS NULL OR id > $2)
+     ORDER BY id LIMIT $3`,
+    [merchantId, afterId, limit],
+  )
+  return rows.map(lineOf)
 }
 
 const ofMerchant: ListSource<LineRow, Line> = {

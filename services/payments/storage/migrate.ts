@@ -27,7 +27,7 @@ export class MigrationError extends Error {
 }
 
 const filePattern = /^\d{4}_[a-z0-9_]+\.sql$/
-const ownFolder = fileURLToPath(new URL('migrations', import.meta.url))
+const ownFolder = fileURLToPath(new URL('migrations/', import.meta.url))
 
 /** Any number will do, as long as nothing else in the database takes it: the bytes of "tollway". */
 const lockKey = 0x746f6c6c776179n

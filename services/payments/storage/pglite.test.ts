@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm, stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { newPgliteFolder } from '../../../test/support/pglite-folder.ts'
 import { lockFolder } from './folder-lock.ts'
 import { idempotencyContract } from './idempotency-contract.ts'
 import { migrate, readMigrations } from './migrate.ts'
@@ -41,7 +40,7 @@ describe('PGlite', () => {
   })
 
   test('a folder is for one process, and what was committed outlives its kill', async t => {
-    folder = await mkdtemp(join(tmpdir(), 'tollway-pglite-'))
+    folder = await newPgliteFolder()
     const child = spawn(process.execPath, [writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
     t.after(() => child.kill('SIGKILL'))
     const exited = once(child, 'exit')

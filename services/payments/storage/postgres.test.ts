@@ -47,10 +47,12 @@ describe('PostgreSQL', { skip }, () => {
       })
       return payments
     }
+    idempotencyContract(name, openPayments)
+    // On one connection PGlite shows the same, for it has no other.
+    if (maxConnections === 1) continue
     repositoriesContract(name, openPayments)
     webhookDeliveriesContract(name, openPayments)
-    idempotencyContract(name, openPayments)
-    if (maxConnections > 1) concurrencyContract(name, openPayments)
+    concurrencyContract(name, openPayments)
   }
 
   let databases = 0

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import pg from 'pg'
 import {
@@ -62,6 +63,8 @@ export function openPostgres(options: PostgresOptions): Storage {
     lock_timeout: settings.lockTimeoutMs,
     idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
     keepAlive: true,
+    // A statement goes out without waiting for the answers to those before it.
+    pipeline: true,
     types: { getTypeParser: typeParser },
   })
   pool.on('error', error => options.onIdleError?.(error.message))
@@ -111,6 +114,7 @@ function sessionOf(
     async query(sql, params) {
       const name = nameOf(sql)
       const config = { text: sql, values: params.map(driverValue), query_timeout: timeoutMs }
+      holdWrites(socketOf(client))
       const result = await client.query(name === undefined ? config : { ...config, name })
       return result.rows
     },
@@ -126,8 +130,14 @@ function sessionOf(
   }
 }
 
-function socketOf(client: pg.PoolClient): { destroy(): void } {
-  return (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
+function socketOf(client: pg.PoolClient): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream
+}
+
+/** Statements that are given in one turn go out in one write. */
+function holdWrites(socket: Socket): void {
+  socket.cork()
+  process.nextTick(() => socket.uncork())
 }
 
 /** The limit is set once the transaction has begun, and ends with it. */

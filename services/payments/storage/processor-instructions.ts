@@ -95,12 +95,13 @@ export async function claimDueInstructions(
 
 type InstructionId = Pick<ProcessorInstruction, 'transactionId' | 'number'>
 
-/** The processor has it. */
-export async function removeInstruction(tx: Tx, { transactionId, number }: InstructionId): Promise<void> {
-  await tx.query('DELETE FROM processor_instructions WHERE transaction_id = $1 AND number = $2', [
-    transactionId,
-    number,
-  ])
+/** The processor has them. */
+export async function removeInstructions(tx: Tx, told: readonly InstructionId[]): Promise<void> {
+  await tx.query(
+    `DELETE FROM processor_instructions
+     WHERE (transaction_id, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[]))`,
+    [told.map(({ transactionId }) => transactionId), told.map(({ number }) => String(number))],
+  )
 }
 
 /** @param dueMs when it is tried again */

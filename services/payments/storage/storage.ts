@@ -20,7 +20,9 @@ export interface Storage {
 
 /**
  * One transaction. Rows have the column names as written in the statement; `bigint` columns are bigint,
- * `timestamptz` are Date, `json` is parsed, `bytea` is Uint8Array. Statements run one after another.
+ * `timestamptz` are Date, `json` is parsed, `bytea` is Uint8Array. Statements run one after another, in the order
+ * in which they were given. Who has several that need no answer of each other gives all of them before awaiting any
+ * (`Promise.all`): they then go out together. After the first that fails the others fail with its error.
  */
 export interface Tx {
   /** One statement with `$1`-style parameters. @throws StorageError */

@@ -31,6 +31,8 @@ export const timedLists = {
   lines: ofMerchant('lines'),
   frauds: ofMerchant('frauds'),
   disputes: ofMerchant('disputes'),
+  webhooks: ofMerchant('webhook_endpoints'),
+  events: ofMerchant('webhook_events'),
   apps: memberships('merchant_apps', 'app_id', 'm.merchant_id', 'm.position'),
   users: memberships('merchant_users', 'user_id', 'm.merchant_id', 'm.position'),
   merchants: {

@@ -134,11 +134,12 @@ const trailAlone = `SELECT (${selectTrail('$1')}) AS trail`
  * after the lock of an idempotency key and before that of the merchant.
  */
 export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
-  const [row] = await tx.query<TransactionRow>(lock, [id])
-  if (row === undefined) return undefined
   // In the statement that waited for the lock, the trail would be the one from before the wait.
-  const { trail } = onlyRow(await tx.query<{ trail: readonly TrailJson[] }>(trailAlone, [id]))
-  return transactionOf({ ...row, trail })
+  const [[row], trails] = await Promise.all([
+    tx.query<TransactionRow>(lock, [id]),
+    tx.query<{ trail: readonly TrailJson[] }>(trailAlone, [id]),
+  ])
+  return row && transactionOf({ ...row, trail: onlyRow(trails).trail })
 }
 
 /** Stores the amounts, which are all that changes. The caller holds the lock. */
@@ -169,6 +170,25 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
 
 export function listTransactions(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<Transaction>> {
   return listPage(tx, ofMerchant, merchantId, page)
+}
+
+/**
+ * A merchant's transactions with their trails in the order of their ids, for replaying them part by part.
+ *
+ * @param afterId the last id of the part before; null for the first part
+ */
+export async function listTransactionsById(
+  tx: Tx,
+  merchantId: string,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly Transaction[]> {
+  const rows = await tx.query<TransactionRowWithTrail>(
+    `SELECT ${selectedWithTrail} FROM transactions t
+     WHERE t.merchant_id = $1 AND ($2::uuid IS NULL OR t.id > $2) ORDER BY t.id LIMIT $3`,
+    [merchantId, afterId, limit],
+  )
+  return rows.map(transactionOf)
 }
 
 /** Ids of transactions of which something is pending and whose time is over, the oldest first. */

@@ -37,7 +37,8 @@ const claimDue = `WITH due AS (
       )
     ORDER BY c.due LIMIT 512
   ), fair AS (
-    SELECT endpoint_id, event_id, due, row_number() OVER (PARTITION BY endpoint_id ORDER BY due) AS place FROM due
+    SELECT endpoint_id, event_id, due,
+      row_number() OVER (PARTITION BY endpoint_id ORDER BY due) AS place FROM due
   ), chosen AS (
     SELECT d.endpoint_id, d.event_id FROM webhook_deliveries d
       JOIN fair ON fair.endpoint_id = d.endpoint_id AND fair.event_id = d.event_id AND fair.place <= $4
@@ -131,7 +132,10 @@ export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number
   )
 }
 
-/** One event is due at the endpoint now, whatever became of it before, and whether the endpoint wants its type. */
+/**
+ * One event is due at the endpoint now, whatever became of it before, and whether the endpoint wants its
+ * type.
+ */
 export async function deliverAgain(
   tx: Tx,
   endpointId: string,

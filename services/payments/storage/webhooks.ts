@@ -126,7 +126,8 @@ export async function findWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEn
   return find(tx, findEndpoint, id)
 }
 
-const findEndpoint = `SELECT ${endpointColumns.join(', ')} FROM webhook_endpoints WHERE id = $1 AND deleted IS NULL`
+const findEndpoint = `SELECT ${endpointColumns.join(', ')} FROM webhook_endpoints
+  WHERE id = $1 AND deleted IS NULL`
 
 async function find(tx: Tx, sql: string, id: string): Promise<WebhookEndpoint | undefined> {
   const [row] = await tx.query<EndpointRow>(sql, [id])

@@ -129,21 +129,27 @@ function lookupOf(addresses: readonly string[]): NonNullable<RequestOptions['loo
   }
 }
 
+/** The status says it all: an answer that breaks off after it, or never ends, is one nevertheless. */
 function readAnswer(request: ClientRequest): Promise<PostAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<PostAnswer>()
-  request.on('error', (cause: NodeJS.ErrnoException) => {
-    reject(new PostError(`the connection failed: ${cause.code ?? cause.message}`, { cause }))
-  })
+  let answer: PostAnswer | undefined
+  const end = (cause?: NodeJS.ErrnoException) => {
+    if (answer !== undefined) resolve(answer)
+    else
+      reject(
+        new PostError(`the connection failed: ${cause?.code ?? cause?.message ?? 'no answer'}`, { cause }),
+      )
+  }
+  request.on('error', end).on('close', end)
   request.on('response', response => {
     const { statusCode: status = 0, headers } = response
-    const answer = { status, retryAfterSeconds: readSeconds(headers['retry-after']) }
+    answer = { status, retryAfterSeconds: readSeconds(headers['retry-after']) }
     let length = 0
     response.on('data', (chunk: Buffer) => {
       length += chunk.length
       if (length > maxAnswerBytes) response.destroy()
     })
-    // The status says it all: an answer that breaks off after it, or never ends, is one nevertheless.
-    response.on('error', () => {}).on('close', () => resolve(answer))
+    response.on('error', end).on('close', end)
   })
   return promise
 }

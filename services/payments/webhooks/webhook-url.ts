@@ -1,7 +1,10 @@
 import { isIP } from 'node:net'
 import type { AddressPolicy } from './address-policy.ts'
 
-/** A URL that webhooks may go to as far as its text tells, or why they may not. Names are looked up at each try. */
+/**
+ * A URL that webhooks may go to as far as its text tells, or why they may not. Names are looked up at each
+ * try.
+ */
 export function checkWebhookUrl(
   text: string,
   policy: AddressPolicy,

@@ -5,6 +5,7 @@ import { fraudEndpoints } from './frauds.ts'
 import { memberEndpoints } from './members.ts'
 import { merchantEndpoints } from './merchants.ts'
 import { transactionEndpoints } from './transactions.ts'
+import { webhookEndpoints } from './webhooks.ts'
 
 /** Every endpoint of the API. The server and the OpenAPI document are made from this list alone. */
 export const endpoints: readonly Endpoint[] = [
@@ -14,4 +15,5 @@ export const endpoints: readonly Endpoint[] = [
   ...transactionEndpoints,
   ...cardEndpoints,
   ...fraudEndpoints,
+  ...webhookEndpoints,
 ]

@@ -1,0 +1,10 @@
+/**
+ * `node services/payments/admin.ts COMMAND`: what an operator does by hand, beside the service, on the database
+ * that the same environment names. `tollway payments` starts it.
+ */
+import { runAdmin } from './admin/run-admin.ts'
+
+process.exitCode = await runAdmin(process.argv.slice(2), process.env, {
+  print: text => process.stdout.write(text),
+  printError: text => process.stderr.write(text),
+})

@@ -1,0 +1,78 @@
+import { join } from 'node:path'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Task } from './background.ts'
+import { createFolderTransport } from './mail/folder-transport.ts'
+import type { MailTransport } from './mail/mail-transport.ts'
+import { sendDueMails } from './mail/send-due-mails.ts'
+import type { Metrics } from './metrics.ts'
+import type { Payments } from './operations/operation.ts'
+import { isPayoutTime, payOutAll, payoutPeriod } from './operations/pay-out.ts'
+import { strictPolicy } from './operations/webhook-input.ts'
+import type { Settings } from './settings.ts'
+import { createWebhookDeliverer } from './webhooks/deliver-webhooks.ts'
+import { resolveBySystem } from './webhooks/post-webhook.ts'
+
+/** What goes out: mail, webhooks and payouts. */
+export interface Delivery {
+  /** To be done in the background, by what the log calls them. */
+  readonly tasks: Readonly<Record<string, Task>>
+  /** Waits until what was begun has ended. */
+  settle(): Promise<void>
+}
+
+export interface DeliveryOptions {
+  readonly settings: Settings
+  readonly payments: Payments
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+export function createDelivery({ settings, payments, log, metrics }: DeliveryOptions): Delivery {
+  const { storage, clock, webhookPolicy: policy = strictPolicy } = payments
+  const common = { storage, clock, random: Math.random, log }
+  const countMail = metrics.counter('payments_mails_total', 'Tries to send mail by outcome.')
+  const countWebhook = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
+  const webhooks = createWebhookDeliverer({
+    ...common,
+    policy,
+    resolve: resolveBySystem,
+    onOutcome: outcome => countWebhook({ outcome }),
+  })
+  let transport: MailTransport | undefined
+  return {
+    tasks: {
+      'sending mail': async () => {
+        transport ??= await openMailTransport(settings)
+        const onOutcome = (outcome: string) => countMail({ outcome })
+        return sendDueMails({ ...common, transport, from: settings.mailFrom, onOutcome })
+      },
+      'delivering webhooks': () => webhooks.deliverDue(),
+      'paying out': createPayoutTask(settings, payments, log),
+    },
+    settle: () => webhooks.settle(),
+  }
+}
+
+/** What is not used is not loaded. */
+async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<MailTransport> {
+  if (mailSmtpUrl === null) return createFolderTransport(join(stateDir, 'mail'))
+  const { createSmtpTransport } = await import('./mail/smtp-transport.ts')
+  return createSmtpTransport(mailSmtpUrl)
+}
+
+/** Each process does it once a day; who comes second finds nothing left to pay. */
+function createPayoutTask({ payoutTime }: Settings, payments: Payments, log: Log): Task {
+  let paidPeriod = ''
+  return async () => {
+    const nowMs = payments.clock.nowMs()
+    const period = payoutPeriod(nowMs)
+    if (period === paidPeriod || !isPayoutTime(nowMs, payoutTime)) return false
+    let count = 0
+    await payOutAll(payments, period, () => {
+      count += 1
+    })
+    paidPeriod = period
+    log.info('merchants were paid out', { period, count })
+    return false
+  }
+}

@@ -1,0 +1,17 @@
+import { invalid, quote, type Reader, refuseValue } from './record.ts'
+
+/** At least `min` and at most `max` elements, each of which `read` makes. */
+export function list<T extends object | string>(
+  read: Reader<T>,
+  max: number,
+  min: number = 0,
+): Reader<readonly T[]> {
+  return (value, place) => {
+    if (!Array.isArray(value)) return refuseValue(place, 'type', `${quote(value)} is no list`)
+    if (value.length > max) return refuseValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
+    if (value.length < min) return refuseValue(place, 'required', `has ${value.length}; ${min} are needed`)
+    const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
+    const good = items.filter((item): item is T => item !== invalid)
+    return good.length < items.length ? invalid : good
+  }
+}

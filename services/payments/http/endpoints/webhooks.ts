@@ -1,0 +1,243 @@
+import { id } from '../../domain/input/fields.ts'
+import { optional, record } from '../../domain/input/record.ts'
+import type { JsonObject } from '../../domain/json.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import { ownEvent } from '../../operations/access.ts'
+import { eventTypes } from '../../operations/announce.ts'
+import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
+import { eventType, parseWebhook, parseWebhookUpdate } from '../../operations/webhook-input.ts'
+import {
+  createWebhook,
+  deleteWebhook,
+  readWebhook,
+  redeliver,
+  retryWebhook,
+  rotateSecret,
+  updateWebhook,
+} from '../../operations/webhooks.ts'
+import type { WebhookEndpoint, WebhookEvent } from '../../storage/webhooks.ts'
+import { answer, noContent } from '../answer.ts'
+import type { AppCall, AppEndpoint, Endpoint } from '../endpoint.ts'
+import { exampleEvent, exampleWebhook, exampleWebhookSecret } from '../examples.ts'
+import { listEndpoint } from '../list-endpoint.ts'
+import { ref, wrapped } from '../schemas.ts'
+
+const tag = 'Webhooks and events'
+const ofWebhook = ({ app, params }: AppCall) => ({ app, webhookId: params['webhookId'] ?? '' })
+const webhook = { schema: wrapped('webhook', ref('Webhook')), example: { webhook: exampleWebhook } }
+const event = { schema: wrapped('event', ref('Event')), example: { event: exampleEvent } }
+const withSecret = {
+  schema: wrapped('webhook', ref('NewWebhook')),
+  example: { webhook: { ...exampleWebhook, secret: exampleWebhookSecret } },
+}
+
+function presentWebhook({ id: webhookId, merchantId, createdMs, url, events, disabledMs }: WebhookEndpoint) {
+  return {
+    id: webhookId,
+    merchantId,
+    created: new Date(createdMs).toISOString(),
+    url,
+    events,
+    disabled: disabledMs === null ? null : new Date(disabledMs).toISOString(),
+  } satisfies JsonObject
+}
+
+/** The newest secret, which is shown in this answer and in no other. */
+function presentWithSecret(endpoint: WebhookEndpoint): JsonObject {
+  return { ...presentWebhook(endpoint), secret: endpoint.secrets[0] ?? '' }
+}
+
+/** What was sent, or is to be. */
+function presentEvent({ body }: WebhookEvent): JsonObject {
+  return JSON.parse(body) as JsonObject
+}
+
+const create: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/merchants/{merchantId}/webhooks',
+  document: {
+    operationId: 'createWebhook',
+    tag,
+    summary: 'Have events sent to a URL',
+    description:
+      'From now on, signed as the Standard Webhooks specification says, with the secret of the answer, which is ' +
+      'not shown again. Any answer of 200 to 299 takes an event; 410 ends all.',
+    body: { schema: ref('WebhookInput'), example: { url: exampleWebhook.url }, required: true },
+    answers: { 201: withSecret },
+  },
+  async act(tx, { payments, app, params, body, encoding }) {
+    const input = parseWebhook(body, encoding, payments.webhookPolicy)
+    if (isRefused(input)) return input
+    const made = await createWebhook(tx, payments, { app, merchantId: params['merchantId'] ?? '', input })
+    return isRefused(made) ? made : answer(201, { webhook: presentWithSecret(made) })
+  },
+}
+
+const webhooks = listEndpoint({
+  path: '/merchants/{merchantId}/webhooks',
+  operationId: 'listWebhooks',
+  tag,
+  summary: 'The webhooks of a merchant',
+  filter: record({}),
+  item: { schema: ref('Webhook'), example: exampleWebhook },
+  owner: ({ params }) => params['merchantId'] ?? '',
+  list: listOwnWebhooks,
+  present: presentWebhook,
+})
+
+const read: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/webhooks/{webhookId}',
+  document: {
+    operationId: 'getWebhook',
+    tag,
+    summary: 'Read a webhook, with what waits to be delivered there',
+    answers: {
+      200: {
+        schema: webhook.schema,
+        example: { webhook: { ...exampleWebhook, waiting: { events: 2, error: 'the answer was 503' } } },
+      },
+    },
+  },
+  async act(tx, call) {
+    const state = await readWebhook(tx, ofWebhook(call))
+    if (isRefused(state)) return state
+    const waiting = { events: Number(state.waiting.count), error: state.waiting.lastError }
+    return answer(200, { webhook: { ...presentWebhook(state.endpoint), waiting } })
+  },
+}
+
+const update: AppEndpoint = {
+  kind: 'app',
+  method: 'PUT',
+  path: '/webhooks/{webhookId}',
+  document: {
+    operationId: 'updateWebhook',
+    tag,
+    summary: 'Change a webhook',
+    description: 'What is left out stays as it is. Events wait while it is disabled.',
+    body: { schema: ref('WebhookUpdate'), example: { disabled: false }, required: true },
+    answers: { 200: webhook, 204: null },
+  },
+  async act(tx, call) {
+    const changes = parseWebhookUpdate(call.body, call.encoding, call.payments.webhookPolicy)
+    if (isRefused(changes)) return changes
+    const updated = await updateWebhook(tx, call.payments, { ...ofWebhook(call), update: changes })
+    if (isRefused(updated)) return updated
+    return call.wantsChanged ? answer(200, { webhook: presentWebhook(updated) }) : noContent
+  },
+}
+
+const remove: AppEndpoint = {
+  kind: 'app',
+  method: 'DELETE',
+  path: '/webhooks/{webhookId}',
+  document: { operationId: 'deleteWebhook', tag, summary: 'Delete a webhook', answers: { 204: null } },
+  async act(tx, call) {
+    const outcome = await deleteWebhook(tx, call.payments, ofWebhook(call))
+    return isRefused(outcome) ? outcome : noContent
+  },
+}
+
+const rotate: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/webhooks/{webhookId}/secrets',
+  document: {
+    operationId: 'rotateWebhookSecret',
+    tag,
+    summary: 'Make a new secret',
+    description: 'The one before it signs beside it until the next rotation.',
+    answers: { 201: withSecret },
+  },
+  async act(tx, call) {
+    const rotated = await rotateSecret(tx, call.payments, ofWebhook(call))
+    return isRefused(rotated) ? rotated : answer(201, { webhook: presentWithSecret(rotated) })
+  },
+}
+
+const retry: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/webhooks/{webhookId}/retries',
+  document: {
+    operationId: 'retryWebhook',
+    tag,
+    summary: 'Deliver now what was not delivered',
+    description: 'Also what was given up. Enables the webhook.',
+    answers: { 201: webhook },
+  },
+  async act(tx, call) {
+    const retried = await retryWebhook(tx, call.payments, ofWebhook(call))
+    return isRefused(retried) ? retried : answer(201, { webhook: presentWebhook(retried) })
+  },
+}
+
+const deliverOne: AppEndpoint = {
+  kind: 'app',
+  method: 'POST',
+  path: '/webhooks/{webhookId}/events/{eventId}/deliveries',
+  document: {
+    operationId: 'redeliverEvent',
+    tag,
+    summary: 'Deliver one event, once more if it was',
+    answers: { 201: event },
+  },
+  async act(tx, call) {
+    const eventId = call.params['eventId'] ?? ''
+    const told = await redeliver(tx, call.payments, { ...ofWebhook(call), eventId })
+    return isRefused(told) ? told : answer(201, { event: presentEvent(told) })
+  },
+}
+
+const events = listEndpoint({
+  path: '/merchants/{merchantId}/events',
+  operationId: 'listEvents',
+  tag,
+  summary: 'The log of what happened',
+  filter: record({ type: optional(eventType), subjectId: optional(id) }),
+  filters: [
+    {
+      name: 'filter[type]',
+      description: 'Only events of this type.',
+      required: false,
+      schema: { enum: eventTypes },
+    },
+    {
+      name: 'filter[subjectId]',
+      description: 'Only what happened to this transaction, or other record.',
+      required: false,
+      schema: { type: 'string', format: 'uuid' },
+    },
+  ],
+  item: { schema: ref('Event'), example: exampleEvent },
+  owner: ({ params }) => params['merchantId'] ?? '',
+  list: listOwnEvents,
+  present: presentEvent,
+})
+
+const readEvent: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/events/{eventId}',
+  document: { operationId: 'getEvent', tag, summary: 'Read an event', answers: { 200: event } },
+  async act(tx, { app, params }) {
+    const found = await ownEvent(tx, app, params['eventId'] ?? '')
+    return isRefused(found) ? found : answer(200, { event: presentEvent(found) })
+  },
+}
+
+export const webhookEndpoints: readonly Endpoint[] = [
+  create,
+  webhooks,
+  read,
+  update,
+  remove,
+  rotate,
+  retry,
+  deliverOne,
+  events,
+  readEvent,
+]

@@ -1,0 +1,126 @@
+import type { Posting } from '../domain/ledger.ts'
+import type { Merchant } from '../domain/merchant.ts'
+import { type Book, type Finding, verify } from '../domain/verify.ts'
+import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
+import { disputesOfTransactions } from '../storage/disputes.ts'
+import {
+  accountBalances,
+  balanceOf,
+  entriesOfLines,
+  findLedgerProblems,
+  hiddenEntriesOfDisputes,
+} from '../storage/ledger.ts'
+import { linesOfTransactions, listPayoutLines } from '../storage/lines.ts'
+import type { Storage, Tx } from '../storage/storage.ts'
+import { listTransactionsById } from '../storage/transactions.ts'
+
+export interface Verification {
+  /** What was replayed. */
+  readonly counts: RecordCounts
+  /** The sum of each account over all merchants, in minor units. */
+  readonly balances: readonly Posting[]
+  /** What does not add up, at most `maxFindings` and a few. */
+  readonly findings: readonly BookFinding[]
+}
+
+export interface BookFinding {
+  /** `transaction <id>`, `merchant <id>`, and the like. */
+  readonly record: string
+  readonly message: string
+}
+
+/** After so many, what is wrong is clear enough. */
+export const maxFindings = 1_000
+const partSize = 500
+const statementTimeoutMs = 30 * 60 * 1000
+
+/**
+ * Replays everything and proves it, in one state of the database, while others go on: each entry balances, each
+ * line is what was posted, each transaction is what its trail makes of it, each balance is the sum of its lines,
+ * and there is no record that belongs to nothing. It reads part by part, and holds no more than one.
+ */
+export function verifyBooks(storage: Storage): Promise<Verification> {
+  const options = { isolation: 'repeatable read', statementTimeoutMs } as const
+  return storage.transaction(verifyAll, options)
+}
+
+async function verifyAll(tx: Tx): Promise<Verification> {
+  const findings: BookFinding[] = []
+  const seen = { merchants: 0n, transactions: 0n, disputes: 0n, lines: 0n, entries: 0n }
+  for await (const merchants of parts(afterId => listAllMerchants(tx, afterId, partSize))) {
+    for (const merchant of merchants) {
+      seen.merchants += 1n
+      for await (const book of booksOf(tx, merchant)) {
+        seen.transactions += BigInt(book.transactions.length)
+        seen.disputes += BigInt(book.disputes.length)
+        seen.lines += BigInt(book.lines.length)
+        seen.entries += BigInt(book.entries.length)
+        if (findings.length < maxFindings) findings.push(...verify(book).map(findingOf))
+      }
+      findings.push(...(await verifyBalance(tx, merchant)))
+    }
+  }
+  const counts = await countRecords(tx)
+  findings.push(...leftOver(counts, seen))
+  for (const { rule, id, detail } of await findLedgerProblems(tx, maxFindings)) {
+    findings.push({ record: id, message: `${detail}, against the rule that ${rule}` })
+  }
+  return { counts, balances: await accountBalances(tx, null), findings }
+}
+
+function findingOf({ merchantId, record, message }: Finding): BookFinding {
+  return { record: `${record} of merchant ${merchantId}`, message }
+}
+
+/**
+ * A merchant's book in parts that are complete in themselves: transactions with all of theirs, and payouts.
+ */
+async function* booksOf(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
+  for await (const transactions of parts(after => listTransactionsById(tx, merchant.id, after, partSize))) {
+    const ids = transactions.map(({ id }) => id)
+    const disputes = await disputesOfTransactions(tx, ids)
+    const lines = await linesOfTransactions(tx, ids)
+    const shown = await entriesOfLines(
+      tx,
+      lines.map(({ id }) => id),
+    )
+    const lost = disputes.filter(({ status }) => status === 'lost').map(({ id }) => id)
+    const hidden = lost.length === 0 ? [] : await hiddenEntriesOfDisputes(tx, lost)
+    yield { merchant, transactions, disputes, lines, entries: [...shown, ...hidden] }
+  }
+  for await (const lines of parts(after => listPayoutLines(tx, merchant.id, after, partSize))) {
+    const entries = await entriesOfLines(
+      tx,
+      lines.map(({ id }) => id),
+    )
+    yield { merchant, transactions: [], disputes: [], lines, entries }
+  }
+}
+
+async function* parts<T extends { readonly id: string }>(
+  read: (afterId: string | null) => Promise<readonly T[]>,
+): AsyncGenerator<readonly T[]> {
+  let part = await read(null)
+  while (part.length > 0) {
+    yield part
+    part = part.length < partSize ? [] : await read(part.at(-1)?.id ?? null)
+  }
+}
+
+async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readonly BookFinding[]> {
+  const posted = await balanceOf(tx, id, currency)
+  const shown = await sumOfLines(tx, id)
+  if (posted === shown) return []
+  return [{ record: `merchant ${id}`, message: `its balance is ${posted}; its lines make it ${shown}` }]
+}
+
+/** What was not found by way of merchants and transactions belongs to none. */
+function leftOver(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
+  return Object.entries(counts)
+    .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])
+    .filter(([, missing]) => missing !== 0n)
+    .map(([kind, missing]) => ({
+      record: kind,
+      message: `${missing} of them belong to nothing that is there`,
+    }))
+}

@@ -1,0 +1,39 @@
+import type { Merchant } from '../domain/merchant.ts'
+import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
+import { onlyRow, type Tx } from './storage.ts'
+
+/**
+ * Reading everything, part by part, to prove it. Each part is in the order of ids, after the last of the one
+ * before.
+ */
+export async function listAllMerchants(
+  tx: Tx,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly Merchant[]> {
+  const rows = await tx.query<MerchantRow>(
+    `SELECT ${merchantColumns} FROM merchants WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2`,
+    [afterId, limit],
+  )
+  return rows.map(merchantOf)
+}
+
+const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const
+/** How many records of each kind there are. */
+export type RecordCounts = Readonly<Record<(typeof counted)[number], bigint>>
+
+export async function countRecords(tx: Tx): Promise<RecordCounts> {
+  const columns = counted.map(name => {
+    return `(SELECT count(*) FROM ${name === 'entries' ? 'ledger_entries' : name}) AS ${name}`
+  })
+  return onlyRow(await tx.query<RecordCounts>(`SELECT ${columns.join(', ')}`))
+}
+
+/** The sum of the balances of a merchant's lines, in minor units. */
+export async function sumOfLines(tx: Tx, merchantId: string): Promise<bigint> {
+  const rows = await tx.query<{ total: bigint }>(
+    'SELECT coalesce(sum(balance), 0)::bigint AS total FROM lines WHERE merchant_id = $1',
+    [merchantId],
+  )
+  return onlyRow(rows).total
+}

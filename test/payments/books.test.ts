@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { lockFolder } from '@tollway/payments/storage/folder-lock.ts'
+import {
+  findPostgresProgram,
+  missingPostgres,
+  type PostgresServer,
+  startPostgres,
+} from '../support/postgres-server.ts'
+import { startProgram } from '../support/program.ts'
+import { missingProgram } from '../support/require-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+import {
+  askAdmin,
+  openShop,
+  type PaymentsProcess,
+  paymentsEnv,
+  removeState,
+  type Shop,
+  startPaymentsProcess,
+} from './payments-process.ts'
+
+const missingDump = findPostgresProgram('pg_dump') === undefined ? missingProgram('pg_dump') : false
+
+describe('the books of payments, by an operator', { skip: missingPostgres() || missingDump }, () => {
+  let postgres: PostgresServer
+  let url = ''
+  let service: PaymentsProcess
+  let shop: Shop
+  before(async () => {
+    postgres = await startPostgres()
+    url = await postgres.createDatabase('payments')
+    service = await startPaymentsProcess(url)
+    shop = await openShop(url, service.url)
+    await post('captures', { amount: 60_000 })
+    await post('refunds', { amount: 10_000 })
+    await post('voids', { amount: 5_000 })
+  })
+  after(async () => {
+    await service?.kill()
+    await postgres?.stop()
+    await removeState()
+  })
+
+  const post = (what: string, json: object) => postTo(`/transactions/${shop.transactionId}/${what}`, json)
+
+  async function postTo(path: string, json: object): Promise<void> {
+    const headers = { authorization: shop.authorization, 'content-type': 'application/json' }
+    const response = await fetch(service.url + path, { method: 'POST', headers, body: JSON.stringify(json) })
+    assert.equal(response.status, 201, await response.text())
+  }
+
+  async function admin(expected: number, ...args: readonly string[]): Promise<string> {
+    const { code, output } = await askAdmin(url, args)
+    assert.equal(code, expected, output)
+    return output
+  }
+
+  test('they are proved while the service runs', async () => {
+    const output = await admin(0, 'verify')
+    assert.match(output, /^merchants +1$/m)
+    assert.match(output, /^lines +2$/m)
+    // 60,000 less 10,000, and the fee of the capture: 25 and 1.35 %.
+    assert.match(output, /^merchant +DKK +49165$/m)
+    assert.match(output, /^fees +DKK +835$/m)
+    assert.match(output, /Everything adds up/)
+  })
+
+  test('the service sends what it promised: mail and webhooks', async () => {
+    const told: unknown[] = []
+    const receiver = createServer((request, response) => {
+      told.push(request.headers['webhook-signature'])
+      response.end()
+    })
+    await new Promise<void>(resolve => {
+      receiver.listen(0, '127.0.0.1', resolve)
+    })
+    const { port } = receiver.address() as AddressInfo
+    const merchant = `/merchants/${shop.merchantId}`
+    await postTo(`${merchant}/webhooks`, {
+      url: `http://127.0.0.1:${port}/`,
+      events: ['transaction.captured'],
+    })
+    await postTo(`${merchant}/users`, { email: 'joe@example.com' })
+    await post('captures', { amount: 100 })
+    const folder = join(paymentsEnv(url)['STATE_DIR'] ?? '', 'mail')
+    await waitFor('the mail', async () => (await readdir(folder)).some(name => name.endsWith('.eml')))
+    await waitFor('the webhook', () => /^v1,/.test(String(told[0])))
+    receiver.close()
+  })
+
+  test('a dispute is raised, won and lost', async () => {
+    const raise = ['dispute', 'raise', shop.transactionId, '--amount', '20000', '--due', '2030-01-31']
+    const won = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
+    assert.match(await admin(0, 'dispute', 'win', won), /is won/)
+    const again = await admin(1, 'dispute', 'lose', won)
+    assert.match(again, /already won or lost/)
+    const lost = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
+    await admin(0, 'dispute', 'lose', lost)
+    assert.match(await admin(1, 'dispute', 'raise', shop.transactionId, '--amount', '900000'), /amount/)
+    assert.match(await admin(1, 'dispute', 'win', 'nothing'), /no such dispute/)
+    await admin(0, 'verify')
+  })
+
+  test('merchants are paid once a period, though two ask at once', async () => {
+    const [first, second] = await Promise.all([
+      admin(0, 'payout', '--period', 'a'),
+      admin(0, 'payout', '--period', 'a'),
+    ])
+    // 49,165 and 74, less the lost dispute of 20,000 and the fees of two disputes.
+    assert.match(`${first}${second}`, new RegExp(`^${shop.merchantId} 9239 DKK line \\S+\\n$`))
+    assert.equal(await admin(0, 'payout', '--period', 'a'), '')
+    assert.match(
+      await admin(1, 'payout', '--period', 'a', '--merchant', shop.merchantId),
+      /paid for a already/,
+    )
+    await post('captures', { amount: 1_000 })
+    assert.match(await admin(0, 'payout', '--period', 'b'), /961 DKK/)
+    const output = await admin(0, 'verify')
+    assert.match(output, /^payouts +DKK +10200$/m)
+  })
+
+  test('a backup that is restored is proved, and one that was tampered with is found out', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'tollway-dump-'))
+    const dump = join(folder, 'payments.dump')
+    const run = promisify(execFile)
+    await run(findPostgresProgram('pg_dump') ?? '', ['--format=custom', `--file=${dump}`, url])
+    const restored = await postgres.createDatabase('restored')
+    await run(findPostgresProgram('pg_restore') ?? '', ['--exit-on-error', `--dbname=${restored}`, dump])
+    await rm(folder, { recursive: true })
+    const [original, copy] = [await admin(0, 'verify'), await askAdmin(restored, ['verify'])]
+    assert.deepEqual(copy, { code: 0, output: original })
+    await postgres.sql(
+      `ALTER TABLE lines DISABLE TRIGGER ALL; ALTER TABLE ledger_postings DISABLE TRIGGER ALL;
+       UPDATE lines SET balance = balance + 1 WHERE kind = 'refund';
+       UPDATE ledger_postings SET amount = amount + 1 WHERE account = 'fees' AND entry_id IN
+         (SELECT id FROM ledger_entries WHERE kind = 'capture' ORDER BY id LIMIT 1)`,
+      'restored',
+    )
+    const { code, output } = await askAdmin(restored, ['verify'])
+    assert.equal(code, 1, output)
+    assert.match(output, /sum to 1, not to 0/)
+    assert.match(output, /line \S+ of merchant \S+: its balance is/)
+    assert.match(output, /merchant \S+: its balance is \d+; its lines make it \d+/)
+    assert.match(output, /\d+ things do not add up/)
+  })
+
+  test('what cannot be done is told', async () => {
+    const table: readonly [readonly string[], RegExp][] = [
+      [['verfy'], /no command "verfy"/],
+      [['verify', 'x'], /0 are expected/],
+      [['payout', '--period', 'a b'], /--period a b/],
+      [['dispute', 'raise', 'x'], /--amount is missing/],
+      [['dispute', 'raise', 'x', '--amount', '1.5'], /--amount 1\.5/],
+      [['dispute', 'raise', 'x', '--amount', '1', '--due', 'soon'], /--due soon/],
+    ]
+    for (const [args, expected] of table) assert.match(await admin(2, ...args), expected)
+  })
+})
+
+test('the embedded database is not opened beside the service, and the way out is told', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tollway-embedded-'))
+  const lock = lockFolder(join(folder, 'payments'))
+  const tollway = fileURLToPath(new URL('../../operator/cli/tollway.ts', import.meta.url))
+  const env = { ...paymentsEnv(''), DATABASE_URL: '', STATE_DIR: folder }
+  const program = startProgram(process.execPath, [tollway, 'payments', 'verify'], { env })
+  assert.equal(await program.exited(), 2)
+  assert.match(program.output(), /in use by another process\n.*stop the service, run this again/s)
+  lock.release()
+  await rm(folder, { recursive: true })
+})

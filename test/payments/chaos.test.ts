@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { seededRandom } from '../support/api-proxy.ts'
+import { missingPostgres, type PostgresServer, startPostgres } from '../support/postgres-server.ts'
+import { startLossyProxy } from './lossy-proxy.ts'
+import {
+  askAdmin,
+  openShop,
+  type PaymentsProcess,
+  removeState,
+  type Shop,
+  startPaymentsProcess,
+} from './payments-process.ts'
+import { createRetryingClient, postOnce, type RetryingClient } from './retrying-client.ts'
+
+const soak = process.env['SOAK'] === '1'
+const chaosMs = soak ? 5 * 60_000 : 8_000
+const killEveryMs = 2_000
+const workers = soak ? 16 : 4
+const storms = soak ? 1_000 : 5
+const seed = Number(process.env['SEED'] ?? 20_261_121)
+
+/** What the answers promised of a transaction. */
+interface Promised {
+  readonly id: string
+  readonly pendingAmount: number
+  readonly capturedAmount: number
+  readonly refundedAmount: number
+  readonly voidedAmount: number
+}
+
+describe('payments while everything is killed', {
+  skip: missingPostgres(),
+  timeout: 2 * chaosMs + 120_000,
+}, () => {
+  let postgres: PostgresServer
+  let url = ''
+  let services: PaymentsProcess[] = []
+  let shop: Shop
+  before(async () => {
+    postgres = await startPostgres()
+    url = await postgres.createDatabase('payments')
+    const first = await startPaymentsProcess(url)
+    services = [first, await startPaymentsProcess(url)]
+    shop = await openShop(url, first.url)
+  })
+  after(async () => {
+    await Promise.all(services.map(service => service.kill()))
+    await postgres?.stop()
+    await removeState()
+  })
+
+  async function counted(sql: string): Promise<number> {
+    return Number(await postgres.sql(sql, 'payments'))
+  }
+
+  async function assertProved(): Promise<void> {
+    const { code, output } = await askAdmin(url, ['verify'])
+    assert.equal(code, 0, output)
+  }
+
+  test('the API and PostgreSQL, and answers get lost: nothing is lost, nothing is done twice', async t => {
+    const random = seededRandom(seed)
+    const ports = services.map(service => Number(new URL(service.url).port))
+    const proxy = await startLossyProxy(ports, 0.2, random)
+    const client = createRetryingClient({
+      url: proxy.url,
+      authorization: shop.authorization,
+      deadlineMs: 60_000,
+    })
+    const endMs = performance.now() + chaosMs
+    const promised: Promised[] = []
+    const working = Array.from({ length: workers }, async () => {
+      while (performance.now() < endMs) promised.push(await oneLife(client, shop, random))
+    })
+    const kills = await killUntil(endMs)
+    await Promise.all(working)
+    proxy.close()
+    const { sent, replayed } = client.counts()
+    t.diagnostic(
+      `${promised.length} transactions, ${sent} requests, ${kills} kills, ${proxy.lost()} answers lost, ` +
+        `${replayed} given again`,
+    )
+    assert.ok(promised.length > 0 && kills >= 2 && proxy.lost() > 0)
+    for (const expected of promised) assert.deepEqual(await read(expected.id), expected)
+    // The shop's first payment is one more.
+    assert.equal(await counted('SELECT count(*) FROM transactions'), promised.length + 1)
+    const entries = promised.length * 3
+    assert.equal(await counted('SELECT count(*) FROM trail_entries'), entries)
+    assert.equal(await counted('SELECT count(*) FROM ledger_entries'), promised.length * 2)
+    await assertProved()
+  })
+
+  /** Kills one after the other, and starts it anew. @returns how many times */
+  async function killUntil(endMs: number): Promise<number> {
+    let kills = 0
+    for (; performance.now() + killEveryMs < endMs; kills += 1) {
+      await pause(killEveryMs)
+      const service = services[(kills >> 1) % services.length]
+      if (kills % 2 === 0) await postgres.restart()
+      else {
+        await service?.kill()
+        await service?.start()
+      }
+    }
+    return kills
+  }
+
+  async function read(id: string): Promise<Promised> {
+    const headers = { authorization: shop.authorization }
+    const response = await fetch(`${services[0]?.url}/transactions/${id}`, { headers })
+    assert.equal(response.status, 200, `${id} was promised`)
+    const { transaction } = (await response.json()) as { transaction: Promised }
+    const { pendingAmount, capturedAmount, refundedAmount, voidedAmount } = transaction
+    return { id, pendingAmount, capturedAmount, refundedAmount, voidedAmount }
+  }
+
+  test(`100 calls with one key, ${storms} times: each has one effect`, async () => {
+    for (let storm = 1; storm <= storms; storm += 1) {
+      const key = randomUUID()
+      const path = `/transactions/${shop.transactionId}/captures`
+      const calls = Array.from({ length: 100 }, (_, index) => {
+        const target = {
+          url: services[index % services.length]?.url ?? '',
+          authorization: shop.authorization,
+        }
+        return postOnce(target, path, { amount: 7 }, key)
+      })
+      const answers = await Promise.all(calls)
+      const done = answers.filter(answer => answer?.status === 201)
+      assert.ok(done.length > 0)
+      assert.equal(new Set(done.map(answer => answer?.body)).size, 1)
+      for (const answer of answers) {
+        assert.ok(answer?.status === 201 || answer?.body.includes('idempotency_in_progress'), answer?.body)
+      }
+      assert.equal((await read(shop.transactionId)).capturedAmount, 7 * storm)
+    }
+    await assertProved()
+  })
+})
+
+/** A payment by a known card, a capture, a refund and a void, each until it was answered. */
+async function oneLife(client: RetryingClient, shop: Shop, random: () => number): Promise<Promised> {
+  const amount = 1_000 + Math.floor(random() * 1_000)
+  const captured = 1 + Math.floor(random() * (amount - 2))
+  const refunded = 1 + Math.floor(random() * captured)
+  const payment = { transactionId: shop.transactionId, currency: 'DKK', amount }
+  const { id } = await post(client, `/merchants/${shop.merchantId}/transactions`, payment)
+  await post(client, `/transactions/${id}/captures`, { amount: captured })
+  await post(client, `/transactions/${id}/refunds`, { amount: refunded })
+  await post(client, `/transactions/${id}/voids`, { amount: amount - captured })
+  const voidedAmount = amount - captured
+  return { id, pendingAmount: 0, capturedAmount: captured, refundedAmount: refunded, voidedAmount }
+}
+
+async function post(client: RetryingClient, path: string, json: object): Promise<{ readonly id: string }> {
+  const { status, body } = await client.post(path, json)
+  assert.equal(status, 201, `${path}: ${status} ${body}`)
+  return (JSON.parse(body) as { transaction: { id: string } }).transaction
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { request } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+
+export interface RetryingClient {
+  /** POSTs until there is an answer that says what became of it, under one key. */
+  post(path: string, json: object): Promise<Answer>
+  /** How many requests were sent, and answers given to one that was done before. */
+  counts(): { readonly sent: number; readonly replayed: number }
+}
+
+export interface Answer {
+  readonly status: number
+  readonly body: string
+  readonly replayed: boolean
+}
+
+export interface RetryingClientOptions {
+  readonly url: string
+  readonly authorization: string
+  /** When nothing is answered for so long, the test has failed. */
+  readonly deadlineMs: number
+}
+
+const requestTimeoutMs = 5_000
+const waitMs = 50
+
+export function createRetryingClient(options: RetryingClientOptions): RetryingClient {
+  let sent = 0
+  let replayed = 0
+  return {
+    async post(path, json) {
+      const key = randomUUID()
+      const endMs = performance.now() + options.deadlineMs
+      for (;;) {
+        sent += 1
+        const answer = await postOnce(options, path, json, key)
+        if (answer !== undefined && isFinal(answer)) {
+          if (answer.replayed) replayed += 1
+          return answer
+        }
+        assert.ok(performance.now() < endMs, `no answer to ${path} within ${options.deadlineMs} ms`)
+        await pause(waitMs)
+      }
+    },
+    counts: () => ({ sent, replayed }),
+  }
+}
+
+/** A 500 would be a defect, and is not tried again. */
+function isFinal({ status, body }: Answer): boolean {
+  return status !== 503 && !(status === 409 && body.includes('idempotency_in_progress'))
+}
+
+/** On a connection of its own. @returns undefined when there was no whole answer */
+export function postOnce(
+  { url, authorization }: Pick<RetryingClientOptions, 'url' | 'authorization'>,
+  path: string,
+  json: object,
+  key: string,
+): Promise<Answer | undefined> {
+  const body = JSON.stringify(json)
+  const headers = {
+    authorization,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'idempotency-key': key,
+  }
+  return new Promise(resolve => {
+    const options = { method: 'POST', agent: false, timeout: requestTimeoutMs, headers }
+    const outgoing = request(url + path, options, async response => {
+      try {
+        let text = ''
+        for await (const chunk of response) text += chunk
+        const wasReplayed = response.headers['idempotency-replayed'] === 'true'
+        resolve({ status: response.statusCode ?? 0, body: text, replayed: wasReplayed })
+      } catch {
+        resolve(undefined)
+      }
+    })
+    outgoing.on('timeout', () => outgoing.destroy())
+    outgoing.on('error', () => resolve(undefined)).on('close', () => resolve(undefined))
+    outgoing.end(body)
+  })
+}
