@@ -20,6 +20,7 @@ import { openAnimationClient } from './servers/testdata/animation-client.ts'
 import { startService } from './service.ts'
 import { settings } from './settings.ts'
 import { bytesOf } from './streams/simulation-under-test.ts'
+import { encodeHeader } from './wire/encode-messages.ts'
 
 const quick = {
   GRPC_HOST: '127.0.0.1',
@@ -110,6 +111,22 @@ test('requests are listed and interrupted at the debug port', async t => {
   const again = open().push()
   again.write(bytesOf('header', 'r 1'))
   assert.match(await again.answer, /^FAILED_PRECONDITION/)
+})
+
+test('a request without a stream id is interrupted by an empty segment; all of them are not', async t => {
+  const { open, debug } = await start(t)
+  const push = open().push()
+  push.write(encodeHeader({ animationIds: { streamId: '', requestId: 'r1', targetObjectId: '' } }))
+  await waitFor('the request', async () => {
+    const { total } = (await (await fetch(`${debug}/streams`)).json()) as { total: number }
+    return total === 1
+  })
+  const interrupt = (path: string) => fetch(`${debug}${path}`, { method: 'DELETE' })
+  for (const path of ['/streams', '/streams/', '/streams//requests/', '/streams/s/requests/r1/x']) {
+    assert.equal((await interrupt(path)).status, 404, path)
+  }
+  assert.deepEqual(await (await interrupt('/streams//requests/r1')).json(), { interrupted: 1 })
+  assert.equal(await push.answer, 'INFO interrupted')
 })
 
 test('what runs may end while the service stops, and nothing new begins', async t => {

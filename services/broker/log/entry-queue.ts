@@ -13,11 +13,18 @@ export interface EntryQueue {
   dropOldest(): void
   /** Drops all; the next entry has this position. */
   restartAt(position: number): void
+  /**
+   * Nothing more will be pushed: few bytes are kept without what else lies in their memory, and no slots that are
+   * not used.
+   */
+  seal(): void
   /** Of the entries from this position on. */
   bytesFrom(position: number): number
 }
 
 const initialCapacity = 16
+/** Beyond it, what a sealed queue would save is little beside what it keeps. */
+const maxCopiedBytes = 64 * 1024
 
 /** What came before an entry, so that the bytes behind any position are known without counting. */
 interface CountedEntry extends Entry {
@@ -26,7 +33,7 @@ interface CountedEntry extends Entry {
 
 /** An empty queue, whose first entry has the position 1: the header's is 0. */
 export function createEntryQueue(): EntryQueue {
-  /** Its length is a power of two; the entry at a position lies at the position modulo that. */
+  /** The entry at a position lies at the position modulo the length. */
   let slots: (CountedEntry | undefined)[] = new Array(initialCapacity).fill(undefined)
   let first = 1
   let end = 1
@@ -42,6 +49,31 @@ export function createEntryQueue(): EntryQueue {
       larger[position % larger.length] = slots[slotOf(position)]
     }
     slots = larger
+  }
+
+  /**
+   * Messages are parts of pieces of memory that may be much larger, and that live as long as any part is
+   * kept.
+   */
+  function copyTogether(entries: readonly CountedEntry[]): CountedEntry[] {
+    const memory = Buffer.allocUnsafeSlow(entries.reduce((sum, { bytes }) => sum + bytes.length, 0))
+    let used = 0
+    return entries.map(entry => {
+      const bytes = memory.subarray(used, used + entry.bytes.length)
+      bytes.set(entry.bytes)
+      used += bytes.length
+      return { ...entry, bytes }
+    })
+  }
+
+  /** In the order of their positions. */
+  function kept(): CountedEntry[] {
+    const entries: CountedEntry[] = []
+    for (let position = first; position < end; position += 1) {
+      const entry = slots[slotOf(position)]
+      if (entry !== undefined) entries.push(entry)
+    }
+    return entries
   }
 
   return {
@@ -74,6 +106,13 @@ export function createEntryQueue(): EntryQueue {
       first = position
       end = position
       bytesDropped = bytesPushed
+    },
+    seal() {
+      if (bytesPushed - bytesDropped > maxCopiedBytes) return
+      const entries = copyTogether(kept())
+      const sealed: (CountedEntry | undefined)[] = new Array(Math.max(1, entries.length)).fill(undefined)
+      for (const entry of entries) sealed[entry.position % sealed.length] = entry
+      slots = sealed
     },
     bytesFrom(position) {
       if (position >= end) return 0

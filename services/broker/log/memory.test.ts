@@ -27,7 +27,7 @@ streamLogContract('memory', async () => {
 })
 
 test('of ended requests the oldest are forgotten when they are too many or hold too much', async t => {
-  const log = open({ maxEnded: 3, maxKeptBytes: 20_000 })
+  const log = open({ maxEnded: 3, maxKeptBytes: 60_000 })
   t.after(() => log.close())
   const push = async (id: string, bytes: number) => {
     const writer = await log.open(openingOf(id))

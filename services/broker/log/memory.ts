@@ -30,6 +30,8 @@ export interface MemoryLogOptions {
 const defaultMaxKeptBytes = 128 * 1024 * 1024
 const defaultMaxEnded = 10_000
 const sweepEveryMs = 250
+/** What a request takes besides its messages: measured, with what V8 lets lie for a while. */
+const requestOverheadBytes = 8 * 1024
 
 /** A request with its ring. */
 interface Kept {
@@ -93,11 +95,15 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
     kept.endedMs = clock.nowMs()
     ended.add(kept)
     kept.ring.finish(end)
+    // The producer's call is not kept with what it has sent.
+    kept.ring.onRoom(() => {})
+    kept.onEnded = () => {}
   }
 
   function finishForOthers(kept: Kept, end: RequestEnd): void {
+    const { onEnded } = kept
     finish(kept, end)
-    kept.onEnded(end)
+    onEnded(end)
   }
 
   return {
@@ -121,9 +127,9 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
         ({ opening: { ids } }) =>
           ids.streamId === streamId && (requestId === '' || ids.requestId === requestId),
       )
-      if (requestId !== '') interruptions.add(streamId, requestId)
+      const refused = [requestId, ...concerned.map(({ opening: { ids } }) => ids.requestId)]
+      for (const id of new Set(refused)) if (id !== '') interruptions.add(streamId, id)
       for (const kept of concerned) {
-        interruptions.add(streamId, kept.opening.ids.requestId)
         finishForOthers(kept, { how: 'interrupted', status: interruptedStatus })
       }
       return concerned.length
@@ -226,4 +232,4 @@ function createEndedRequests(options: MemoryLogOptions, maxBytes: number, forget
   }
 }
 
-const sizeOf = ({ opening, ring }: Kept) => opening.header.length + ring.bytes
+const sizeOf = ({ opening, ring }: Kept) => requestOverheadBytes + opening.header.length + ring.bytes

@@ -198,6 +198,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await redis.restart()
     append(writer, 21, 30)
     await assertReads(there, 30)
+    await waitFor('Redis to be reached again', () => late.healthy)
     const cursor = await (await requestAt(late)).read({ onNews() {} })
     await waitFor('the last entry', () => cursor.behind.entries === 10)
     const positions: number[] = []
@@ -243,11 +244,58 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.equal(writer.endedBy, undefined)
   })
 
+  test('a process that stood still itself does not take that for a Redis that is away', async t => {
+    const redis = await serve(t)
+    const log = await open(t, redis.url)
+    const changes: boolean[] = []
+    log.onHealth(healthy => changes.push(healthy))
+    const writer = await log.open(openingOf('r1'))
+    const reader = await collect(writer.request)
+    for (let pause = 0; pause < 3; pause += 1) {
+      // Sent before the pause, so that an answer is owed all the while.
+      append(writer, pause * 2 + 1, pause * 2 + 1)
+      await new Promise(setImmediate)
+      await new Promise(setImmediate)
+      standStill(2 * quickTimings.awayMs)
+      append(writer, pause * 2 + 2, pause * 2 + 2)
+      const other = await log.open(openingOf(`other-${pause}`))
+      await other.end(success)
+    }
+    await writer.end(success)
+    await assertReads(reader, 6)
+    assert.equal(await endOf(reader), 'completed')
+    assert.deepEqual(changes, [])
+  })
+
+  test('a Redis that is out of memory is told as that', async t => {
+    const redis = await serve(t)
+    const log = await open(t, redis.url)
+    const writer = await log.open(openingOf('r1'))
+    const ended = await log.open(openingOf('r2'))
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1')
+    append(writer, 1, 1)
+    await waitFor('the producer to know', () => writer.endedBy)
+    assert.deepEqual(writer.endedBy, {
+      how: 'lost',
+      status: { code: 'ERROR', message: 'the log is out of memory' },
+    })
+    const full = { message: 'the log is out of memory' }
+    await assert.rejects(log.open(openingOf('r3')), full)
+    await assert.rejects(ended.end(success), full)
+    await redis.command('CONFIG', 'SET', 'maxmemory', '0')
+    await waitFor('room', () => log.open(openingOf('r4')).catch(() => undefined))
+  })
+
   test('whatever happens on the way, nothing is lost without a word, and nothing comes twice', async t => {
     const redis = await serve(t)
     for (let seed = 1; seed <= seeds; seed += 1) await t.test(`seed ${seed}`, t => storm(t, redis, seed))
   })
 })
+
+/** As a process does that is stopped, or kept busy. */
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
 
 /** Faults by chance between both brokers and Redis, while a producer appends and a consumer reads. */
 async function storm(t: TestContext, redis: RedisServer, seed: number): Promise<void> {

@@ -97,6 +97,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     onSynced: () => loop.follow(sync.news),
   })
   let closed = false
+  let tickedMs = clock.monotonicMs()
 
   async function read(key: string, reader: RingReader): Promise<RingCursor> {
     const known = directory.get(key)
@@ -116,7 +117,15 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     feeds.giveUp(key, lostData)
   }
 
+  /** Nobody could be heard while the process stood still, stopped or busy: all have their time again. */
+  function excuseOwnPause(): void {
+    const nowMs = clock.monotonicMs()
+    if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) life.excuseOwnPause()
+    tickedMs = nowMs
+  }
+
   function tick(): void {
+    excuseOwnPause()
     for (const local of producers.running()) local.tick()
     if (life.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.giveUpAll(logAway)
     reports.tick()

@@ -62,6 +62,26 @@ test('only who has taken everything is told of news, once', () => {
   assert.equal(news, 2)
 })
 
+test('an ended request keeps its messages, and not the memory that they came in', () => {
+  const { ring, time } = ringOf({ bytes: 2 * entryOverheadBytes + 10 })
+  const memory = Buffer.from('abcdefgh'.repeat(2048))
+  for (let at = 0; at < 4; at += 1) ring.append(memory.subarray(at, at + 2), time.ms)
+  const before = { entries: ring.entries, bytes: ring.bytes }
+  ring.finish({ how: 'completed' })
+  assert.deepEqual({ entries: ring.entries, bytes: ring.bytes }, before)
+  const cursor = ring.read(silent)
+  cursor.seek('oldest')
+  const read: unknown[] = []
+  for (let entry = cursor.next(); entry; entry = cursor.next()) {
+    read.push([entry.position, Buffer.from(entry.bytes).toString(), entry.bytes.buffer.byteLength])
+  }
+  assert.deepEqual(read, [
+    [3, 'cd', 4],
+    [4, 'de', 4],
+  ])
+  assert.deepEqual(cursor.end, { how: 'completed' })
+})
+
 test('what is missing of a ring that is filled from elsewhere is a gap', () => {
   const { ring, append } = ringOf()
   const cursor = ring.read(silent)

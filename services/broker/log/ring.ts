@@ -231,6 +231,7 @@ export function createRing({ header, openedMs, limits, clock, budget }: RingOpti
       if (end !== undefined) return
       end = how
       full = false
+      queue.seal()
       waits.wake()
       onRoom()
     },

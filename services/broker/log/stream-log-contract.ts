@@ -307,6 +307,25 @@ const endTests: Record<string, ContractTest> = {
     await logs.producers.open(openingOf('r3'))
   },
 
+  'an empty request id is never refused: it names no request': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf(''))
+    await waitFor('the request to be known', () => consumers.list().length === 1)
+    assert.equal(await consumers.interrupt('s', ''), 1)
+    await waitFor('the end', () => writer.endedBy?.how === 'interrupted')
+    await producers.open(openingOf(''))
+  },
+
+  'a request without a stream id can be interrupted': async ({ producers, consumers }) => {
+    const ids = { ...openingOf('r1').ids, streamId: '' }
+    const writer = await producers.open({ ...openingOf('r1'), ids })
+    const other = await producers.open(openingOf('r1'))
+    await waitFor('the requests to be known', () => consumers.list().length === 2)
+    assert.equal(await consumers.interrupt('', 'r1'), 1)
+    await waitFor('the end', () => writer.endedBy?.how === 'interrupted')
+    assert.equal(await refusalOf(producers.open({ ...openingOf('r1'), ids })), 'interrupted')
+    assert.equal(other.endedBy, undefined)
+  },
+
   'a request can be interrupted before it begins': async ({ producers, consumers }) => {
     assert.equal(await consumers.interrupt('s', 'r1'), 0)
     assert.equal(await refusalOf(producers.open(openingOf('r1'))), 'interrupted')

@@ -25,7 +25,8 @@ export interface StreamLog {
   /**
    * Ends requests with INFO "interrupted", wherever their producers are, and refuses further pushes of these ids for
    * `interruptedMs`, also when none of them has begun yet. An empty request id means those of the stream that run
-   * now: the stream's next requests are welcome. Answers how many running requests were ended.
+   * now: the stream's next requests are welcome, and so is the next one without a request id, which is another one
+   * each time. Answers how many running requests were ended.
    */
   interrupt(streamId: string, requestId: string): Promise<number>
   readonly healthy: boolean

@@ -88,7 +88,7 @@ const tables: readonly (readonly [string, string])[] = [
   ],
 ]
 
-test('the most specific route that matches holds: the longest prefix, then fields, then age, then name', () => {
+test('of the routes that match, the longest prefix holds, then fields, then age, then name', () => {
   for (const [routes, cases] of tables) {
     const texts = routes === '' ? [] : routes.split('|')
     for (const list of [texts.map(routeOf), texts.map(routeOf).reverse()]) {

@@ -83,12 +83,16 @@ function sendStreams(
   else send(response, 200, `${JSON.stringify(streamsJson(broker, clock.nowMs()))}\n`, json)
 }
 
-/** `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. */
-const interruptionPath = /^\/streams\/([^/]+)(?:\/requests\/([^/]+))?$/
+/**
+ * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. The stream of a request
+ * may be empty; alone it may not, since that is more likely a slip than meant.
+ */
+const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 
 function interruption(path: string, { log }: PagesOptions): Page | undefined {
-  const [, stream, request = ''] = interruptionPath.exec(path) ?? []
-  if (stream === undefined) return undefined
+  const match = interruptionPath.exec(path)
+  if (match === null) return undefined
+  const [, alone, stream = alone ?? '', request = ''] = match
   return (_, response) => {
     const ids = decodeAll([stream, request])
     if (ids === undefined) return send(response, 400, 'the ids are not percent-encoded\n')

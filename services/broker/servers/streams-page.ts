@@ -1,13 +1,17 @@
 import type { Broker, RequestView } from '../streams/broker.ts'
+import { howMany } from '../streams/how-many.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
 /** A list is cut there; a broker may have more than anybody reads. */
 const maxShown = 1_000
 
-/** The requests that are known here, oldest first. Times are milliseconds, ids as they were sent. */
+/**
+ * The requests that are known here: those that run, then those that have ended and are still kept, the oldest
+ * first. Times are milliseconds, ids as they were sent.
+ */
 export function streamsJson(broker: Shown, nowMs: number) {
-  const requests = broker.requests()
+  const requests = broker.requests().toSorted((a, b) => Number(a.request.ended) - Number(b.request.ended))
   return {
     waitingPulls: broker.waitingPulls,
     total: requests.length,
@@ -16,15 +20,20 @@ export function streamsJson(broker: Shown, nowMs: number) {
 }
 
 function streamOf({ request, producer, consumers }: RequestView, nowMs: number) {
-  const { ids, sourceServiceId, route, openedMs, ended } = request
+  const { key, ids, sourceServiceId, route, openedMs, ended } = request
   return {
+    /** The same at every broker that knows the request, and of no other one. */
+    key,
     ...ids,
     sourceServiceId,
     route,
     ageMs: nowMs - openedMs,
     ended,
     /** null when the producer is gone, or connected to another broker. */
-    producer: producer ?? null,
+    producer: producer?.peer ?? null,
+    /** What it has sent; null without one. */
+    messages: producer?.received.messages ?? null,
+    bytes: producer?.received.bytes ?? null,
     consumers: consumers.map(({ peer, behind }) => ({
       peer,
       messagesBehind: behind.entries,
@@ -38,6 +47,8 @@ const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state
 /** The same as a page that shows itself anew every two seconds. */
 export function streamsPage(broker: Shown, nowMs: number): string {
   const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
+  const requests = howMany(total, 'request is', 'requests are')
+  const pulls = howMany(waitingPulls, 'pull waits', 'pulls wait')
   const rows = streams.map(stream =>
     row('td', [
       stream.streamId,
@@ -58,7 +69,7 @@ body { font: 14px system-ui, sans-serif; margin: 2rem }
 td, th { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #ddd }
 </style></head><body>
 <h1>Streams</h1>
-<p>${total} requests are known here, ${waitingPulls} pulls wait for one.</p>
+<p>${requests} known here, ${pulls} for one.</p>
 <table><thead>${row('th', columns)}</thead><tbody>
 ${rows.join('\n')}
 </tbody></table></body></html>

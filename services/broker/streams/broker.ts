@@ -4,6 +4,7 @@ import type { Repeat } from '../repeat.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { createPull, type Pull, type PullSink, shuttingDown } from './pull.ts'
 import { createPush, type Push } from './push.ts'
+import type { Received } from './pushed-request.ts'
 import type { Caller, StreamContext } from './stream-context.ts'
 
 /** The pushes and pulls of one process. */
@@ -34,8 +35,8 @@ export interface RouteLoad {
 
 export interface RequestView {
   readonly request: LoggedRequest
-  /** Where the producer is; undefined when it is another process's, or gone. */
-  readonly producer: string | undefined
+  /** Undefined when it is another process's, or gone. */
+  readonly producer: { readonly peer: string; readonly received: Received } | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
@@ -152,8 +153,10 @@ function viewsOf(
   pushes: Iterable<Push>,
   pulls: Iterable<Pull>,
 ): readonly RequestView[] {
-  const producers = new Map<string, string>()
-  for (const { request, peer } of pushes) if (request !== undefined) producers.set(request.key, peer)
+  const producers = new Map<string, RequestView['producer']>()
+  for (const { request, received, peer } of pushes) {
+    if (request !== undefined && received !== undefined) producers.set(request.key, { peer, received })
+  }
   const consumers = Map.groupBy(pulls, ({ request }) => request?.key)
   return requests.map(request => ({
     request,

@@ -166,7 +166,7 @@ const concurrent: readonly Scenario[] = [
       p got SUCCESS, header r3, 20`,
   },
   {
-    rule: 'too many that wait: the oldest is dropped, which is told',
+    rule: 'too many that wait: the oldest is dropped, which is told with where it goes on',
     limits: { waitingRequests: 1 },
     story: `
       pull p: stream=s
@@ -175,7 +175,27 @@ const concurrent: readonly Scenario[] = [
       push r3: header 3
       p got header r1, 1
       push r1: 2 SUCCESS end
-      p got WARNING dropped: 1 of the requests that waited for their turn, 2, SUCCESS, header r3, 3`,
+      p got WARNING dropped: 1 of the requests that waited for their turn, the next is message 2, \
+2, SUCCESS, header r3, 3`,
+  },
+  {
+    rule: 'who counts what is told resumes where it was, after requests were dropped',
+    route: { lateJoiners: { from: 'start' } },
+    limits: { waitingRequests: 1 },
+    story: `
+      pull p: stream=s
+      push r1: header 1
+      push r2: header
+      push r3: header
+      push r4: header
+      push r1: 2
+      p got header r1, 1, \
+WARNING dropped: 1 of the requests that waited for their turn, the next is message 2, \
+WARNING dropped: 1 of the requests that waited for their turn, the next is message 2, 2
+      p cancels
+      push r1: 3
+      pull q: request=r1 received=r1=3
+      q got header r1, 3`,
   },
   {
     rule: 'the newest takes the place of the other',
@@ -278,7 +298,7 @@ const slowConsumers: readonly Scenario[] = [
       pull p: stream=s
       pull q: stream=s
       push r1: header
-      q ended RESOURCE_EXHAUSTED the request "r1" has 1 consumers
+      q ended RESOURCE_EXHAUSTED the request "r1" has 1 consumer, which is all that its route allows
       p cancels
       pull r: stream=s
       r got header r1`,
@@ -294,8 +314,24 @@ const slowConsumers: readonly Scenario[] = [
       push r1: 2 SUCCESS end
       p got header r2, 10
       q got header r1, INFO joined late, the next is message 2, WARNING left out: \
-the request "r2" has 1 consumers, which are all that its route allows, 2, SUCCESS
+the request "r2" has 1 consumer, which is all that its route allows, the next is message 2, 2, SUCCESS
       q runs`,
+  },
+  {
+    rule: 'who counts what is told resumes where it was, after a request was left out',
+    route: { limits: { ...defaultRoute.limits, consumers: 1 } },
+    story: `
+      pull p: request=r2
+      pull q: stream=s
+      push r1: header 1
+      push r2: header 10
+      push r1: 2
+      q got header r1, 1, WARNING left out: \
+the request "r2" has 1 consumer, which is all that its route allows, the next is message 2, 2
+      q cancels
+      push r1: 3
+      pull r: request=r1 received=r1=3
+      r got header r1, 3`,
   },
   {
     rule: 'wait: who was superseded keeps nobody waiting',

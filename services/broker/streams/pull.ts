@@ -4,6 +4,7 @@ import type { LoggedRequest } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { admits, hashToken, refusal } from './admission.ts'
+import { howMany } from './how-many.ts'
 import { findBeginning, readReceived, receivedMetadata } from './late-join.ts'
 import { createServing, type Serving } from './serving.ts'
 import { createStallWatch } from './stall-watch.ts'
@@ -117,7 +118,8 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   /** A pull that is busy goes on without it. */
   function leaveOut({ ids }: LoggedRequest, { limits: { consumers } }: Route): void {
     const name = JSON.stringify(ids.requestId)
-    const message = `the request ${name} has ${consumers} consumers, which are all that its route allows`
+    const many = howMany(consumers, 'consumer, which is', 'consumers, which are')
+    const message = `the request ${name} has ${many} all that its route allows`
     if (current === undefined && waiting.length === 0) end(new GrpcError('RESOURCE_EXHAUSTED', message))
     else current?.tell({ code: 'WARNING', message: `left out: ${message}` })
   }

@@ -4,7 +4,7 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { LoggedRequest, RequestEnd } from '../log/stream-log.ts'
 import type { Status } from '../wire/status.ts'
 import { hashToken } from './admission.ts'
-import { beginRequest, type PushedRequest, RuleBroken } from './pushed-request.ts'
+import { beginRequest, type PushedRequest, type Received, RuleBroken } from './pushed-request.ts'
 import { startRequestSpan } from './request-span.ts'
 import type { Caller, StreamContext } from './stream-context.ts'
 
@@ -26,6 +26,8 @@ export interface Push {
   readonly over: boolean
   /** undefined until there is a header. */
   readonly request: LoggedRequest | undefined
+  /** What has come so far; undefined until there is a header. */
+  readonly received: Received | undefined
   readonly peer: string
 }
 
@@ -147,6 +149,9 @@ export function createPush(context: StreamContext, caller: Caller): Push {
     },
     get request() {
       return pushed?.request
+    },
+    get received() {
+      return pushed?.received
     },
     peer: caller.peer,
   }

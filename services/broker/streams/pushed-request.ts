@@ -10,6 +10,7 @@ import type { HeaderMessage, Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
 import type { Status } from '../wire/status.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
+import { howMany } from './how-many.ts'
 import { createMediaTiming } from './media-timing.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
 
@@ -17,6 +18,8 @@ import { routeOf, type StreamContext } from './stream-context.ts'
 export interface PushedRequest {
   readonly request: LoggedRequest
   readonly route: Route
+  /** What the producer has sent so far. */
+  readonly received: Received
   /**
    * Relays the next message.
    *
@@ -32,6 +35,12 @@ export interface PushedRequest {
   onEnded(listener: (end: RequestEnd) => void): void
   /** Why the routes that hold now do not admit the producer; undefined while they do. */
   findRefusal(): GrpcError | undefined
+}
+
+/** Messages, the header included, and their bytes. */
+export interface Received {
+  readonly messages: number
+  readonly bytes: number
 }
 
 /** A rule that the route rejects for: told by a Status, to producer and consumers. */
@@ -64,10 +73,8 @@ export async function beginRequest(
   const warnings = judge(rules, ofRoute, header, 0)
   assertAlone(context, header, route)
   if (!requestsOfRoute.take(route.name, route.limits.streams)) {
-    throw new GrpcError(
-      'RESOURCE_EXHAUSTED',
-      `${describeRoute(route)} has ${route.limits.streams} running requests, which are all that it allows`,
-    )
+    const many = howMany(route.limits.streams, 'running request, which is', 'running requests, which are')
+    throw new GrpcError('RESOURCE_EXHAUSTED', `${describeRoute(route)} has ${many} all that it allows`)
   }
   try {
     const writer = await context.log.open({
@@ -75,13 +82,16 @@ export async function beginRequest(
       sourceServiceId,
       route: route.name,
       // Messages may be parts of a larger piece of memory, and a header is kept for long.
-      header: Buffer.from(bytes),
+      header: copyOf(bytes),
       limits: ringLimits(route),
       traceparent,
     })
     ofRoute.counters.pushes += 1
     countIn(ofRoute, bytes)
-    const pushed = createPushedRequest(context, { writer, route, rules, header, token })
+    const pushed = createPushedRequest(context, {
+      ...{ writer, route, rules, header, token },
+      headerBytes: bytes.length,
+    })
     for (const warning of warnings) writer.append(encodeStatusMessage(warning))
     return pushed
   } catch (error) {
@@ -90,11 +100,19 @@ export async function beginRequest(
   }
 }
 
+/** In memory of its own, no part of Node's pool. */
+function copyOf(bytes: Uint8Array): Uint8Array {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
+}
+
 interface Parts {
   readonly writer: RequestWriter
   readonly route: Route
   readonly rules: StreamRules
   readonly header: HeaderMessage
+  readonly headerBytes: number
   readonly token: TokenHash
 }
 
@@ -103,21 +121,23 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
   const { clock, stats, requestsOfRoute } = context
   const ofRoute = stats.route(route.name)
   const timing = createMediaTiming(header.startTimeCode, ofRoute)
-  let messages = 1
+  const received = { messages: 1, bytes: parts.headerBytes }
   let lastPart: Message['part'] = 'header'
 
   function answerOf(): Status {
     const broken = rules.summary()
     const warnings = broken === '' ? '' : `; warnings: ${broken}`
-    return { code: 'SUCCESS', message: `${messages} messages${warnings}` }
+    return { code: 'SUCCESS', message: `${countOf(received)}${warnings}` }
   }
 
   return {
     request: writer.request,
     route,
+    received,
     relay(bytes) {
-      const number = messages
-      messages += 1
+      const number = received.messages
+      received.messages += 1
+      received.bytes += bytes.length
       assertSize(bytes, number, route)
       const message = readOrRefuse(bytes, number)
       for (const warning of judge(rules, ofRoute, message, number)) {
@@ -130,13 +150,13 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
     },
     ready: () => writer.ready(),
     complete() {
-      const broken = rules.end(messages)
+      const broken = rules.end(received.messages)
       countViolations(ofRoute, broken)
       const rejected = broken.find(({ mode }) => mode === 'reject')
       if (lastPart === 'status' && rejected === undefined) {
         return { end: { how: 'completed' }, answer: answerOf() }
       }
-      const message = rejected?.text ?? `the producer ended without a status after ${messages} messages`
+      const message = rejected?.text ?? `the producer ended without a status after ${countOf(received)}`
       const status: Status = { code: 'ERROR', message }
       return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
     },
@@ -153,6 +173,8 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
     },
   }
 }
+
+const countOf = ({ messages }: Received) => howMany(messages, 'message', 'messages')
 
 function headerOf(message: Message): HeaderMessage {
   if (message.part !== 'header') {

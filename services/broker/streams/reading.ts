@@ -1,6 +1,7 @@
 import type { RingCursor } from '../log/stream-log.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import type { Status } from '../wire/status.ts'
+import { howMany } from './how-many.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
 
 /**
@@ -16,7 +17,10 @@ export interface Reading {
   readonly begun: boolean
   /** How many entries were trimmed that the consumer has neither got nor been told of. */
   readonly gap: number
-  /** Puts in a status before the next entry. */
+  /**
+   * Puts in a status before the next entry, which it names: a consumer counts what it gets, to resume, and this
+   * is none of the request's messages.
+   */
   tell(status: Status): void
   /** Ends with this status, which is the next message. */
   stop(status: Status): void
@@ -55,7 +59,8 @@ export function createReading(
   function nextNotice(): Uint8Array | undefined {
     if (notices.length === 0 || cursor.behind.entries === 0) return undefined
     const notice = notices.shift()
-    return notice && encodeStatusMessage(notice)
+    if (notice === undefined) return undefined
+    return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(cursor.position)}` })
   }
 
   function findGap(): number {
@@ -65,7 +70,8 @@ export function createReading(
 
   function tellGap(): Uint8Array {
     onGap(gap)
-    const message = `${gap} messages were dropped, the next is message ${cursor.position}`
+    const dropped = `${howMany(gap, 'message was', 'messages were')} dropped`
+    const message = `${dropped}, ${nextIs(cursor.position)}`
     gap = 0
     return encodeStatusMessage({ code: 'WARNING', message })
   }
@@ -123,8 +129,11 @@ export function createReading(
 }
 
 function noticeOf({ at }: Beginning, skipped: number, position: number): Status {
-  const next = `the next is message ${position}`
-  return at === 'message'
-    ? { code: 'WARNING', message: `${skipped} messages are not kept any more, ${next}` }
-    : { code: 'INFO', message: `joined late, ${next}` }
+  const next = nextIs(position)
+  if (at !== 'message') return { code: 'INFO', message: `joined late, ${next}` }
+  const gone = `${howMany(skipped, 'message is', 'messages are')} not kept any more`
+  return { code: 'WARNING', message: `${gone}, ${next}` }
 }
+
+/** The end of each status that is none of the request's messages and has another one behind it. */
+const nextIs = (position: number) => `the next is message ${position}`

@@ -3,6 +3,7 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import { type LoggedRequest, LogRefusal, type RingCursor, type RingReader } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
 import type { Status } from '../wire/status.ts'
+import { howMany } from './how-many.ts'
 import type { Beginning } from './late-join.ts'
 import { createReading, type Reading } from './reading.ts'
 import { startRequestSpan } from './request-span.ts'
@@ -63,7 +64,8 @@ export function createServing(context: StreamContext, options: ServingOptions): 
   function cutOff(messages: number): GrpcError {
     counters.consumers_cut_off += 1
     const kept = `${route.limits.bufferBytes} bytes or ${route.limits.bufferSeconds} s`
-    return new GrpcError('RESOURCE_EXHAUSTED', `too slow: ${messages} messages behind what is kept, ${kept}`)
+    const behind = howMany(messages, 'message', 'messages')
+    return new GrpcError('RESOURCE_EXHAUSTED', `too slow: ${behind} behind what is kept, ${kept}`)
   }
 
   function noteFirst(): void {

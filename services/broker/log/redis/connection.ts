@@ -1,6 +1,7 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { Redis } from 'ioredis'
+import { watchSilence } from './silence-watch.ts'
 
 /**
  * One connection to Redis, made anew whenever it is lost. Nothing is queued while it is down and nothing is
@@ -45,7 +46,10 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
   const backoff = createBackoff({ initialMs: 20, maxMs: 500, factor: 2, jitter: 0.5, random })
   const listeners: ((ready: boolean) => void)[] = []
   let ready = false
+  let connected = false
   let closed = false
+  /** Replies that have not come. */
+  let owed = 0
   let problem = 'no connection to Redis yet'
 
   const redis = new Redis(url, {
@@ -60,10 +64,12 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
     // After a failover the old primary is a replica; the address leads to the new one.
     reconnectOnError: error => /^(READONLY|MASTERDOWN)/.test(error.message),
     connectTimeout: stallMs,
-    socketTimeout: stallMs,
     disableClientInfo: true,
     ...(tls === undefined || !url.startsWith('rediss:') ? {} : { tls }),
   })
+
+  // Until it is ready, the answers of the handshake are owed.
+  const silence = watchSilence(redis, { stallMs, owes: () => owed > 0 || (connected && !ready) })
 
   /** What is sent in one turn of the event loop goes in one write. */
   function gather(): void {
@@ -83,11 +89,15 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
   redis.on('error', (error: Error) => {
     if (!ready) problem = `Redis: ${error.message}`
   })
+  redis.on('connect', () => {
+    connected = true
+  })
   redis.on('ready', () => {
     backoff.reset()
     change(true)
   })
   redis.on('close', () => {
+    connected = false
     problem = closed ? 'closed' : problem || 'the connection to Redis was lost'
     change(false)
   })
@@ -100,9 +110,14 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
     get problem() {
       return problem
     },
-    call(command, ...args) {
+    async call(command, ...args) {
       gather()
-      return redis.callBuffer(command, args.map(asIoredisArgument))
+      owed += 1
+      try {
+        return await redis.callBuffer(command, args.map(asIoredisArgument))
+      } finally {
+        owed -= 1
+      }
     },
     whenReady(timeoutMs) {
       if (ready) return Promise.resolve()
@@ -124,6 +139,7 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
     close() {
       closed = true
       problem = 'closed'
+      silence.stop()
       redis.disconnect()
       // Those who wait for the next connection are told that there is none.
       for (const listener of [...listeners]) listener(false)

@@ -25,7 +25,7 @@ export async function interruptRequests(
       .filter(({ ids, ended }) => ended === undefined && ids.streamId === streamId)
       .filter(({ ids }) => requestId === '' || ids.requestId === requestId)
     const ended = running.map(async filed => {
-      if (requestId === '') await refuse(filed.ids.requestId)
+      if (requestId === '' && filed.ids.requestId !== '') await refuse(filed.ids.requestId)
       return await sync.end(filed, { how: 'interrupted', status: interruptedStatus })
     })
     return (await Promise.all(ended)).filter(Boolean).length

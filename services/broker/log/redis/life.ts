@@ -13,6 +13,8 @@ export interface Life {
   onHealth(listener: (healthy: boolean) => void): () => void
   /** For how long nothing could be read; 0 when it can. */
   readsAwayMs(): number
+  /** The process stood still: whatever should have been heard meanwhile has its time again. */
+  excuseOwnPause(): void
   /** Takes leave of the others. */
   close(): Promise<void>
 }
@@ -84,11 +86,15 @@ export function startLife(options: LifeOptions): Life {
     refused = `Redis: ${error.message}`
   }
 
+  function resetDeadlines(): void {
+    pods.resetDeadlines()
+    for (const local of producers.running()) local.readers.resetDeadlines()
+  }
+
   commands.onChange(ready => {
     synced = false
     if (ready) {
-      pods.resetDeadlines()
-      for (const local of producers.running()) local.readers.resetDeadlines()
+      resetDeadlines()
       beatInTurn()
     }
     lookAtHealth()
@@ -113,6 +119,11 @@ export function startLife(options: LifeOptions): Life {
       return () => listeners.delete(listener)
     },
     readsAwayMs: () => (awaySinceMs === undefined ? 0 : clock.monotonicMs() - awaySinceMs),
+    excuseOwnPause() {
+      resetDeadlines()
+      for (const local of producers.running()) local.excuseOwnPause()
+      if (awaySinceMs !== undefined) awaySinceMs = clock.monotonicMs()
+    },
     async close() {
       stopBeats()
       stopReading()

@@ -4,6 +4,7 @@ import { type LoggedRequest, LogRefusal, type RequestEnd, type RequestWriter } f
 import { createAppendQueue } from './append-queue.ts'
 import { endRequest } from './end-request.ts'
 import type { FiledRequest } from './filed-request.ts'
+import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
 import { createRemoteReaders, type RemoteReaders } from './remote-readers.ts'
 import type { RedisLogSetup } from './setup.ts'
 
@@ -24,6 +25,8 @@ export interface LocalRequest {
   shutDown(end: RequestEnd): Promise<void>
   /** The readers that other brokers have of it. */
   readonly readers: RemoteReaders
+  /** The process stood still, and may have the answer that it waits for without having read it. */
+  excuseOwnPause(): void
   /** Looks what has taken too long. */
   tick(): void
 }
@@ -43,6 +46,7 @@ const maxQueuedBytes = 1024 * 1024
 const retryMs = 100
 
 export const awayStatus = { code: 'ERROR', message: 'the log is away' } as const
+export const fullStatus = { code: 'ERROR', message: outOfMemory } as const
 export const lostDataStatus = { code: 'ERROR', message: 'the log has lost the request' } as const
 
 export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
@@ -63,6 +67,8 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   let room: PromiseWithResolvers<void> | undefined
   /** Since when Redis owes the answer to what was sent last. */
   let owedSinceMs: number | undefined
+  /** What Redis has refused last of what is owed, it had no memory for. */
+  let full = false
 
   const isHeld = () => !over && (ring.full || queue.bytes > maxWaiting)
 
@@ -80,8 +86,14 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     ring.finish(end)
     if (ending === undefined || (isInRedis && end.how !== ending.end.how)) tellProducer(end)
     if (isInRedis) ending?.done.resolve()
-    else ending?.done.reject(new LogRefusal('unavailable', 'the log did not take the end of the request'))
+    else
+      ending?.done.reject(
+        new LogRefusal('unavailable', full ? outOfMemory : 'the log did not take the end of the request'),
+      )
     tellRoom()
+    // The producer's call is not kept with what it has sent.
+    listeners.length = 0
+    ring.onRoom(() => {})
     options.onEnd(isInRedis ? end : (ending?.end ?? end), isInRedis)
   }
 
@@ -92,8 +104,10 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       try {
         const answer = await send()
         owedSinceMs = undefined
+        full = false
         return over ? undefined : answer
-      } catch {
+      } catch (error) {
+        full = isOutOfMemory(error)
         if (setup.commands.ready) await pause(retryMs)
         else await setup.commands.whenReady()
       }
@@ -188,10 +202,13 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       await done.catch(() => {})
     },
     readers,
+    excuseOwnPause() {
+      if (owedSinceMs !== undefined) owedSinceMs = clock.monotonicMs()
+    },
     tick() {
       readers.dropVanished()
       if (owedSinceMs !== undefined && clock.monotonicMs() - owedSinceMs > timings.awayMs) {
-        stop({ how: 'lost', status: awayStatus }, false)
+        stop({ how: 'lost', status: full ? fullStatus : awayStatus }, false)
       }
     },
   }

@@ -2,6 +2,7 @@ import { LogRefusal, type Opening, type RequestEnd, type RequestWriter } from '.
 import type { Directory } from './directory.ts'
 import { encodeFiled, type FiledRequest, idsField } from './filed-request.ts'
 import { awayStatus, createLocalRequest, type LocalRequest } from './local-request.ts'
+import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
 import type { Report } from './positions.ts'
 import { openScript } from './scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
@@ -86,6 +87,6 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   }
 }
 
-function unavailable(): never {
-  throw new LogRefusal('unavailable', 'the log cannot be reached')
+function unavailable(error: unknown): never {
+  throw new LogRefusal('unavailable', isOutOfMemory(error) ? outOfMemory : 'the log cannot be reached')
 }
