@@ -1,10 +1,13 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import type { FedKind, Lack, Named } from '../kinds/fed-kind.ts'
 import { isOurs, knownKinds } from '../kinds/known-kinds.ts'
 import { type Chosen, chooseContents, nameOf, translateResource } from '../reconcilers/choose-contents.ts'
 import { gather } from '../reconcilers/gather.ts'
+import type { SourcedResource } from '../sources/source.ts'
 import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
+import { translateMerchant } from '../translate/translate-merchant.ts'
 import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
@@ -44,6 +47,7 @@ export function judgeFolder(content: FolderContent): JudgedFolder {
     ...problems.map(problem => ({ severity: 'error', resource: '', path: '', ...problem }) as const),
     ...limits.findings,
     ...routes.findings,
+    ...resources.flatMap(findingsOfMerchant),
   ]
   if (!resources.some(isOurs) && problems.length === 0) {
     const message = `holds none of ${knownKinds} in any .yaml or .yml file`
@@ -70,6 +74,16 @@ function judgeKind<Content extends Named, Fed>(
     snapshot: createSnapshot(kind.typeUrl, encoded),
     show: kind.show,
   }
+}
+
+/** It is fed to nobody, and nobody else's. */
+function findingsOfMerchant(resource: SourcedResource): readonly Finding[] {
+  if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
+  const translation = translateResource({ translate: translateMerchant }, resource)
+  const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
+  return 'problems' in translation
+    ? translation.problems.map(one => ({ severity: 'error', ...place, ...one }))
+    : translation.warnings.map(one => ({ severity: 'warning', ...place, ...one }))
 }
 
 const nothing = { fed: undefined, lacking: undefined }

@@ -7,8 +7,10 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   translate: async () => (await import('./translate.ts')).translate,
   status: async () => (await import('./status.ts')).status,
   try: async () => (await import('./try.ts')).tryCommand,
+  streams: async () => (await import('./streams.ts')).streams,
   call: async () => (await import('./call.ts')).call,
   convert: async () => (await import('./convert.ts')).convert,
+  payments: async () => (await import('./payments.ts')).payments,
   operator: async () => (await import('./operator.ts')).operator,
   'config-check': async () => (await import('./config-check.ts')).configCheck,
 }

@@ -11,6 +11,7 @@ import {
   parseOperatorConfig,
   type WrittenConfig,
 } from '../standalone/operator-config.ts'
+import { paymentsEnv } from '../standalone/payments-env.ts'
 import { rateLimitEnv } from '../standalone/rate-limit-env.ts'
 import type { ServiceEnv } from '../standalone/service-env.ts'
 import { defaultStateDir } from '../standalone/state-dir.ts'
@@ -32,12 +33,17 @@ const flags = {
   'broker-replicas': 'brokerReplicas',
   'broker-port': 'brokerPort',
   'broker-debug-port': 'brokerDebugPort',
+  payments: 'payments',
+  'payments-port': 'paymentsPort',
+  'payments-debug-port': 'paymentsDebugPort',
+  'payments-provision-port': 'paymentsProvisionPort',
 } as const satisfies Record<string, keyof OperatorConfig>
 
 /** Options that are given again for each setting, and whose settings they are. */
 const envFlags = {
   env: { field: 'rateLimitEnv', settings: rateLimitEnv },
   'broker-env': { field: 'brokerEnv', settings: brokerEnv },
+  'payments-env': { field: 'paymentsEnv', settings: paymentsEnv },
 } as const
 
 export const run: Command = {
@@ -46,8 +52,8 @@ export const run: Command = {
   help: `Usage: tollway run -f FOLDER [OPTIONS]
 
 Watches the manifests below FOLDER and enforces them with processes of the rate limit service and of the
-broker of animation streams, which it starts on this machine, without Kubernetes. Ends all of them on Ctrl-C,
-and at once on a second one.
+broker of animation streams, which it starts on this machine, without Kubernetes; with --payments it runs the
+payments service too, and provisions Merchants. Ends all of them on Ctrl-C, and at once on a second one.
 
   -f, --file FOLDER     the manifests
   --replicas N          rate limit processes (default ${defaults.replicas}); several count in one Redis
@@ -62,15 +68,20 @@ and at once on a second one.
   --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
   --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
   --env NAME=VALUE      a setting of the rate limit service; again for another one
-  --broker-replicas N   brokers of animation streams, 0 for none (default ${defaults.brokerReplicas}); several share
-                        their streams in one Redis
+  --broker-replicas N   brokers of animation streams (default ${defaults.brokerReplicas}; 0 for none);
+                        several share their streams in one Redis
   --broker-port PORT    animation streams by gRPC (default ${defaults.brokerPort})
   --broker-debug-port N pages and metrics of the first one, on loopback (default ${defaults.brokerDebugPort})
   --broker-env X=VALUE  a setting of the broker; again for another one
+  --payments            run the payments service too, with its database in the state folder
+  --payments-port PORT  its API and payment page (default ${defaults.paymentsPort})
+  --payments-debug-port N      its pages and metrics, on loopback (default ${defaults.paymentsDebugPort})
+  --payments-provision-port N  for the operator, on loopback (default ${defaults.paymentsProvisionPort})
+  --payments-env X=VALUE       a setting of the payments service; again for another one
   --log-level LEVEL     debug, info, warn or error (default ${defaults.logLevel})
   --state-dir DIR       what outlives a restart, and the logs (default ${defaultStateDir})
   --config FILE         all of these as YAML: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE},
-                        brokerEnv: {NAME: VALUE}
+                        brokerEnv: {NAME: VALUE}, paymentsEnv: {NAME: VALUE}
 
 Exit code: 0 when it was told to end, 2 when it could not start.
 
@@ -145,6 +156,11 @@ function readOptions(args: readonly string[]) {
     'broker-port': text,
     'broker-debug-port': text,
     'broker-env': { type: 'string', multiple: true },
+    payments: { type: 'boolean' },
+    'payments-port': text,
+    'payments-debug-port': text,
+    'payments-provision-port': text,
+    'payments-env': { type: 'string', multiple: true },
   })
   if (values.file === undefined) throw new UsageError('name the folder of manifests with -f')
   if (!existsSync(values.file)) throw new UsageError(`${values.file}: no such file or folder`)

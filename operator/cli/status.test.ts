@@ -27,6 +27,13 @@ function resource(
   return { kind, name, subject, counts, ...place, enforced: '2/2', problems: [], conditions }
 }
 
+const merchant: ResourceStatus = {
+  ...resource('Merchant', 'till', 'DKK test', {}),
+  enforced: '',
+  details: { merchantId: 'm-1' },
+  conditions: ['Accepted', 'Synced', 'CredentialsReady', 'Ready'].map(condition),
+}
+
 const replica = { name: 'ratelimit-0', uid: 'a', ready: true, reason: '', restarts: 0, addresses: {} }
 const report: StatusReport = {
   pid: 1,
@@ -61,15 +68,19 @@ test('each kind has a table with what it counts', async () => {
   const lines = await printed([
     resource('RateLimitConfig', 'checkout', 'checkout', { rules: 4 }),
     resource('AnimationStreamRoute', 'kiosk', 'kiosk-', { activeStreams: 3, consumers: 12 }),
+    merchant,
   ])
   assert.deepEqual(
-    lines.slice(0, 5).map(line => line.split(/ {2,}/).join(' | ')),
+    lines.slice(0, 8).map(line => line.split(/ {2,}/).join(' | ')),
     [
       'KIND | NAME | DOMAIN | RULES | ACCEPTED | PROGRAMMED | ENFORCED | READY',
       'RateLimitConfig | shop/checkout | checkout | 4 | True | True | 2/2 | True',
       '',
       'KIND | NAME | PREFIX | STREAMS | CONSUMERS | ACCEPTED | PROGRAMMED | ENFORCED | READY',
       'AnimationStreamRoute | shop/kiosk | kiosk- | 3 | 12 | True | True | 2/2 | True',
+      '',
+      'KIND | NAME | CURRENCY | MERCHANT | ACCEPTED | SYNCED | CREDENTIALS | READY',
+      'Merchant | shop/till | DKK test | m-1 | True | True | True | True',
     ],
   )
 })

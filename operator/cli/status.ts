@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { animationStreamRouteColumns } from '../kinds/animation-stream-route.ts'
 import type { KindColumns } from '../kinds/fed-kind.ts'
+import { merchantColumns } from '../kinds/merchant.ts'
 import { rateLimitConfigColumns } from '../kinds/rate-limit-config.ts'
 import { complaintsOf } from '../standalone/complaints.ts'
 import { defaultStateDir } from '../standalone/state-dir.ts'
@@ -29,6 +30,9 @@ Shows each resource with its conditions, what it limits or carries, and the proc
   PROGRAMMED  the feed carries it, and no process refused it
   ENFORCED    processes that enforce it, of those that run
   READY       all three
+Of a Merchant:
+  SYNCED      the payments service has it as the resource says
+  CREDENTIALS its Secret has the API key and the ids
 
   --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
   --operator URL       the pages of an operator in a cluster
@@ -113,19 +117,28 @@ async function presentReport(stateDir: string): Promise<StatusReport | undefined
 const columnsOf = {
   RateLimitConfig: rateLimitConfigColumns,
   AnimationStreamRoute: animationStreamRouteColumns,
+  Merchant: merchantColumns,
 } as const
 
-function resourceTable({ subject, counts }: KindColumns, resources: StatusReport['resources']): string {
-  const numbers = counts.map(({ heading }) => heading)
-  const heading = ['KIND', 'NAME', subject, ...numbers, 'ACCEPTED', 'PROGRAMMED', 'ENFORCED', 'READY']
+/** The conditions of what is fed; how many processes enforce it says more than the third one. */
+const stepsOfFed = [
+  { field: 'Accepted', heading: 'ACCEPTED' },
+  { field: 'Programmed', heading: 'PROGRAMMED' },
+]
+
+function resourceTable(columns: KindColumns, resources: StatusReport['resources']): string {
+  const { subject, counts, details = [], steps = stepsOfFed } = columns
+  const isFed = columns.steps === undefined
+  const headings = [...counts, ...details, ...steps].map(({ heading }) => heading)
+  const heading = ['KIND', 'NAME', subject, ...headings, ...(isFed ? ['ENFORCED'] : []), 'READY']
   const rows = resources.map(resource => [
     resource.kind,
     `${resource.namespace}/${resource.name}`,
     resource.subject,
     ...counts.map(({ field }) => `${resource.counts[field] ?? ''}`),
-    conditionOf(resource, 'Accepted').status,
-    conditionOf(resource, 'Programmed').status,
-    resource.enforced,
+    ...details.map(({ field }) => resource.details?.[field] ?? ''),
+    ...steps.map(({ field }) => conditionOf(resource, field).status),
+    ...(isFed ? [resource.enforced] : []),
     conditionOf(resource, 'Ready').status,
   ])
   return renderTable(heading, rows)

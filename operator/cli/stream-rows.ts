@@ -1,0 +1,146 @@
+import type { RequestOnPage, StreamsPage } from './broker-pages.ts'
+
+/** What one look at all brokers has found. */
+export interface Look {
+  /** When, in milliseconds of a clock that only goes on. */
+  readonly atMs: number
+  readonly brokers: readonly BrokerLook[]
+}
+
+/** A broker that answered, or why it did not. */
+export type BrokerLook =
+  | { readonly address: string; readonly page: StreamsPage }
+  | { readonly address: string; readonly problem: string }
+
+/** One request, as all brokers together know it. */
+export interface StreamRow {
+  readonly key: string
+  readonly streamId: string
+  readonly requestId: string
+  readonly targetObjectId: string
+  readonly sourceServiceId: string
+  /** `namespace/name`, or `default` where no route matches. */
+  readonly route: string
+  readonly state: 'running' | 'ended'
+  readonly ageMs: number
+  /** Addresses: one while the producer is connected to a broker that was asked. */
+  readonly producers: readonly string[]
+  readonly consumers: readonly ConsumerOfRow[]
+  /** Of what the slowest consumer has not taken yet. */
+  readonly messagesBehind: number
+  readonly bytesBehind: number
+  /** What its producer has sent; undefined when no broker that was asked has the producer. */
+  readonly messages: number | undefined
+  readonly bytes: number | undefined
+}
+
+export interface ConsumerOfRow {
+  readonly broker: string
+  readonly peer: string
+  readonly messagesBehind: number
+  readonly bytesBehind: number
+}
+
+/** One row for each request, however many brokers know it; the oldest first. */
+export function rowsOf({ brokers }: Pick<Look, 'brokers'>): readonly StreamRow[] {
+  const seen = brokers.flatMap(look =>
+    'page' in look ? look.page.streams.map(request => ({ broker: look.address, request })) : [],
+  )
+  const byKey = Map.groupBy(seen, ({ request }) => keyOf(request))
+  const rows = Array.from(byKey, ([key, sightings]) => rowOf(key, sightings)).filter(row => row !== undefined)
+  return rows.sort((a, b) => b.ageMs - a.ageMs)
+}
+
+/** Without a key the same ids have to do: only one producer has them at a time. */
+const keyOf = ({ key, streamId, requestId, targetObjectId }: RequestOnPage) =>
+  key ?? JSON.stringify([streamId, requestId, targetObjectId])
+
+interface Sighting {
+  readonly broker: string
+  readonly request: RequestOnPage
+}
+
+function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefined {
+  const [first] = sightings
+  if (first === undefined) return undefined
+  const { streamId, requestId, targetObjectId, sourceServiceId, route } = first.request
+  const requests = sightings.map(({ request }) => request)
+  const consumers = sightings.flatMap(({ broker, request }) =>
+    request.consumers.map(consumer => ({ broker, ...consumer })),
+  )
+  const greatest = (numbers: readonly number[]) => numbers.reduce((most, one) => Math.max(most, one), 0)
+  return {
+    ...{ key, streamId, requestId, targetObjectId, sourceServiceId },
+    route: route || 'default',
+    // A broker that has not heard of the end yet will.
+    state: requests.some(({ ended }) => ended) ? 'ended' : 'running',
+    ageMs: greatest(requests.map(({ ageMs }) => ageMs)),
+    producers: requests.flatMap(({ producer }) => producer ?? []),
+    consumers,
+    messagesBehind: greatest(consumers.map(({ messagesBehind }) => messagesBehind)),
+    bytesBehind: greatest(consumers.map(({ bytesBehind }) => bytesBehind)),
+    messages: sumOf(requests.map(({ messages }) => messages)),
+    bytes: sumOf(requests.map(({ bytes }) => bytes)),
+  }
+}
+
+function sumOf(numbers: readonly (number | null | undefined)[]): number | undefined {
+  const known = numbers.filter(number => typeof number === 'number')
+  return known.length === 0 ? undefined : known.reduce((total, number) => total + number, 0)
+}
+
+/** How much a second came between two looks. undefined before the second one, and where nobody tells. */
+export interface Rate {
+  readonly messages: number | undefined
+  readonly bytes: number | undefined
+}
+
+export interface RatedRow extends StreamRow {
+  readonly perSecond: Rate
+}
+
+/** The rows of `now`, with their rates since the look before. */
+export function ratedRows(before: Look | undefined, now: Look): readonly RatedRow[] {
+  const earlier = new Map(before === undefined ? [] : rowsOf(before).map(row => [row.key, row]))
+  const seconds = before === undefined ? 0 : (now.atMs - before.atMs) / 1000
+  const rate = (from: number | undefined, to: number | undefined) =>
+    from === undefined || to === undefined || seconds <= 0 ? undefined : Math.max(0, to - from) / seconds
+  return rowsOf(now).map(row => {
+    const { messages, bytes } = earlier.get(row.key) ?? {}
+    return { ...row, perSecond: { messages: rate(messages, row.messages), bytes: rate(bytes, row.bytes) } }
+  })
+}
+
+/** What is different from one look to the next, a line each; all that runs when there was none before. */
+export function changesOf(before: readonly StreamRow[], now: readonly StreamRow[]): readonly string[] {
+  const earlier = new Map(before.map(row => [row.key, row]))
+  const lines: string[] = []
+  for (const row of now) {
+    const known = earlier.get(row.key)
+    earlier.delete(row.key)
+    const changes = known === undefined ? beginning(row) : differences(known, row)
+    if (changes.length > 0) lines.push(`${nameOf(row)}: ${changes.join(', ')}`)
+  }
+  for (const row of earlier.values()) if (row.state === 'running') lines.push(`${nameOf(row)}: gone`)
+  return lines
+}
+
+const nameOf = ({ streamId, requestId, targetObjectId }: StreamRow) =>
+  `stream ${JSON.stringify(streamId)} request ${JSON.stringify(requestId)} object ${JSON.stringify(targetObjectId)}`
+
+function beginning({ state, route, producers, consumers }: StreamRow): readonly string[] {
+  if (state === 'ended') return []
+  return ['running', `route ${route}`, `producers ${producers.length}`, `consumers ${consumers.length}`]
+}
+
+function differences(before: StreamRow, now: StreamRow): readonly string[] {
+  const changes: string[] = []
+  const look = (what: string, from: number | string, to: number | string) => {
+    if (from !== to) changes.push(`${what} ${from} -> ${to}`)
+  }
+  if (now.state !== before.state) changes.push(now.state)
+  look('route', before.route, now.route)
+  look('producers', before.producers.length, now.producers.length)
+  look('consumers', before.consumers.length, now.consumers.length)
+  return changes
+}

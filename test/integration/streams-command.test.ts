@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import {
+  type AnimationClient,
+  openAnimationClient,
+} from '@tollway/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { encodeHeader } from '@tollway/broker/wire/encode-messages.ts'
+import { runCommand } from '../../operator/cli/run-command.ts'
+import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
+import { startProgram } from '../support/program.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { requireProgram } from '../support/require-server.ts'
+import { root } from '../support/tollway.ts'
+
+/** `tollway streams` against brokers that run, with producers and consumers on connections of their own. */
+
+const program = join(root, 'operator/cli/tollway.ts')
+
+const places = (brokers: readonly BrokerProcess[]) => brokers.flatMap(({ debug }) => ['--address', debug])
+
+/** What the command does, without the time that a program of its own takes to start. */
+async function said(args: readonly string[], ...brokers: readonly BrokerProcess[]) {
+  let output = ''
+  const print = (text: string) => {
+    output += text
+  }
+  const code = await runCommand(['streams', ...args, ...places(brokers)], { print, printError: print })
+  return { code, output }
+}
+
+const connect = (t: TestContext, { address }: BrokerProcess): AnimationClient =>
+  openAnimationClient(t, address)
+
+/** A producer that has sent a header, and a consumer, maybe at another broker, that has got it. */
+async function open(t: TestContext, requestId: string, from: BrokerProcess, to = from) {
+  const consumer = connect(t, to).pull({ requestId })
+  const producer = connect(t, from).push()
+  producer.write(bytesOf('header', requestId))
+  await consumer.until(`header ${requestId}`)
+  return { consumer, producer }
+}
+
+test('streams of one broker', async t => {
+  const broker = await startBroker(t, {})
+
+  await t.test('are listed while they run', async t => {
+    const { producer, consumer } = await open(t, 'r1', broker)
+    const { code, output } = await said(['list', '-o', 'json'], broker)
+    assert.equal(code, 0, output)
+    const [row] = JSON.parse(output).requests
+    const { streamId, requestId, targetObjectId, sourceServiceId, route, state } = row
+    assert.deepEqual(
+      [streamId, requestId, targetObjectId, sourceServiceId, route, state],
+      ['s', 'r1', 'avatar', 'source', 'default', 'running'],
+    )
+    assert.deepEqual([row.producers.length, row.consumers.length, row.messagesBehind], [1, 1, 0])
+    assert.deepEqual([row.messages, row.bytes], [1, bytesOf('header', 'r1').length])
+    for (const text of ['1', 'SUCCESS']) producer.write(bytesOf(text))
+    producer.end()
+    assert.equal(await consumer.end, 'OK')
+    assert.deepEqual(JSON.parse((await said(['list', '-o', 'json'], broker)).output).requests, [])
+    assert.match((await said(['list', '--all'], broker)).output, /^s +r1 +avatar +default +ended +0 +0/m)
+  })
+
+  await t.test('are watched in lines, until Ctrl-C', async t => {
+    const args = ['streams', 'watch', '--every', '0.1', ...places([broker])]
+    const watch = startProgram(process.execPath, [program, ...args])
+    t.after(() => watch.end('SIGKILL'))
+    const { producer } = await open(t, 'r2', broker)
+    const name = 'Z stream "s" request "r2" object "avatar":'
+    await watch.said(new RegExp(`${name} running, route default, producers 1`))
+    producer.cancel()
+    await watch.said(new RegExp(`${name} ended, producers 1 -> 0`))
+    assert.equal(await watch.end('SIGINT'), 0)
+  })
+
+  await t.test('are interrupted by request', async t => {
+    const { producer, consumer } = await open(t, 'r3', broker)
+    const other = await open(t, 'r4', broker)
+    const outcome = await said(['interrupt', 's', 'r3'], broker)
+    assert.deepEqual(outcome, { code: 0, output: '1 running request was interrupted\n' })
+    assert.equal(await producer.answer, 'INFO interrupted')
+    assert.equal(await consumer.end, 'OK')
+    assert.equal(consumer.texts().at(-1), 'INFO interrupted')
+    assert.equal((await said(['interrupt', 's', 'r3'], broker)).code, 1)
+    const again = connect(t, broker).push()
+    again.write(bytesOf('header', 'r3'))
+    assert.match(await again.answer, /^FAILED_PRECONDITION/)
+    other.producer.cancel()
+  })
+
+  await t.test('are interrupted whatever their ids are', async t => {
+    for (const [streamId, requestId] of [
+      ['a/b%2F?#', '..'],
+      ['', 'r6'],
+      ['😀'.repeat(100), '\u{1b}[2J\n'],
+    ] as const) {
+      const producer = connect(t, broker).push()
+      const consumer = connect(t, broker).pull({ streamId, requestId })
+      producer.write(encodeHeader({ animationIds: { streamId, requestId, targetObjectId: '' } }))
+      await consumer.until(`header ${requestId}`)
+      const { output } = await said(['list'], broker)
+      assert.ok(!output.includes('\u{1b}'), 'control characters are not printed')
+      assert.equal((await said(['interrupt', streamId, requestId], broker)).code, 0)
+      assert.equal(await producer.answer, 'INFO interrupted')
+    }
+  })
+})
+
+test('a request over Redis is one row, and is interrupted through any broker', async t => {
+  if (requireProgram(t, 'redis-server') === false) return
+  const redis = await startRedis()
+  t.after(() => redis.stop())
+  const env = { STREAM_LOG: 'redis', REDIS_URL: redis.url }
+  const [first, second] = await Promise.all([startBroker(t, env), startBroker(t, env)])
+  const { producer } = await open(t, 'r1', first, second)
+  const { output } = await said(['list', '-o', 'json'], first, second)
+  const [row, ...more] = JSON.parse(output).requests
+  assert.deepEqual([row.producers.length, row.consumers.length, more], [1, 1, []])
+  const interrupted = await said(['interrupt', 's'], second, first)
+  assert.deepEqual(interrupted, { code: 0, output: '1 running request was interrupted\n' })
+  assert.equal(await producer.answer, 'INFO interrupted')
+})

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { serviceNames } from '@tollway/broker/servers/grpc-methods.ts'
+import { settings } from '@tollway/broker/settings.ts'
+import { counterNames, createBrokerStats, histogramNames } from '@tollway/broker/stats/broker-stats.ts'
+import { receivedMetadata } from '@tollway/broker/streams/late-join.ts'
+import { maxIdCharacters } from '@tollway/broker/wire/id-limit.ts'
+import { root } from './support/tollway.ts'
+
+/** What docs/streams.md says of the broker is what the code says. */
+
+const page = readFileSync(join(root, 'docs/streams.md'), 'utf8')
+const section = (heading: string) =>
+  new RegExp(`\n##+ ${heading}\n(.*?)(?=\n##+ |$)`, 's').exec(page)?.[1] ?? ''
+const told = `${section('Statuses')}${section('gRPC codes')}`
+
+const broker = join(root, 'services/broker')
+const sources = readdirSync(broker, { recursive: true, encoding: 'utf8' }).filter(
+  name => name.endsWith('.ts') && !/\.test\.ts$|under-test|contract|testdata|fuzz|random/.test(name),
+)
+const code = sources.map(name => readFileSync(join(broker, name), 'utf8')).join('\n')
+/** What refuses messages that are too long for any route. */
+const transport = readFileSync(join(root, 'services/grpc/message-reader.ts'), 'utf8')
+
+const trim = (text: string) => text.replace(/^[\s"';:,#]+|[\s"';:,#]+$/g, '')
+
+/** The parts of a text that stand in it as they are, without blanks and punctuation at their ends. */
+const fixedParts = (text: string, hole: RegExp) =>
+  text
+    .split(hole)
+    .map(trim)
+    .filter(part => part.length > 3)
+
+/** The code may put a text together from several. */
+function isOfCode(text: string, pieces = 3): boolean {
+  const part = trim(text)
+  if (code.includes(part) || transport.includes(part)) return true
+  if (pieces === 1) return false
+  const joints = [...part.matchAll(/ /g)].map(({ index }) => index)
+  return joints.some(joint => isOfCode(part.slice(0, joint), 1) && isOfCode(part.slice(joint), pieces - 1))
+}
+
+test('every text of the tables is one of the code', () => {
+  const texts = [...told.matchAll(/^\|[^|]*\|[^|]*\| `([^`]*)` \|/gm)].map(match => match[1] ?? '')
+  assert.ok(texts.length > 35)
+  const missing = texts.flatMap(text => fixedParts(text, /…|×\d+|#0/).filter(part => !isOfCode(part)))
+  assert.deepEqual(missing, [])
+})
+
+test('every text that the code has for callers stands in the tables', () => {
+  const refused = /(?:GrpcError|LogRefusal)\(\s*'?\w+'?,\s*(?:'([^'\n]*)'|`([^`\n]*)`)/g
+  const status = /\bmessage: (?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`)/g
+  const matches = [...code.matchAll(refused), ...code.matchAll(status)]
+  const found = matches.map(match => match.slice(1).find(text => text !== undefined) ?? '')
+  assert.ok(found.length > 25)
+  const missing = found.flatMap(text => fixedParts(text, /\$\{[^}]*\}/)).filter(part => !told.includes(part))
+  // What is for the broker itself: a request that is gone is as if it had never been.
+  const ownAffairs = ['nothing of the request is kept any more', 'internal error']
+  assert.deepEqual(
+    missing.filter(part => !ownAffairs.includes(part)),
+    [],
+  )
+})
+
+test('every gRPC code of the broker stands in the table, and none that it has not', () => {
+  const refusals = [...code.matchAll(/^ {2}(?:exists|interrupted|unavailable): '([A-Z_]+)'/gm)]
+  const thrown = [...code.matchAll(/GrpcError\(\s*'([A-Z_]+)'/g)]
+  const inCode = new Set([...refusals, ...thrown].map(match => match[1]))
+  // A defect, which has no text.
+  inCode.delete('INTERNAL')
+  const rows = [...section('gRPC codes').matchAll(/^\| ([A-Z_]+) \|/gm)].map(match => match[1])
+  assert.deepEqual(new Set(rows), inCode)
+})
+
+test('the table of metrics has every one, and none that there is not', () => {
+  const gauges = [...code.matchAll(/stats\.gauge\('([a-z_.]+)'/g)].map(match =>
+    match[1]?.replaceAll('.', '_'),
+  )
+  const counters = [...counterNames, 'errors', 'violations'].map(name => `${name}_total`)
+  const rows = [...section('Metrics').matchAll(/^\| (`[a-z_`, ]+`) \|/gm)].flatMap(match =>
+    [...(match[1] ?? '').matchAll(/`([a-z_]+)`/g)].map(name => name[1]),
+  )
+  assert.deepEqual(new Set(rows), new Set([...gauges, ...counters, ...histogramNames]))
+  assert.equal(createBrokerStats().routes().length, 0)
+})
+
+test('names, limits and settings are those of the code', () => {
+  for (const name of Object.values(serviceNames)) assert.ok(page.includes(name), name)
+  assert.ok(page.includes(`${receivedMetadata}: utterance-7=120`))
+  assert.ok(page.includes(`at most ${maxIdCharacters} characters`))
+  const names = new Set<string>(Object.values(settings).map(({ name }) => name))
+  const shared = ['NAME', 'TOKEN', 'POD', 'N']
+  const used = [...page.matchAll(/`([A-Z][A-Z_]+)(?:=[^`]*)?`/g)].map(match => match[1] ?? '')
+  assert.deepEqual(
+    used.filter(name => name.includes('_') && !names.has(name) && !shared.includes(name)),
+    [],
+  )
+})
