@@ -272,12 +272,12 @@ const streamsRow: Row = {
       ],
     },
     {
-      title: 'Refused and wrong',
-      description: 'Calls that were not taken, and rules of streams that were broken.',
+      title: 'Errors',
+      description: 'Calls that ended with an error of gRPC, and rules of streams that were broken.',
       unit: 'ops',
       queries: [
         {
-          expr: sum(rate(broker('refused_total')), 'call', 'status'),
+          expr: sum(rate(broker('errors_total')), 'call', 'status'),
           legend: '{{call}} {{status}}',
         },
         { expr: sum(rate(broker('violations_total')), 'rule'), legend: 'rule {{rule}}' },

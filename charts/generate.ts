@@ -9,14 +9,21 @@ import { parseArgs } from 'node:util'
 import { definitionFiles } from '@tollway/crds/definition-files.ts'
 import type { JsonObject } from '@tollway/crds/schema.ts'
 import { dump } from 'js-yaml'
-import { makeRules } from '../operator/kube/permissions.ts'
+import { permissions as allPermissions, makeRules } from '../operator/kube/permissions.ts'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
 
 const chart = join(import.meta.dirname, 'tollway')
 const note = '# Made by charts/generate.ts from the code; run: make generate\n'
 
-const permissions = dump({ own: makeRules('own'), watched: makeRules('watched') }, { noRefs: true })
+const permissions = dump(
+  {
+    own: makeRules('own'),
+    watched: makeRules('watched'),
+    watchedWithPayments: makeRules('watched', allPermissions, 'payments'),
+  },
+  { noRefs: true },
+)
 const files: readonly { readonly name: string; readonly text: string }[] = [
   ...definitionFiles().map(({ name, text }) => ({ name: join('files/crds', name), text })),
   { name: 'files/permissions.yaml', text: `${note}${permissions}` },

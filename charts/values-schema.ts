@@ -13,6 +13,7 @@ export function valuesSchema(): JsonObject {
     feedPort,
     rateLimit,
     broker,
+    payments,
     ...shared
   } = clusterConfigSchema.properties ?? {}
   return {
@@ -23,6 +24,7 @@ export function valuesSchema(): JsonObject {
       operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),
       rateLimit: toJsonSchema(withoutUrlSecret(rateLimit)),
       broker: toJsonSchema(withOwnUrlSecret(broker)),
+      payments: toJsonSchema(payments ?? {}),
       redis: closed(redisFields(), 'The Redis that the pods of a service share.'),
       crds: closed({ install: flag('Install the definitions and their admission policy.') }),
       aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),

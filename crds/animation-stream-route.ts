@@ -345,6 +345,12 @@ export const animationStreamRouteKind: ResourceKind = {
       description: 'Whether every process enforces the resource as it is.',
     },
     {
+      name: 'Enforced',
+      type: 'string',
+      jsonPath: '.status.enforced',
+      description: 'The processes that enforce it, of those that take calls.',
+    },
+    {
       name: 'Age',
       type: 'date',
       jsonPath: '.metadata.creationTimestamp',

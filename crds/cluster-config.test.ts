@@ -51,6 +51,14 @@ const wrong: readonly [unknown, string][] = [
     'broker.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
   ],
   [
+    { rateLimit, payments: { enabled: true } },
+    'payments.database.urlSecret.name: the Secret with the address of the PostgreSQL must be named',
+  ],
+  [
+    { rateLimit, payments: { baseUrl: 'pay.example.org' } },
+    'payments.baseUrl: "pay.example.org" does not have the form ^(https?://[^\\s?#]+)?$',
+  ],
+  [
     { rateLimit, lease: { renewDeadlineSeconds: 15 } },
     'lease.renewDeadlineSeconds: 15 must be below lease.durationSeconds, 15',
   ],

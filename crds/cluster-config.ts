@@ -23,6 +23,8 @@ export type ClusterConfig = DeepReadonly<Static<typeof config>>
 export type RateLimitPlan = ClusterConfig['rateLimit']
 /** How the broker of animation streams runs. */
 export type BrokerPlan = ClusterConfig['broker']
+/** How the payments service runs. */
+export type PaymentsPlan = ClusterConfig['payments']
 /** What a cluster decides of the pods of a service, and no service knows of. */
 export type PodShape = RateLimitPlan['pods']
 
@@ -81,6 +83,35 @@ const broker = Type.Object(
     pods: podShape('broker'),
   },
   { default: {}, description: 'The broker of animation streams.' },
+)
+
+const webAddress = (description: string) =>
+  Type.String({ default: '', maxLength: 2048, pattern: '^(https?://[^\\s?#]+)?$', description })
+
+const payments = Type.Object(
+  {
+    enabled: Type.Boolean({ default: false, description: 'Whether the service runs at all.' }),
+    replicas: replicas(),
+    autoscaling: autoscaling(),
+    database: Type.Object(
+      {
+        urlSecret: secretKey(
+          'url',
+          "A Secret of the operator's namespace with the address of the PostgreSQL: " +
+            'postgres://user:password@host:port/database.',
+        ),
+      },
+      { default: {}, description: 'Where payments are kept. Pods keep nothing themselves.' },
+    ),
+    baseUrl: webAddress('Where programs find the API from outside. Left empty: within the cluster.'),
+    payPageUrl: webAddress('Where payers find the payment page. Left empty: /pay below baseUrl.'),
+    env: settingsOfService(),
+    port: port(8090, 'The port of the API and the payment page.'),
+    provisionPort: port(8091, 'The port through which the operator provisions merchants.'),
+    metricsPort: port(6073, 'The port of the metrics of Prometheus, and of health.'),
+    pods: podShape('payments'),
+  },
+  { default: {}, description: 'The payments service.' },
 )
 
 const config = Type.Object({
@@ -145,6 +176,7 @@ const config = Type.Object({
   ),
   rateLimit,
   broker,
+  payments,
 })
 
 /** For the documentation and the chart. */
@@ -159,7 +191,7 @@ export function validateClusterConfig(found: unknown): Validated<ClusterConfig> 
   return problems.length > 0 ? { problems } : { value }
 }
 
-function betweenFields({ lease, rateLimit, broker }: ClusterConfig): readonly Problem[] {
+function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): readonly Problem[] {
   const problems: Problem[] = []
   const say = (path: string, message: string) => problems.push({ path, message })
   if (lease.renewDeadlineSeconds >= lease.durationSeconds) {
@@ -188,5 +220,14 @@ function betweenFields({ lease, rateLimit, broker }: ClusterConfig): readonly Pr
       state: { field: 'streamLog', ...broker.streamLog },
       alone: 'consumers of one pod would not see the producers of another',
     }),
+    ...checkService(payments, { field: 'payments' }),
+    ...withoutDatabase(payments),
   ]
+}
+
+/** What a pod keeps in itself goes with it, and money must not. */
+function withoutDatabase({ enabled, database: { urlSecret } }: PaymentsPlan): readonly Problem[] {
+  if (!enabled || urlSecret.name !== '') return []
+  const message = 'the Secret with the address of the PostgreSQL must be named'
+  return [{ path: 'payments.database.urlSecret.name', message }]
 }

@@ -20,7 +20,7 @@ export interface ResourceKind {
 
 export interface PrinterColumn {
   readonly name: string
-  readonly type: 'string' | 'integer' | 'date'
+  readonly type: 'string' | 'integer' | 'boolean' | 'date'
   readonly jsonPath: string
   readonly description: string
 }

@@ -1,6 +1,11 @@
 import { animationStreamRouteKind } from './animation-stream-route.ts'
+import { merchantKind } from './merchant.ts'
 import { rateLimitConfigKind } from './rate-limit-config.ts'
 import type { ResourceKind } from './resource-kind.ts'
 
 /** All kinds of custom resources that there are. */
-export const resourceKinds: readonly ResourceKind[] = [rateLimitConfigKind, animationStreamRouteKind]
+export const resourceKinds: readonly ResourceKind[] = [
+  rateLimitConfigKind,
+  animationStreamRouteKind,
+  merchantKind,
+]

@@ -138,14 +138,14 @@ export interface ServicePlan {
 export interface ServiceCheck {
   /** The section's name: `rateLimit`. */
   readonly field: string
-  /** What the pods share, and the name of its fields in the section. */
-  readonly state: {
+  /** What the pods share, and the name of its fields in the section; left out where that is always there. */
+  readonly state?: {
     readonly field: string
     readonly type: 'memory' | 'redis'
     readonly urlSecret: { readonly name: string }
   }
   /** What would become of pods that share nothing. */
-  readonly alone: string
+  readonly alone?: string
 }
 
 /** What of a section does not fit together. What does not run needs nothing. */
@@ -158,10 +158,10 @@ export function checkService(plan: ServicePlan, { field, state, alone }: Service
     const { minReplicas, maxReplicas: most } = scaling
     say('autoscaling.minReplicas', `${minReplicas} must be at most maxReplicas, ${most}`)
   }
-  if (state.type === 'redis' && state.urlSecret.name === '') {
+  if (state?.type === 'redis' && state.urlSecret.name === '') {
     say(`${state.field}.urlSecret.name`, 'the Secret with the address of the Redis must be named')
   }
-  if (state.type === 'memory' && (scaling.enabled || count > 1)) {
+  if (state?.type === 'memory' && (scaling.enabled || count > 1)) {
     const many = scaling.enabled ? 'autoscaling' : `${count} replicas`
     const advice = scaling.enabled ? 'take redis' : `take redis, or set ${field}.replicas to 1`
     say(`${state.field}.type`, `"memory" is not for ${many}: ${alone}; ${advice}`)

@@ -3,10 +3,12 @@ import { join } from 'node:path'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
+import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
 import { animationStreamRoutePage } from './animation-stream-route-page.ts'
 import { describeResource } from './describe-resource.ts'
 import { describeValues } from './describe-values.ts'
+import { merchantPage } from './merchant-page.ts'
 
 /** A page that is made from the code, so that the two cannot part. */
 export interface Page {
@@ -30,6 +32,8 @@ export function pages(): readonly Page[] {
       name: 'animation-stream-route.md',
       text: `${notice('crds/animation-stream-route.ts')}\n\n${animationStreamRoutePage()}`,
     },
+    { name: 'merchant.md', text: `${notice('crds/merchant.ts')}\n\n${merchantPage()}` },
+    { name: 'payments-settings.md', text: paymentsSettingsPage() },
     { name: 'helm-values.md', text: valuesPage() },
   ]
 }
@@ -66,6 +70,23 @@ With \`tollway run\` the operator sets what each process needs; \`--broker-env N
 [AnimationStreamRoute](animation-stream-route.md).
 
 ${describeSettings(brokerSettings)}`
+}
+
+function paymentsSettingsPage(): string {
+  return `${notice('services/payments/settings.ts')}
+
+# Settings of the payments service
+
+The payments service is set up by environment variables. An empty variable counts as not set. A setting that
+is secret can also stand in the file that \`NAME_FILE\` names. A value that is not allowed keeps the service
+from starting, and every such value is named.
+
+With \`tollway run --payments\` the operator sets what the process needs; \`--payments-env NAME=VALUE\`, or
+\`paymentsEnv\` in its [configuration file](operator.md#configuration-file), adds to that. In a cluster
+\`payments.env\` of the [chart's values](helm-values.md) does. What holds for one merchant stands in a
+[Merchant](merchant.md).
+
+${describeSettings(paymentsSettings)}`
 }
 
 function resourcePage(): string {

@@ -44,6 +44,22 @@ test('what a program starts comes along and is found, from wherever the bundle l
   assert.equal(stdout, 'hello\n', stderr)
 })
 
+test('a folder that a source reads comes along and is found', async t => {
+  const sources = folderOf(t, {
+    'cli/main.ts': "import { read } from '../work/read.ts'\nread()\n",
+    'work/read.ts': `
+import { readdirSync } from 'node:fs'
+export const read = () => console.log(readdirSync(new URL('steps/', import.meta.url)).join(' '))
+`,
+    'work/steps/1.sql': 'SELECT 1',
+    'work/steps/2.sql': 'SELECT 2',
+  })
+  const { files } = await bundle(sources, 'run', 'cli/main.ts')
+  const elsewhere = folderOf(t, Object.fromEntries(files))
+  const { stdout, stderr } = spawnSync(process.execPath, [join(elsewhere, 'run.mjs')], { encoding: 'utf8' })
+  assert.equal(stdout, '1.sql 2.sql\n', stderr)
+})
+
 const refused: readonly { readonly title: string; readonly source: string; readonly text: RegExp }[] = [
   {
     title: 'a file that is read from beside the source',

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
 import { type BuildOptions, build, type OutputFile, type Plugin } from 'esbuild'
 
 /** Programs as plain JavaScript that needs nothing but Node. */
@@ -29,10 +29,10 @@ const maxRounds = 10
  * @throws Error with every problem and warning.
  */
 export async function bundle(root: string, name: string, source: string): Promise<Bundle> {
-  const programs = new Map([[join(root, source), name]])
-  await findPrograms(root, programs)
+  const beside: Beside = { programs: new Map([[join(root, source), name]]), folders: new Map() }
+  await findPrograms(root, beside)
   const made = await build({
-    ...common(root, programs),
+    ...common(root, beside),
     metafile: true,
     splitting: true,
     outExtension: { '.js': '.mjs' },
@@ -42,17 +42,47 @@ export async function bundle(root: string, name: string, source: string): Promis
     legalComments: 'none',
   })
   if (made.warnings.length > 0) throw new Error(made.warnings.map(({ text }) => text).join('\n'))
+  const inputs = Object.keys(made.metafile.inputs).sort()
   return {
-    files: new Map(made.outputFiles.map(file => [nameOf(file, root), file.contents])),
-    inputs: Object.keys(made.metafile.inputs).sort(),
+    files: new Map([
+      ...made.outputFiles.map((file): [string, Uint8Array] => [nameOf(file, root), file.contents]),
+      ...[...beside.folders].flatMap(([path, folder]) => filesIn(path, folder)),
+      ...filesOfPackages(root, inputs),
+    ]),
+    inputs,
   }
 }
 
+/** What sources name by its place beside themselves, by their paths: the names that it has in the bundle. */
+interface Beside {
+  readonly programs: Map<string, string>
+  readonly folders: Map<string, string>
+}
+
+function filesIn(path: string, folder: string): readonly [string, Uint8Array][] {
+  return readdirSync(path)
+    .sort()
+    .map(name => [`${folder}/${name}`, readFileSync(join(path, name))])
+}
+
+/** What packages read from beside their own modules, which lie in the bundle's folder afterwards. */
+const readByPackages: readonly string[] = [
+  'node_modules/@electric-sql/pglite/dist/initdb.wasm',
+  'node_modules/@electric-sql/pglite/dist/pglite.data',
+  'node_modules/@electric-sql/pglite/dist/pglite.wasm',
+]
+
+function filesOfPackages(root: string, inputs: readonly string[]): readonly [string, Uint8Array][] {
+  const isUsed = (file: string) => inputs.some(input => dirname(input) === dirname(file))
+  return readByPackages.filter(isUsed).map(file => [basename(file), readFileSync(join(root, file))])
+}
+
 /** Adds what the programs start, and what those start, and so on; only sources of ours start any. */
-async function findPrograms(root: string, programs: Map<string, string>): Promise<void> {
+async function findPrograms(root: string, beside: Beside): Promise<void> {
+  const { programs } = beside
   for (let round = 0; round < maxRounds; round++) {
     const before = programs.size
-    const options = common(root, programs)
+    const options = common(root, beside)
     await build({ ...options, plugins: [...options.plugins, withoutPackages] })
     if (programs.size === before) return
   }
@@ -69,12 +99,12 @@ const withoutPackages: Plugin = {
   },
 }
 
-function common(root: string, programs: Map<string, string>) {
+function common(root: string, beside: Beside) {
   return {
     absWorkingDir: root,
     // Source maps name the sources from here: in the image they are those of the repository, below /.
     outdir: join(root, 'app'),
-    entryPoints: [...programs].map(([path, name]) => ({ in: path, out: name })),
+    entryPoints: [...beside.programs].map(([path, name]) => ({ in: path, out: name })),
     write: false,
     bundle: true,
     format: 'esm',
@@ -82,40 +112,49 @@ function common(root: string, programs: Map<string, string>) {
     target: 'node24',
     logLevel: 'silent',
     define: { 'import.meta.main': 'false' },
-    plugins: [programsBeside(root, programs)],
+    plugins: [findBeside(root, beside)],
   } satisfies BuildOptions
 }
 
 const nameOf = ({ path }: OutputFile, root: string) => relative(join(root, 'app'), path)
 
-const placeBeside = /new URL\('([^']+\.ts)', import\.meta\.url\)/g
+const programBeside = /new URL\('([^']+\.ts)', import\.meta\.url\)/g
+const folderBeside = /new URL\('([^'.]+)\/', import\.meta\.url\)/g
 const placeOfModule = /import\.meta\.(url|dirname|filename)/
 
 /**
  * A source that starts another one, as a process or a thread, names it by its place beside itself. That one
- * becomes a program of the bundle, and is named there. Anything else that depends on where a source lies
- * would break in a bundle, and is refused.
+ * becomes a program of the bundle, and is named there; so does a folder of files that it reads. Anything else that
+ * depends on where a source lies would break in a bundle, and is refused.
  *
- * @param programs the names of the programs by their paths; those that are found are added
+ * @param beside what is found is added
  */
-function programsBeside(root: string, programs: Map<string, string>): Plugin {
+function findBeside(root: string, { programs, folders }: Beside): Plugin {
+  const nameIn = (path: string) => relative(root, path).replace(/\.ts$/, '').replaceAll('/', '-')
   return {
-    name: 'programs-beside',
+    name: 'beside',
     setup({ onLoad }) {
       onLoad({ filter: /\.ts$/ }, ({ path }) => {
         const source = readFileSync(path, 'utf8')
         if (!placeOfModule.test(source)) return undefined
-        if (placeOfModule.test(source.replaceAll(placeBeside, ''))) {
-          const allowed = "new URL('FILE.ts', import.meta.url), which becomes a program of the bundle"
+        if (placeOfModule.test(source.replaceAll(programBeside, '').replaceAll(folderBeside, ''))) {
+          const allowed =
+            "new URL('FILE.ts', import.meta.url), which becomes a program of the bundle, and " +
+            "new URL('FOLDER/', import.meta.url), which becomes a folder of it"
           throw new Error(
             `${relative(root, path)} depends on where it lies; only this is allowed: ${allowed}`,
           )
         }
-        const contents = source.replaceAll(placeBeside, (_, place: string) => {
+        const withPrograms = source.replaceAll(programBeside, (_, place: string) => {
           const other = join(path, '..', place)
-          const name = programs.get(other) ?? relative(root, other).replace(/\.ts$/, '').replaceAll('/', '-')
+          const name = programs.get(other) ?? nameIn(other)
           programs.set(other, name)
           return `new URL('./${name}.mjs', import.meta.url)`
+        })
+        const contents = withPrograms.replaceAll(folderBeside, (_, place: string) => {
+          const folder = join(path, '..', place)
+          folders.set(folder, nameIn(folder))
+          return `new URL('./${nameIn(folder)}/', import.meta.url)`
         })
         return { contents, loader: 'ts' }
       })

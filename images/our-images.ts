@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
@@ -44,7 +45,16 @@ const ourImages: readonly OurImage[] = [
     command: 'broker',
     source: 'services/broker/main.ts',
     args: [],
+    nodeOption: brokerOptions.join(' '),
     ports: [6072, 8082, 9090],
+  },
+  {
+    name: 'payments',
+    title: 'The payments service of Tollway',
+    command: 'payments',
+    source: 'services/payments/main.ts',
+    args: [],
+    ports: [6073, 8090, 8091],
   },
 ]
 

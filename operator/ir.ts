@@ -99,13 +99,62 @@ export interface OpenedStreamRoute {
   readonly tokenHashes: readonly Uint8Array[]
 }
 
+/** One Merchant that was judged right, its defaults filled in. */
+export interface MerchantAccount {
+  /** `namespace/name` of its custom resource. */
+  readonly name: string
+  readonly profile: MerchantProfile
+  readonly app: {
+    readonly name: string | null
+    /** The age at which its API key is replaced; undefined for none. */
+    readonly rotateAfterMs: number | undefined
+    /** For how long the key before stays valid after a rotation. */
+    readonly keyGraceMs: number
+  }
+  readonly secret: {
+    readonly name: string
+    /** The names of its entries, by what they hold. */
+    readonly entries: Readonly<Record<CredentialName, string>>
+  }
+  /** E-mail addresses of people who are invited. */
+  readonly users: readonly string[]
+  readonly webhooks: readonly MerchantWebhook[]
+  /** What becomes of the merchant when its resource is gone. */
+  readonly onDeletion: 'retain' | 'close'
+  /** A merchant that is there already, and an API key that has it. */
+  readonly adopt?: { readonly merchantId: string; readonly apiKey: SecretEntry }
+}
+
+/** What the payments service knows of a merchant. Only name, email and descriptor ever change. */
+export interface MerchantProfile {
+  readonly name: string | null
+  readonly currency: string
+  readonly test: boolean
+  readonly email: string
+  readonly website: string
+  readonly descriptor: string
+  readonly company: { readonly country: string; readonly number: string | null }
+  readonly bank: { readonly iban: string } | null
+}
+
+export interface MerchantWebhook {
+  readonly url: string
+  /** Types of events; empty for all. */
+  readonly events: readonly string[]
+  /** What signatures are made with. */
+  readonly secret: SecretEntry
+}
+
+/** What a merchant's Secret holds. */
+export type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
+
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export interface JsonObject {
   readonly [name: string]: Json
 }
 
-/** Our services: the rate limit service, and the broker of animation streams. */
-export type ServiceName = 'ratelimit' | 'broker'
+/** Our services: the rate limit service, the broker of animation streams, and payments. */
+export type ServiceName = 'ratelimit' | 'broker' | 'payments'
 
 /** A service that shall run, in so many replicas of one kind. */
 export interface Workload {
@@ -144,6 +193,8 @@ export interface ServicePort {
    * of them behind one address, or none of the two: only who looks at pods. `any` when left out.
    */
   readonly reach?: 'each' | 'any' | 'pods'
+  /** Who may call it: anybody when left out, or the operator alone. Only a cluster asks who calls. */
+  readonly callers?: 'operator'
 }
 
 /** A GET that is answered by 200, or by nothing and errors. */

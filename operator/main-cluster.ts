@@ -9,11 +9,14 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
 import { type ClusterKind, openClusterKind, openRunner } from './cluster/cluster-kind.ts'
 import { makeClusterReport } from './cluster/cluster-report.ts'
+import { openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
+import { ensurePaymentsSecret } from './cluster/payments-secret.ts'
+import { paymentAddressesOf } from './cluster/payments-workload.ts'
 import { createPolledSecrets } from './cluster/polled-secrets.ts'
-import { clusterWorkloads, describeServices, podShapeOf } from './cluster/services.ts'
+import { clusterWorkloads, describeServices, podShapeOf, switchedOff } from './cluster/services.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
 import {
@@ -26,8 +29,10 @@ import { animationStreamRoutes } from './kinds/animation-stream-route.ts'
 import { rateLimitConfigs } from './kinds/rate-limit-config.ts'
 import type { ApiAccess } from './kube/access.ts'
 import { createKubeClient, type KubeClient } from './kube/client.ts'
+import { createEventRecorder } from './kube/events.ts'
 import { leaseAccess } from './kube/leases.ts'
 import { secretAccess } from './kube/secrets.ts'
+import { createProvisionClient } from './payments/provision-client.ts'
 import type { StatusReport } from './standalone/status-report.ts'
 import { rateLimitTypeUrl } from './xds/encode-rate-limit-domain.ts'
 import { streamRouteTypeUrl } from './xds/encode-stream-route.ts'
@@ -85,16 +90,18 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
   const open = { client, feed, infrastructure, mayWrite: leadership.mayWrite, metrics, log, pod: pod.name }
-  const kindOptions = { ...open, watchNamespaces: config.watchNamespaces }
+  const whySwitchedOff = (workload: string) => switchedOff(config, workload)
+  const kindOptions = { ...open, whySwitchedOff, watchNamespaces: config.watchNamespaces }
   // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.
   const limits = openClusterKind(rateLimitConfigs(reservations), kindOptions)
   started.defer(() => limits.stop())
   const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
   started.defer(() => routes.stop())
-  kinds.push(limits, routes)
+  const merchants = openMerchants(started, client, certificates, leadership.mayWrite, options)
+  kinds.push(limits, routes, merchants)
   const providing = openRunner(
     'a workload is not as it should be',
-    () => provide(infrastructure, options),
+    () => provide(infrastructure, client, place, options),
     log,
   )
 
@@ -126,7 +133,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   }
   for (const part of [feed, infrastructure]) part.onChange(triggerAll)
   for (const part of [loads, secrets]) part.onChange(routes.trigger)
-  await startKinds(limits, routes, log)
+  await startKinds(limits, [routes, merchants], log)
   notReady = 'there is no certificate for the feed yet'
   await serveFeed(started, options, [...feed.methods, ...peers.methods, ...loads.methods], certificates)
   started.defer(() => peers.close())
@@ -222,19 +229,63 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
 const kindPatienceMs = 5_000
 
 /** Pods that wait for a kind that cannot be read keep what they have; the others are fed. */
-async function startKinds(first: ClusterKind, second: ClusterKind, log: Log): Promise<void> {
-  const { kind } = second.kind.definition
-  const starting = second.start().catch((error: unknown) => {
-    log.error('a kind could not be started', { kind, error: `${error}` })
-  })
+async function startKinds(first: ClusterKind, others: readonly ClusterKind[], log: Log): Promise<void> {
+  const starting = others.map(other =>
+    other.start().catch((error: unknown) => {
+      log.error('a kind could not be started', { kind: other.kind.definition.kind, error: `${error}` })
+    }),
+  )
   await first.start()
+  await Promise.all(
+    starting.map((start, index) => waitAWhile(start, others[index]?.kind.definition.kind, log)),
+  )
+}
+
+async function waitAWhile(start: Promise<void>, kind: string | undefined, log: Log): Promise<void> {
   const patience = Promise.withResolvers<void>()
   const timer = setTimeout(() => {
     log.warn('a kind has not been read yet, and is not waited for; is its definition there?', { kind })
     patience.resolve()
   }, kindPatienceMs)
-  await Promise.race([starting, patience.promise])
+  await Promise.race([start, patience.promise])
   clearTimeout(timer)
+}
+
+/** Of the Merchants, which need no feed, and no payments service as long as nobody wants any. */
+function openMerchants(
+  started: AsyncDisposableStack,
+  client: KubeClient,
+  certificates: Certificates,
+  mayWrite: () => boolean,
+  { config, pod, log }: ClusterOptions,
+): ClusterKind {
+  const { name, payments, watchNamespaces } = config
+  const { namespace } = pod
+  const url = new URL(`https://${names.paymentsHost(name, namespace)}:${payments.provisionPort}`)
+  const tls = certificates.clientTls(names.podIdentity(name, namespace))
+  const provisioner = createProvisionClient({
+    url,
+    tls: () => ({ ...tls.credentials(), serverName: tls.serverName }),
+  })
+  started.defer(async () => provisioner.end())
+  const events = createEventRecorder({
+    client,
+    reportingInstance: pod.name,
+    newId: () => randomBytes(8).toString('hex'),
+    onError: error => log.debug('an event was not told', { error: `${error}` }),
+  })
+  started.defer(() => events.settled())
+  const merchants = openClusterMerchants({
+    client,
+    watchNamespaces,
+    provisioner: payments.enabled ? provisioner : undefined,
+    addresses: paymentAddressesOf(config, namespace),
+    mayWrite,
+    events,
+    log,
+  })
+  started.defer(() => merchants.stop())
+  return merchants
 }
 
 function openSecrets(client: KubeClient, log: Log) {
@@ -322,16 +373,24 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   })
 }
 
+const secretTimeoutMs = 10_000
+
 /** Only who leads writes; after a term begins this is done anew. */
 async function provide(
   infrastructure: KubernetesInfrastructure,
+  client: KubeClient,
+  { namespace, owner }: Place,
   { config, pod }: ClusterOptions,
 ): Promise<void> {
-  const done = await Promise.allSettled(
-    clusterWorkloads(config, pod.namespace).map(({ workload, enabled }) =>
+  const store = secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } })
+  const shared = { name: names.paymentsSecret(config.name), randomBytes }
+  const signal = AbortSignal.timeout(secretTimeoutMs)
+  const done = await Promise.allSettled([
+    ...(config.payments.enabled ? [ensurePaymentsSecret(store, shared, signal)] : []),
+    ...clusterWorkloads(config, pod.namespace).map(({ workload, enabled }) =>
       enabled ? infrastructure.apply(workload) : infrastructure.remove(workload.name),
     ),
-  )
+  ])
   // One that cannot be made does not hold up the others.
   const failed = done.find(result => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason

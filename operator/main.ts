@@ -1,8 +1,10 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './infrastructure/host/host.ts'
@@ -11,6 +13,7 @@ import { type RunningRedis, startRedisFor } from './infrastructure/host/redis.ts
 import { InfrastructureError, type Replica } from './infrastructure/provider.ts'
 import type { ServiceName, Workload } from './ir.ts'
 import { unknownKinds } from './kinds/known-kinds.ts'
+import { createProvisionClient } from './payments/provision-client.ts'
 import { createFileSource } from './sources/files.ts'
 import { createComplaintsLog } from './standalone/complaints.ts'
 import { localWorkloads, redisUsers } from './standalone/local-workloads.ts'
@@ -44,6 +47,8 @@ export interface StandaloneOptions {
 
 const loopback = '127.0.0.1'
 
+const noBroker = 'No process is to enforce it: --broker-replicas is 0'
+
 interface ServiceProgram {
   readonly main: URL
   /** Of Node. */
@@ -53,7 +58,8 @@ interface ServiceProgram {
 /** The program of each service. Written out, so that a bundle of the operator can follow it. */
 const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
   ratelimit: { main: new URL('../services/ratelimit/main.ts', import.meta.url), options: nodeOptions },
-  broker: { main: new URL('../services/broker/main.ts', import.meta.url), options: [] },
+  broker: { main: new URL('../services/broker/main.ts', import.meta.url), options: brokerOptions },
+  payments: { main: new URL('../services/payments/main.ts', import.meta.url), options: [] },
 }
 
 /**
@@ -75,12 +81,15 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   started.defer(async () => loads.stop())
   const complain = createComplaintsLog(log)
   let report = describe(options, [], host, [])
+  const payments = openPayments(started, options)
   const kinds = openStandaloneKinds({
     source,
     feed,
     loads,
     infrastructure: host,
+    whySwitchedOff: workload => (workload === 'broker' && config.brokerReplicas === 0 ? noBroker : undefined),
     rememberedPath: rememberedPath(stateDir),
+    merchants: { stateDir, ...payments },
     log,
     writeStatus(resources) {
       report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
@@ -89,7 +98,12 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     },
   })
   const redisUrlFile = join(stateDir, 'redis-url')
-  const workloads = localWorkloads(config, { feedAddress: `${loopback}:${config.feedPort}`, redisUrlFile })
+  const workloads = localWorkloads(config, {
+    feedAddress: `${loopback}:${config.feedPort}`,
+    redisUrlFile,
+    stateDir,
+    provisionTokenFile: provisionTokenFile(stateDir),
+  })
   await host.assertPortsFree(workloads, operatorPorts(config))
   await serve(started, config, feed, loads, () => report, log)
   const redis = await openRedis(options, redisUrlFile, log)
@@ -115,6 +129,23 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   return { stop: () => running.disposeAsync() }
 }
 
+const provisionTokenFile = (stateDir: string) => join(stateDir, 'provision-token')
+const tokenBytes = 32
+
+/** Where the payments service will be. The operator provisions there by a token, new with each start. */
+function openPayments(started: AsyncDisposableStack, { stateDir, config }: StandaloneOptions) {
+  const { host, payments, paymentsPort, paymentsProvisionPort } = config
+  const baseUrl = `http://${shownHost(host)}:${paymentsPort}`
+  const addresses = { baseUrl, payPageUrl: `${baseUrl}/pay` }
+  if (!payments) return { provisioner: undefined, addresses }
+  const token = randomBytes(tokenBytes).toString('hex')
+  writeAtomically(provisionTokenFile(stateDir), token)
+  const url = new URL(`http://${loopback}:${paymentsProvisionPort}`)
+  const provisioner = createProvisionClient({ url, token: () => token })
+  started.defer(async () => provisioner.end())
+  return { provisioner, addresses }
+}
+
 function openFeed(log: Log): Feed {
   const typeUrls = [rateLimitTypeUrl, streamRouteTypeUrl]
   return createFeed({ typeUrls, ids: randomUUID, clock: systemClock, log })
@@ -128,6 +159,11 @@ const portOptions: Readonly<Record<ServiceName | 'operator', Readonly<Record<str
     metrics: '--metrics-port',
   },
   broker: { grpc: '--broker-port', debug: '--broker-debug-port' },
+  payments: {
+    http: '--payments-port',
+    debug: '--payments-debug-port',
+    provision: '--payments-provision-port',
+  },
   operator: { feed: '--feed-port', pages: '--operator-port' },
 }
 
@@ -150,6 +186,9 @@ function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly Por
   ]
 }
 
+/** A process that makes itself a database shows none for seconds, and on a busy machine for many of them. */
+const patience: Patience = { firstSignMs: 60_000, nextSignMs: 5_000 }
+
 function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorLog): HostInfrastructure {
   return createHostInfrastructure({
     stateDir,
@@ -161,12 +200,13 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
     portAdvice,
     hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
     hurry,
+    patience,
     commandFor: service => ({
       command: process.execPath,
       args: [...programs[service].options, fileURLToPath(programs[service].main)],
     }),
     // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
-    env: { NODE_COMPILE_CACHE: join(stateDir, 'compile-cache') },
+    env: { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(stateDir, 'compile-cache') },
     ownPortsFor: (index, service) => ownPorts(config, service, index),
   })
 }
@@ -239,6 +279,8 @@ async function startRedis(
 }
 
 const firstReadyMs = 30_000
+/** The payments service's database is made at its first start. */
+const firstReadyWithPaymentsMs = 60_000
 
 function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
   const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
@@ -253,11 +295,13 @@ function firstReady(
   advice: string,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const makesDatabase = workloads.some(({ service }) => service === 'payments')
+  const patienceMs = makesDatabase ? firstReadyWithPaymentsMs : firstReadyMs
   const timer = setTimeout(() => {
     const reasons = observeAll(host).map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
-    const late = `no call can be taken after ${firstReadyMs / 1000} s: ${reasons.join(', ')}`
+    const late = `no call can be taken after ${patienceMs / 1000} s: ${reasons.join(', ')}`
     reject(new InfrastructureError(`${late}; ${advice}`))
-  }, firstReadyMs)
+  }, patienceMs)
   const giveUp = () => reject(signal.reason)
   const isReady = ({ name }: Workload) => {
     const replicas = host.observe(name)
@@ -273,6 +317,8 @@ function firstReady(
   return promise.finally(() => clearTimeout(timer))
 }
 
+const shownHost = (address: string) => (address.includes(':') ? `[${address}]` : address)
+
 /** The processes of all services. */
 function observeAll(host: HostInfrastructure): readonly Replica[] {
   return Object.keys(programs).flatMap(host.observe)
@@ -284,8 +330,8 @@ function describe(
   host: HostInfrastructure,
   problems: StatusReport['problems'],
 ): StatusReport {
-  const { host: address, grpcPort, httpPort, brokerReplicas, brokerPort, feedPort, operatorPort } = config
-  const shown = address.includes(':') ? `[${address}]` : address
+  const { grpcPort, httpPort, brokerReplicas, brokerPort, feedPort, operatorPort } = config
+  const shown = shownHost(config.host)
   return {
     pid: process.pid,
     updatedAt: new Date(systemClock.nowMs()).toISOString(),
@@ -294,6 +340,10 @@ function describe(
       grpc: `${shown}:${grpcPort}`,
       http: `http://${shown}:${httpPort}`,
       ...(brokerReplicas > 0 && { broker: `${shown}:${brokerPort}` }),
+      ...(config.payments && {
+        payments: `http://${shown}:${config.paymentsPort}`,
+        payPage: `http://${shown}:${config.paymentsPort}/pay`,
+      }),
       feed: `${loopback}:${feedPort}`,
       operator: `http://${loopback}:${operatorPort}`,
     },

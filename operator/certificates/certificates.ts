@@ -80,7 +80,8 @@ export function createCertificates(options: CertificatesOptions): Certificates {
   const wishes: Readonly<Record<LeafName, LeafWish>> = {
     // Operators call each other, too.
     server: { dnsNames: options.dnsNames.server, usage: ['server', 'client'] },
-    client: { dnsNames: options.dnsNames.client, usage: ['client'] },
+    // The operator calls some of its pods.
+    client: { dnsNames: options.dnsNames.client, usage: ['client', 'server'] },
   }
   const held = createHeldCredentials()
   const problems = createProblems(log)

@@ -19,7 +19,7 @@ import type { StoredResource } from './stored-resource.ts'
 
 /** All that happens to the resources of one kind in a cluster: from the API server to the feed, and back. */
 export interface ClusterKind {
-  readonly kind: FedKind
+  readonly kind: ReportedKind
   /** As they are stored. */
   list(): readonly StoredResource[]
   /** Resolves when they have been read as a whole and fed; from then on each change is followed. */
@@ -30,12 +30,20 @@ export interface ClusterKind {
   stop(): Promise<void>
 }
 
+/** What a report needs to know of a kind. */
+export type ReportedKind = Pick<FedKind, 'definition' | 'counts' | 'subjectOf'> & {
+  /** What its statuses tell beside. */
+  detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
+}
+
 export interface ClusterKindOptions {
   readonly client: KubeClient
   /** Empty for all. */
   readonly watchNamespaces: readonly string[]
   readonly feed: Feed
   readonly infrastructure: Pick<Infrastructure, 'observe'>
+  /** Why a workload is not to run; undefined for those that are. */
+  readonly whySwitchedOff: (workload: string) => string | undefined
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   /** The name of this operator's pod. */
@@ -63,6 +71,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
     remembered,
     feed: createContentFeed(feed, kind), // tells the pods; hears what they make of it
     infrastructure,
+    switchedOff: options.whySwitchedOff(kind.workload),
     clock: systemClock,
     storedConditions: statuses.conditionsOf,
     writeStatus(all) {
@@ -74,7 +83,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
   let isStarted = false
 
   return {
-    kind: kind as unknown as FedKind,
+    kind: kind as unknown as ReportedKind,
     list: followed.list,
     async start() {
       await followed.source.start()

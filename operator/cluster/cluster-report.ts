@@ -1,9 +1,9 @@
 import type { Condition } from '../controller/conditions.ts'
 import type { Replica } from '../infrastructure/provider.ts'
-import type { FedKind } from '../kinds/fed-kind.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import type { SourceProblem } from '../sources/source.ts'
 import type { StatusReport } from '../standalone/status-report.ts'
+import type { ReportedKind } from './cluster-kind.ts'
 import type { StoredResource } from './stored-resource.ts'
 
 export interface ClusterReportOptions {
@@ -17,7 +17,7 @@ export interface ClusterReportOptions {
 
 /** What is stored of one kind. */
 export interface StoredKind {
-  readonly kind: Pick<FedKind, 'definition' | 'counts' | 'subjectOf'>
+  readonly kind: ReportedKind
   readonly resources: readonly StoredResource[]
 }
 
@@ -60,6 +60,7 @@ function toResourceStatus(
     counts: Object.fromEntries(counts),
     enforced,
     problems: [],
+    ...(kind.detailsOf && { details: kind.detailsOf(status) }),
     conditions: observedGeneration < generation && !isPaused(conditions) ? [unseen(generation)] : conditions,
   }
 }

@@ -13,8 +13,8 @@ export interface FollowedKind {
   readonly source: Source
   list(): readonly StoredResource[]
   get(namespace: string, name: string): StoredResource | undefined
-  /** Called with the uid of each resource of which anything changed, its status too. */
-  onChange(listener: (uid: string) => void): void
+  /** Called with each resource of which anything changed, its status too. */
+  onChange(listener: (uid: string, resource: StoredResource) => void): void
 }
 
 /** Lost events are made good within so long, by another list. */
@@ -44,8 +44,9 @@ export function followKind(
     get: (namespace, name) => reflector.get(namespace, name) as StoredResource | undefined,
     onChange(listener) {
       reflector.onChange((namespace, name) => {
-        const uid = reflector.get(namespace, name)?.metadata.uid
-        if (uid !== undefined) listener(uid)
+        const resource = reflector.get(namespace, name) as StoredResource | undefined
+        const uid = resource?.metadata.uid
+        if (resource !== undefined && uid !== undefined) listener(uid, resource)
       })
     },
   }

@@ -1,3 +1,5 @@
+import { objectName } from '../infrastructure/kubernetes/objects/place.ts'
+
 /** Names of what the operator makes and of what it finds itself by, all beginning with the installation's. */
 
 /** The Deployment of the operator, which owns all that the operator makes, and its Service. */
@@ -50,4 +52,14 @@ export function feedServerSecret(installation: string): string {
 /** The certificate by which pods show that they are of the fleet. */
 export function feedClientSecret(installation: string): string {
   return `${installation}-feed-client`
+}
+
+/** The name by which callers find the API and the payment page, and the operator its own port there. */
+export function paymentsHost(installation: string, namespace: string): string {
+  return `${objectName({ name: installation }, 'payments', 'http')}.${namespace}.svc`
+}
+
+/** What the processes of the payments service share. */
+export function paymentsSecret(installation: string): string {
+  return `${installation}-payments`
 }

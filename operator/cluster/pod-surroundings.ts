@@ -5,7 +5,7 @@ import type { SharedState } from '../translate/workload-options.ts'
 import { feedClientSecret, feedHost } from './names.ts'
 
 /** Where a pod finds what is mounted into it. */
-const feedFolder = '/etc/tollway/feed'
+export const feedFolder = '/etc/tollway/feed'
 const redisFolder = '/etc/tollway/redis'
 
 /** After the drain a process closes what it has open, and is gone. */

@@ -5,23 +5,29 @@ import type { Replica } from '../infrastructure/provider.ts'
 import type { ServiceName, Workload } from '../ir.ts'
 import type { SourceProblem } from '../sources/source.ts'
 import { brokerEnv } from '../standalone/broker-env.ts'
+import { paymentsEnv } from '../standalone/payments-env.ts'
 import { rateLimitEnv } from '../standalone/rate-limit-env.ts'
 import type { ServiceEnv } from '../standalone/service-env.ts'
 import { clusterBrokerWorkload } from './broker-workload.ts'
+import { clusterPaymentsWorkload, paymentAddressesOf } from './payments-workload.ts'
 import { clusterRateLimitWorkload } from './rate-limit-workload.ts'
 
 /** All that the operator of a cluster knows of one of the services that it runs. */
 export interface ClusterService {
   readonly env: ServiceEnv
   /** The name of its section in the configuration. */
-  readonly field: 'rateLimit' | 'broker'
+  readonly field: 'rateLimit' | 'broker' | 'payments'
   workload(config: ClusterConfig, namespace: string): Workload
   /**
    * Where callers find it, by what they call: `http` -> `http://tollway-ratelimit-http.tollway.svc:8080`.
    *
    * @param hostOf the name of a Service of it, that with an address where the port is named
    */
-  addresses(config: ClusterConfig, hostOf: (port?: string) => string): Readonly<Record<string, string>>
+  addresses(
+    config: ClusterConfig,
+    hostOf: (port?: string) => string,
+    namespace: string,
+  ): Readonly<Record<string, string>>
 }
 
 export const clusterServices: Readonly<Record<ServiceName, ClusterService>> = {
@@ -40,6 +46,15 @@ export const clusterServices: Readonly<Record<ServiceName, ClusterService>> = {
     workload: clusterBrokerWorkload,
     addresses: ({ broker: { grpcPort } }, hostOf) => ({ broker: `${hostOf()}:${grpcPort}` }),
   },
+  payments: {
+    env: paymentsEnv,
+    field: 'payments',
+    workload: clusterPaymentsWorkload,
+    addresses(config, _, namespace) {
+      const { baseUrl, payPageUrl } = paymentAddressesOf(config, namespace)
+      return { payments: baseUrl, payPage: payPageUrl }
+    },
+  },
 }
 
 export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {
@@ -57,6 +72,14 @@ export function clusterWorkloads(
   }))
 }
 
+/** Why a service is not to run, in the words of whoever can change it; undefined for one that is. */
+export function switchedOff(config: ClusterConfig, service: string): string | undefined {
+  const off = Object.entries(clusterServices).find(
+    ([name, { field }]) => name === service && !config[field].enabled,
+  )
+  return off && `No process is to enforce it: ${off[1].field}.enabled of the chart's values is false`
+}
+
 /** What a status tells of the services that shall run. */
 export interface ServicesStatus {
   readonly addresses: Readonly<Record<string, string>>
@@ -71,7 +94,7 @@ export function describeServices(
 ): ServicesStatus {
   const enabled = Object.entries(clusterServices).filter(([, { field }]) => config[field].enabled)
   const addresses = enabled.map(([name, service]) =>
-    service.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`),
+    service.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`, namespace),
   )
   return {
     addresses: Object.assign({}, ...addresses),

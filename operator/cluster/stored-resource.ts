@@ -14,6 +14,9 @@ export interface StoredResource {
     readonly resourceVersion?: string
     readonly generation?: number
     readonly creationTimestamp?: unknown
+    /** Set when the deletion was asked for and finalizers still hold it. */
+    readonly deletionTimestamp?: string
+    readonly finalizers?: readonly string[]
     readonly annotations?: Readonly<Record<string, string>>
   }
   readonly spec?: unknown

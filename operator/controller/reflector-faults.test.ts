@@ -14,7 +14,7 @@ import { accessThrough, addressOf, makeOperatorAccount } from '../kube/testdata/
 import { createReflector, type Reflector, type ReflectorTiming } from './reflector.ts'
 
 /** How many faults strike in all: 10,000 in the long form. */
-const wantedFaults = Number(process.env['FAULTS'] ?? 100)
+const wantedFaults = Number(process.env['FAULTS'] ?? 40)
 const seed = Number(process.env['SEED'] ?? 20_260_401)
 const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const namespaces = ['shop', 'web']

@@ -49,6 +49,17 @@ export interface KindColumns {
   readonly subject: string
   /** Its numbers, in the order in which people see them. */
   readonly counts: readonly Count[]
+  /** What of its details is shown, in that order; none when left out. */
+  readonly details?: readonly Column[]
+  /** The conditions that lead to Ready; when left out, those of what is fed. */
+  readonly steps?: readonly Column[]
+}
+
+export interface Column {
+  /** The name of a detail, or the type of a condition: `Synced`. */
+  readonly field: string
+  /** `SYNCED`. */
+  readonly heading: string
 }
 
 export interface Completed<Fed> {

@@ -23,7 +23,7 @@ test('a kind that nobody reconciles is a problem', () => {
     {
       origin: 'a.yaml',
       message:
-        'RateLimitConfg shop/a: there is no kind RateLimitConfg; there are RateLimitConfig, AnimationStreamRoute',
+        'RateLimitConfg shop/a: there is no kind RateLimitConfg; there are RateLimitConfig, AnimationStreamRoute, Merchant',
     },
   ])
 })

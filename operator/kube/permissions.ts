@@ -9,6 +9,8 @@ export interface Permission {
    * operator's own, where its workloads are.
    */
   readonly scope: 'watched' | 'own'
+  /** Only where that service runs. */
+  readonly only?: 'payments'
   readonly why: string
 }
 
@@ -40,13 +42,29 @@ const customResource = (resource: string): readonly Permission[] => [
 export const permissions: readonly Permission[] = [
   ...customResource('ratelimitconfigs'),
   ...customResource('animationstreamroutes'),
+  ...customResource('merchants'),
+  {
+    group: 'tollway.dev',
+    resource: 'merchants',
+    verbs: ['patch'],
+    scope: 'watched',
+    why: 'its finalizer: one whose merchant is to be closed stays until it is',
+  },
   {
     group: '',
     resource: 'secrets',
-    // By the name that a route tells, and never listed or watched.
+    // By the name that a resource tells, and never listed or watched.
     verbs: ['get'],
     scope: 'watched',
-    why: 'the tokens that open routes',
+    why: 'the tokens that open routes, and what webhooks are signed with',
+  },
+  {
+    group: '',
+    resource: 'secrets',
+    verbs: ['create', 'update'],
+    scope: 'watched',
+    only: 'payments',
+    why: 'the credentials of merchants',
   },
   {
     group: 'events.k8s.io',
@@ -103,14 +121,17 @@ export interface RolePlaces {
   readonly name: string
   readonly ownNamespace: string
   readonly watchedNamespaces: 'all' | readonly string[]
+  /** Whether the payments service runs. */
+  readonly payments?: boolean
 }
 
-/** The rules of one scope. */
+/** The rules of one scope; those that are there always, or those that come with a service. */
 export function makeRules(
   scope: Permission['scope'],
   list: readonly Permission[] = permissions,
+  only?: Permission['only'],
 ): readonly PolicyRule[] {
-  return toRules(list.filter(permission => permission.scope === scope))
+  return toRules(list.filter(permission => permission.scope === scope && permission.only === only))
 }
 
 /**
@@ -118,12 +139,12 @@ export function makeRules(
  * ClusterRole for all namespaces, or else a Role in each of them.
  */
 export function makeRoles(places: RolePlaces, list: readonly Permission[] = permissions): readonly Role[] {
-  const { name, ownNamespace, watchedNamespaces } = places
+  const { name, ownNamespace, watchedNamespaces, payments = false } = places
   const role = (kind: Role['kind'], scope: Permission['scope'], metadata: Role['metadata']): Role => ({
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind,
     metadata,
-    rules: makeRules(scope, list),
+    rules: [...makeRules(scope, list), ...(payments ? makeRules(scope, list, 'payments') : [])],
   })
   const own = role('Role', 'own', { name: `${name}-workloads`, namespace: ownNamespace })
   const watched = `${name}-resources`

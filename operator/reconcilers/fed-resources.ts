@@ -16,6 +16,8 @@ export interface FedResourcesOptions<Content, Fed> {
   readonly feed: ContentFeed<Fed>
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   readonly clock: Clock
+  /** Why no process is to run that would enforce the kind, and what to change; undefined where some are. */
+  readonly switchedOff?: string | undefined
   /** The conditions that were written before, where that outlives this process: their times are kept. */
   storedConditions?(resource: SourcedResource): readonly Condition[]
   /** The one place where status is written: those of all resources of the kind. */
@@ -40,6 +42,7 @@ interface Ready<Content, Fed> extends Chosen<Content> {
 interface Surroundings {
   readonly replicas: readonly Replica[]
   readonly uids: readonly string[]
+  readonly switchedOff: string | undefined
   /** Why the feed did not take what should be in force. */
   readonly unpublished: string | undefined
 }
@@ -116,7 +119,8 @@ export function createFedResources<Content extends Named, Fed>(
       const failure = publish(all)
       const replicas = infrastructure.observe(kind.workload)
       const uids = replicas.map(({ uid }) => uid)
-      const surroundings = { replicas, uids, unpublished: failure?.message }
+      const { switchedOff } = options
+      const surroundings = { replicas, uids, switchedOff, unpublished: failure?.message }
       statuses = new Map(all.map(item => [item.resource.uid, statusOf(item, surroundings)]))
       try {
         options.writeStatus([...statuses.values()])
@@ -169,7 +173,7 @@ const nobody = { acknowledged: new Set<string>(), refusals: [] }
 function factsOf<Content, Fed>(
   item: Ready<Content, Fed>,
   feed: ContentFeed<Fed>,
-  { replicas, uids, unpublished }: Surroundings,
+  { replicas, uids, switchedOff, unpublished }: Surroundings,
 ): Facts {
   const { translation, refusal, content, completed } = item
   const present = 'value' in translation ? translation.value : undefined
@@ -183,6 +187,7 @@ function factsOf<Content, Fed>(
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
     unpublished,
     lacking: completed?.lacking,
+    switchedOff,
     running: taking.length,
     enforcing: taking.filter(({ uid }) => acknowledged.has(uid)).length,
     refusals: content === present ? refusals : [],

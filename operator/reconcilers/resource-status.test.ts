@@ -26,6 +26,11 @@ const problems = [{ path: 'spec.domain', message: 'is missing' }]
 const table: readonly [string, Partial<Facts>, string][] = [
   ['all is right', {}, 'True Valid, True InFeed, True Enforced, True Enforced'],
   ['on its way', { enforcing: 1 }, 'True Valid, True InFeed, False Pending, False Pending'],
+  [
+    'a service that is switched off',
+    { running: 0, enforcing: 0, switchedOff: 'broker.enabled is false' },
+    'True Valid, True InFeed, False SwitchedOff, False SwitchedOff',
+  ],
   ['no process', { running: 0, enforcing: 0 }, 'True Valid, True InFeed, False NoProcess, False NoProcess'],
   [
     'refused by one of two',

@@ -24,6 +24,8 @@ export interface ResourceStatus {
   /** `2/2`: processes that enforce what is in force, of those that take calls. */
   readonly enforced: string
   readonly problems: readonly FieldProblem[]
+  /** What its kind tells beside, by the names that it has in the status. Nothing that is secret. */
+  readonly details?: Readonly<Record<string, string>>
   readonly conditions: readonly Condition[]
 }
 
@@ -40,6 +42,8 @@ export interface Facts {
   readonly unpublished: string | undefined
   /** What is in the feed is not what is meant, for something else is missing. */
   readonly lacking: Lack | undefined
+  /** Why no process is to run that would enforce it; undefined where some are. */
+  readonly switchedOff?: string | undefined
   /** Processes that take calls. */
   readonly running: number
   /** Those of them that acknowledged what is in force. */
@@ -127,13 +131,15 @@ function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts)
   return { type, status: 'False', reason: 'Refused', message }
 }
 
-function enforcedCondition({ inForce, running, enforcing }: Facts): NewCondition {
+function enforcedCondition({ inForce, running, enforcing, switchedOff }: Facts): NewCondition {
   const type = 'Enforced'
   const what = inForce === 'last-good' ? 'the last good version' : 'it'
   const message = `${enforcing} of ${running} processes enforce ${what}`
   if (inForce === 'nothing')
     return { type, status: 'False', reason: 'NotAccepted', message: 'No process enforces it' }
   if (inForce === 'last-good') return { type, status: 'False', reason: 'LastGoodInForce', message }
+  if (running === 0 && switchedOff !== undefined)
+    return { type, status: 'False', reason: 'SwitchedOff', message: switchedOff }
   if (running === 0) return { type, status: 'False', reason: 'NoProcess', message: 'No process takes calls' }
   if (enforcing < running) return { type, status: 'False', reason: 'Pending', message }
   return { type, status: 'True', reason: 'Enforced', message }

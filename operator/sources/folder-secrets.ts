@@ -14,10 +14,7 @@ export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): TokenS
     const before = ofResource.get(place.key)
     if (before !== undefined) return before
     const entries = entriesOf(resource.spec)
-    const tokens: Tokens =
-      entries === undefined
-        ? { missing: 'has data that is no base64, or entries that are no texts' }
-        : hashTokens(entries, place)
+    const tokens: Tokens = entries === undefined ? noEntries : hashTokens(entries, place)
     ofResource.set(place.key, tokens)
     return tokens
   }
@@ -25,21 +22,36 @@ export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): TokenS
   return {
     follow: async () => {},
     tokens(place) {
-      const found = source
-        .list()
-        .find(
-          ({ kind, apiVersion, namespace, name }) =>
-            kind === 'Secret' &&
-            apiVersion === 'v1' &&
-            namespace === place.namespace &&
-            name === place.secret,
-        )
+      const found = findSecret(source, place.namespace, place.secret)
       return found === undefined ? missing : read(found, place)
     },
     onChange: listener => source.onChange(listener),
   }
 }
 
+/** The entries of one of them; undefined when it is not there. Throws when no API server would take it. */
+export function readFolderSecret(
+  source: Pick<Source, 'list'>,
+  namespace: string,
+  name: string,
+): Readonly<Record<string, string>> | undefined {
+  const found = findSecret(source, namespace, name)
+  if (found === undefined) return undefined
+  const entries = entriesOf(found.spec)
+  if (entries === undefined) throw new Error(`the Secret ${namespace}/${name} ${noEntries.missing}`)
+  return entries
+}
+
+function findSecret(source: Pick<Source, 'list'>, namespace: string, secret: string) {
+  return source
+    .list()
+    .find(
+      ({ kind, apiVersion, ...one }) =>
+        kind === 'Secret' && apiVersion === 'v1' && one.namespace === namespace && one.name === secret,
+    )
+}
+
+const noEntries = { missing: 'has data that is no base64, or entries that are no texts' }
 const missing = hashTokens(undefined, { key: '' })
 
 /** undefined for what no API server would take. */

@@ -1,4 +1,4 @@
-import { isPaused, type Source, type SourcedResource } from './source.ts'
+import { readAnnotations, type Source, type SourcedResource } from './source.ts'
 
 /** The custom resources of one kind, as a reflector keeps them. */
 export interface ReflectedKind {
@@ -38,9 +38,10 @@ export function createKubernetesSource(kinds: readonly ReflectedKind[]): Source 
     { metadata, spec }: CustomObject,
   ): SourcedResource {
     const { name, namespace = '', uid = '', generation = 0, creationTimestamp, annotations } = metadata
-    const paused = isPaused(annotations)
+    const asked = readAnnotations(annotations)
     const before = known.get(uid)
-    if (before?.generation === generation && before.paused === paused) return before
+    const isSame = before?.paused === asked.paused && before.rotation === asked.rotation
+    if (before?.generation === generation && isSame) return before
     const createdMs = Date.parse(`${creationTimestamp}`)
     const resource: SourcedResource = {
       apiVersion,
@@ -49,7 +50,7 @@ export function createKubernetesSource(kinds: readonly ReflectedKind[]): Source 
       name,
       uid,
       generation,
-      paused,
+      ...asked,
       spec,
       origin: `${namespace}/${name}`,
       ...(Number.isNaN(createdMs) ? {} : { createdMs }),

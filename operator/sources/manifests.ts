@@ -7,7 +7,7 @@ import {
   parseEvents,
   YAMLException,
 } from 'js-yaml'
-import { isPaused, type SourcedResource, type SourceProblem } from './source.ts'
+import { readAnnotations, type SourcedResource, type SourceProblem } from './source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 /**
@@ -234,7 +234,6 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (!isLabel(namespace)) return problem('metadata.namespace', namespace, labelRule)
   // None of the three holds a slash, so that no two resources share a uid.
   const uid = uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`)
-  const paused = isPaused(metadata['annotations'])
   const { spec, data, stringData } = value
   return {
     apiVersion,
@@ -242,7 +241,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
     namespace,
     name,
     uid,
-    paused,
+    ...readAnnotations(metadata['annotations']),
     spec: isSecret ? { data, stringData } : spec,
     origin,
   }

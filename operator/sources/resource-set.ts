@@ -69,8 +69,7 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
     }
     const same = entry !== undefined && sameContent(entry.manifest, manifest)
     const generation = (entry?.resource.generation ?? highestDeleted) + (same ? 0 : 1)
-    const unmoved =
-      same && entry.manifest.origin === manifest.origin && entry.manifest.paused === manifest.paused
+    const unmoved = same && hasSameEnvelope(entry.manifest, manifest)
     const resource = unmoved ? entry.resource : { ...manifest, generation }
     entries.set(manifest.uid, { manifest, path, resource, goneSinceMs: undefined })
     return !unmoved
@@ -148,6 +147,10 @@ function choose(files: readonly FileContent[], maxResources: number) {
   }
   const incomplete = new Set(files.filter(file => !file.complete).map(file => file.path))
   return { resources, ofFiles, doubles, incomplete }
+}
+
+function hasSameEnvelope(a: Manifest, b: Manifest): boolean {
+  return a.origin === b.origin && a.paused === b.paused && a.rotation === b.rotation
 }
 
 function sameContent(a: Manifest, b: Manifest): boolean {

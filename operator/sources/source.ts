@@ -40,18 +40,24 @@ export interface SourcedResource {
   readonly createdMs?: number
   /** Its annotation `tollway.dev/paused: "true"` asks for what is in force of it to be left alone. */
   readonly paused: boolean
+  /** Its annotation `tollway.dev/rotate-key`: another text asks for another API key. Left out without one. */
+  readonly rotation?: string
   /** Not yet validated. */
   readonly spec: unknown
   /** Where it stands, for messages: `shop/limits.yaml#2`. */
   readonly origin: string
 }
 
-/** Whether the annotations of a resource, whatever stands there, ask for it to be left alone. */
-export function isPaused(annotations: unknown): boolean {
-  return (annotations as Readonly<Record<string, unknown>> | null | undefined)?.[pausedAnnotation] === 'true'
+/** What the annotations of a resource, whatever stands there, ask for. */
+export function readAnnotations(annotations: unknown): Pick<SourcedResource, 'paused' | 'rotation'> {
+  const found = annotations as Readonly<Record<string, unknown>> | null | undefined
+  const rotation = found?.[rotationAnnotation]
+  const isAsked = typeof rotation === 'string' && rotation !== ''
+  return { paused: found?.[pausedAnnotation] === 'true', ...(isAsked && { rotation }) }
 }
 
 const pausedAnnotation = 'tollway.dev/paused'
+const rotationAnnotation = 'tollway.dev/rotate-key'
 
 export interface SourceProblem {
   /** `shop/limits.yaml`. */

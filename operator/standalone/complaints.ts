@@ -26,7 +26,8 @@ export function complaintsOf({ resources, problems }: StatusReport): readonly Co
     else if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
       messages.push('the last good version stays in force')
     }
-    return messages.map(message => ({ place, message, passing: isPassing(ready) }))
+    const passing = isPassing(ready) || conditionOf(resource, 'Reconciling').status === 'True'
+    return messages.map(message => ({ place, message, passing }))
   })
   return [...ofFiles, ...ofResources]
 }

@@ -1,9 +1,11 @@
 import type { ServiceName, Workload } from '../ir.ts'
 import { brokerWorkload } from '../translate/broker-workload.ts'
+import { paymentsWorkload } from '../translate/payments-workload.ts'
 import { rateLimitWorkload } from '../translate/rate-limit-workload.ts'
 import type { SharedState } from '../translate/workload-options.ts'
 import { brokerEnv } from './broker-env.ts'
 import type { OperatorConfig } from './operator-config.ts'
+import { paymentsEnv } from './payments-env.ts'
 import { rateLimitEnv } from './rate-limit-env.ts'
 
 /** After the drain a process closes its feed and its state, and is gone. */
@@ -17,12 +19,19 @@ export interface LocalWorkloadsOptions {
   readonly feedAddress: string
   /** The file with the address of the Redis, for the services whose processes share one. */
   readonly redisUrlFile: string
+  /** Where the payments service keeps its database. */
+  readonly stateDir: string
+  /** The file with the token by which the operator provisions merchants. */
+  readonly provisionTokenFile: string
 }
 
 /** The services that are to run on this machine. */
 export function localWorkloads(config: OperatorConfig, options: LocalWorkloadsOptions): readonly Workload[] {
-  const limiters = rateLimitProcesses(config, options)
-  return config.brokerReplicas === 0 ? [limiters] : [limiters, brokerProcesses(config, options)]
+  return [
+    rateLimitProcesses(config, options),
+    ...(config.brokerReplicas === 0 ? [] : [brokerProcesses(config, options)]),
+    ...(config.payments ? [paymentsProcess(config, options)] : []),
+  ]
 }
 
 /** The services whose processes share a Redis. */
@@ -67,4 +76,21 @@ function brokerProcesses(config: OperatorConfig, options: LocalWorkloadsOptions)
     stopGraceMs: brokerEnv.drainMs(env) + closeMs,
     env,
   })
+}
+
+/** One, for its database is inside of it. */
+function paymentsProcess(config: OperatorConfig, options: LocalWorkloadsOptions): Workload {
+  const env = { ...drainDelay, DRAIN_TIMEOUT: '5s', ...config.paymentsEnv }
+  const workload = paymentsWorkload({
+    replicas: 1,
+    storage: { type: 'embedded', stateDir: options.stateDir },
+    port: config.paymentsPort,
+    provisionPort: config.paymentsProvisionPort,
+    provisionAccess: { type: 'token', tokenFile: options.provisionTokenFile },
+    logLevel: config.logLevel,
+    stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
+    env,
+  })
+  // What is for the operator alone is on the loopback address, with the other ports of that kind.
+  return { ...workload, ports: workload.ports.filter(({ callers }) => callers === undefined) }
 }

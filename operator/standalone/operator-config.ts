@@ -2,6 +2,7 @@ import { type LogLevel, logLevels } from '@tollway/chassis/log.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
 import type { ServiceName } from '../ir.ts'
 import { brokerEnv } from './broker-env.ts'
+import { paymentsEnv } from './payments-env.ts'
 import { rateLimitEnv, sinksBeside } from './rate-limit-env.ts'
 
 /**
@@ -34,6 +35,16 @@ export interface OperatorConfig {
   readonly brokerDebugPort: number
   /** Settings of the broker, likewise. */
   readonly brokerEnv: Readonly<Record<string, string>>
+  /** Whether the payments service runs, in one process with a database of its own in the state folder. */
+  readonly payments: boolean
+  /** Of its API and the payment page. */
+  readonly paymentsPort: number
+  /** Of its pages, on the loopback address. */
+  readonly paymentsDebugPort: number
+  /** Through which the operator provisions merchants, on the loopback address. */
+  readonly paymentsProvisionPort: number
+  /** Settings of the payments service, likewise. */
+  readonly paymentsEnv: Readonly<Record<string, string>>
 }
 
 export const defaultOperatorConfig: OperatorConfig = {
@@ -53,18 +64,28 @@ export const defaultOperatorConfig: OperatorConfig = {
   brokerPort: 8082,
   brokerDebugPort: 6072,
   brokerEnv: {},
+  payments: false,
+  paymentsPort: 8090,
+  paymentsDebugPort: 6073,
+  paymentsProvisionPort: 8091,
+  paymentsEnv: {},
 }
 
 export const maxReplicas = 64
 const maxPort = 65_535
 
-type PortFields = Pick<OperatorConfig, 'debugPort' | 'metrics' | 'metricsPort' | 'brokerDebugPort'>
+type PortFields = Pick<
+  OperatorConfig,
+  'debugPort' | 'metrics' | 'metricsPort' | 'brokerDebugPort' | 'paymentsDebugPort' | 'paymentsProvisionPort'
+>
 
 /** The ports of one process alone. */
 export interface OwnPorts {
   readonly debug: number
   /** Left out where there are no metrics, or where the port for debugging has them. */
   readonly metrics?: number
+  /** Only the operator calls there. */
+  readonly provision?: number
 }
 
 /**
@@ -74,6 +95,8 @@ export interface OwnPorts {
 export function ownPorts(config: PortFields, service: ServiceName, index: number): OwnPorts {
   const { debugPort, metrics, metricsPort, brokerDebugPort } = config
   const isFirst = index === 0
+  if (service === 'payments')
+    return { debug: config.paymentsDebugPort, provision: config.paymentsProvisionPort }
   if (service === 'broker') return { debug: isFirst ? brokerDebugPort : brokerDebugPort + 128 + index }
   return {
     debug: isFirst ? debugPort : debugPort + 30 + index,
@@ -83,7 +106,7 @@ export function ownPorts(config: PortFields, service: ServiceName, index: number
 
 type Field = keyof OperatorConfig
 const fields = Object.keys(defaultOperatorConfig) as readonly Field[]
-const envFields = { rateLimitEnv, brokerEnv } as const
+const envFields = { rateLimitEnv, brokerEnv, paymentsEnv } as const
 type EnvField = keyof typeof envFields
 
 /** Fields as someone wrote them. */
@@ -136,7 +159,7 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     problems.push(`${spell(field)}: is not a text`)
     return ''
   }
-  const flag = (field: 'metrics'): boolean => {
+  const flag = (field: 'metrics' | 'payments'): boolean => {
     const given = found[field] ?? defaultOperatorConfig[field]
     if (!['true', 'false'].includes(String(given))) refuse(field, 'true or false')
     return String(given) === 'true'
@@ -169,6 +192,11 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     brokerPort: whole('brokerPort', maxPort),
     brokerDebugPort: whole('brokerDebugPort', maxPort),
     brokerEnv: texts('brokerEnv'),
+    payments: flag('payments'),
+    paymentsPort: whole('paymentsPort', maxPort),
+    paymentsDebugPort: whole('paymentsDebugPort', maxPort),
+    paymentsProvisionPort: whole('paymentsProvisionPort', maxPort),
+    paymentsEnv: texts('paymentsEnv'),
   }
   if (problems.length === 0) problems.push(...sharedTwice(value, spell), ...secondSinks(value, spell))
   return problems.length > 0 ? { problems } : { value }
@@ -210,6 +238,11 @@ function sharedTwice(config: OperatorConfig, spell: (field: string) => string): 
   }
   for (let index = 0; index < brokerReplicas; index++) {
     claim('brokerDebugPort', ownPorts(config, 'broker', index).debug, `debug of broker-${index}`)
+  }
+  if (config.payments) {
+    claim('paymentsPort', config.paymentsPort, spell('paymentsPort'))
+    claim('paymentsDebugPort', config.paymentsDebugPort, spell('paymentsDebugPort'))
+    claim('paymentsProvisionPort', config.paymentsProvisionPort, spell('paymentsProvisionPort'))
   }
   return problems
 }

@@ -1,5 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import { merchantKind } from '@tollway/crds/merchant.ts'
 import { createRunner } from '../controller/runner.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { RateLimitDomain, StreamRoute } from '../ir.ts'
@@ -13,6 +14,7 @@ import type { Source } from '../sources/source.ts'
 import { createContentFeed } from '../xds/content-feed.ts'
 import type { StreamLoads } from '../xds/loads/stream-loads.ts'
 import type { Feed } from '../xds/server.ts'
+import { openStandaloneMerchants, type StandaloneMerchantsOptions } from './merchants.ts'
 import { openRememberedFile } from './remembered-file.ts'
 
 export interface StandaloneKindsOptions {
@@ -20,9 +22,13 @@ export interface StandaloneKindsOptions {
   readonly feed: Feed
   readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
+  /** Why a workload is not to run; undefined for those that are. */
+  readonly whySwitchedOff: (workload: string) => string | undefined
   /** Where what outlives a restart is kept. */
   readonly rememberedPath: string
   readonly log: Log
+  /** How Merchants are provisioned, and where their credentials are kept. */
+  readonly merchants: Pick<StandaloneMerchantsOptions, 'stateDir' | 'provisioner' | 'addresses'>
   /** Given the statuses of all kinds, after each look at any of them. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
@@ -49,7 +55,7 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
   /** What is not known of all kinds yet would pass for ready. */
   function tell(kind: string, statuses: readonly ResourceStatus[]): void {
     told.set(kind, statuses)
-    if (told.size === kinds.length) options.writeStatus([...told.values()].flat())
+    if (told.size > kinds.length) options.writeStatus([...told.values()].flat())
   }
 
   function open<Content extends Named, Fed extends object>(kind: FedKind<Content, Fed>) {
@@ -58,6 +64,7 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
       remembered: remembered.of(kind),
       feed: createContentFeed(feed, kind), // tells the processes; hears what they make of it
       infrastructure,
+      switchedOff: options.whySwitchedOff(kind.workload),
       clock: systemClock,
       writeStatus: statuses => tell(kind.definition.kind, statuses),
     })
@@ -71,6 +78,12 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
     return { ...resources, runner }
   }
 
+  const merchants = openStandaloneMerchants({
+    ...options.merchants,
+    source,
+    log,
+    writeStatus: statuses => tell(merchantKind.kind, statuses),
+  })
   const [ofLimits, ofRoutes] = [open(limits), open(routes)]
   const all = [ofLimits, ofRoutes]
   return {
@@ -83,8 +96,11 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
         runner.trigger()
       }
       loads.onChange(ofRoutes.runner.trigger)
+      merchants.start()
+      infrastructure.onChange(merchants.trigger)
     },
     async stop() {
+      await merchants.stop()
       for (const { runner } of all) await runner.stop()
     },
   }

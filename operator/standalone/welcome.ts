@@ -71,6 +71,9 @@ function addressLines(report: StatusReport): readonly string[] {
           `  animation streams ${addresses['broker']}   gRPC: Push and Pull`,
           `  their pages       ${brokerPages}`,
         ]),
+    ...(addresses['payments'] === undefined
+      ? []
+      : [`  payments          ${addresses['payments']}`, `  payment page      ${addresses['payPage']}`]),
     `  feed (xDS)        ${addresses['feed']}`,
     `  operator          ${addresses['operator']}/status`,
   ]

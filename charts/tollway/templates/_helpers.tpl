@@ -67,6 +67,7 @@ feedPort: {{ .Values.operator.feedPort }}
 {{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" | toYaml }}
 rateLimit: {{- $rateLimit | toYaml | nindent 2 }}
 broker: {{- $broker | toYaml | nindent 2 }}
+payments: {{- .Values.payments | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/* Of every pod of the chart: what the Pod Security profile "restricted" asks for. */}}

@@ -42,6 +42,10 @@ async function freePorts(count: number): Promise<number> {
   }
 }
 
+/** So that a replica of a test starts in a tenth of its time. */
+const { NODE_COMPILE_CACHE } = process.env
+const fromCache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
+
 async function open(t: TestContext, more: Partial<HostOptions> = {}) {
   const firstPort = await freePorts(6)
   const lines: string[] = []
@@ -55,6 +59,7 @@ async function open(t: TestContext, more: Partial<HostOptions> = {}) {
     bindHost: '127.0.0.1',
     log: ({ source, text }) => lines.push(`${source} | ${text}`),
     ownPortsFor: index => ({ debug: firstPort + 1 + index }),
+    env: fromCache,
     ...more,
   })
   t.after(() => host.close())

@@ -40,6 +40,8 @@ export interface OwnPorts {
   readonly debug: number
   /** Left out where there are no metrics. */
   readonly metrics?: number
+  /** Of what only the operator calls. */
+  readonly provision?: number
 }
 
 /** The workloads of one machine, as child processes. */

@@ -47,7 +47,8 @@ export async function makeOperatorAccount(api: KubeApiServer, namespace: string)
   await ensure('/api/v1/namespaces', { metadata: { name: namespace } })
   const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`
   await ensure(accounts, { metadata: { name: 'tollway' } })
-  const places = { name: namespace, ownNamespace: namespace, watchedNamespaces: 'all' } as const
+  const own = { name: namespace, ownNamespace: namespace }
+  const places = { ...own, watchedNamespaces: 'all', payments: true } as const
   for (const role of makeRoles(places, [...permissions, playthings])) {
     const { kind, metadata } = role
     const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`

@@ -55,6 +55,11 @@ export function podSelector(place: Pick<Place, 'name'>, workload: string): Reado
   return { [labelNames.name]: workload, [labelNames.instance]: place.name }
 }
 
+/** The pods of the operator itself, which the chart makes. */
+export function operatorSelector(place: Pick<Place, 'name'>): Readonly<Record<string, string>> {
+  return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: place.name }
+}
+
 export function objectLabels(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
   return {
     ...podSelector(place, workload),

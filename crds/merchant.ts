@@ -1,0 +1,420 @@
+import Type, { type Static } from 'typebox'
+import { describeFound } from './describe.ts'
+import { type FieldRule, withRules } from './field-rule.ts'
+import type { Resource, ResourceKind } from './resource-kind.ts'
+import { commonStatus } from './resource-status.ts'
+import { type CelRule, isFields } from './schema.ts'
+
+/** What a Merchant may hold. Lengths are in characters. */
+export const merchantLimits = {
+  maxNameLength: 100,
+  maxEmailLength: 254,
+  maxUrlLength: 2048,
+  maxIbanLength: 64,
+  maxUsers: 100,
+  maxWebhooks: 20,
+} as const
+
+const limits = merchantLimits
+
+/** What a merchant's webhooks can be told of, as the payments service names it. */
+export const merchantEvents = [
+  'merchant.created',
+  'merchant.updated',
+  'merchant.closed',
+  'transaction.created',
+  'transaction.captured',
+  'transaction.refunded',
+  'transaction.voided',
+  'transaction.expired',
+  'card.saved',
+  'dispute.raised',
+  'dispute.won',
+  'dispute.lost',
+  'fraud.reported',
+  'payout.created',
+] as const
+
+/** The entries of the Secret, by what they hold. */
+export const credentialEntries = [
+  'apiKey',
+  'appId',
+  'merchantId',
+  'publicKey',
+  'baseUrl',
+  'payPageUrl',
+] as const
+export type CredentialEntry = (typeof credentialEntries)[number]
+
+export type MerchantSpec = DeepReadonly<Static<typeof spec>>
+
+export type Merchant = Resource<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
+
+type DeepReadonly<Value> = Value extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : Value extends object
+    ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
+    : Value
+
+/** Fields with a default are always there, and are required of nobody. */
+const notRequired = { required: [] }
+
+/**
+ * What the payments service never changes of a merchant cannot be changed here either. Only an API server judges
+ * it, which knows what stood there before; elsewhere the payments service refuses it.
+ */
+function fixed(field: string, advice: string): { readonly 'x-kubernetes-validations': readonly CelRule[] } {
+  const message = `${field} is fixed since the Merchant was created; ${advice}`
+  return { 'x-kubernetes-validations': [{ rule: 'self == oldSelf', message }] }
+}
+
+/** The same for a field that may be left out. */
+function fixedWhetherThere(field: string, advice: string): CelRule {
+  const [now, before] = [`self.${field}`, `oldSelf.${field}`]
+  return {
+    rule: `has(${now}) ? has(${before}) && ${now} == ${before} : !has(${before})`,
+    message: `${field} is fixed since the Merchant was created; ${advice}`,
+  }
+}
+
+const another = 'create another Merchant, and delete this one when nobody uses it any more'
+
+const text = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, description })
+
+const secretName = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 253,
+    pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+    description,
+  })
+
+const entryName = (entry: string, description: string) =>
+  Type.String({ default: entry, minLength: 1, maxLength: 253, pattern: '^[-._a-zA-Z0-9]+$', description })
+
+const secretEntry = (entry: string, description: string) =>
+  Type.Object(
+    {
+      name: secretName('The name of the Secret, which stands in the namespace of the Merchant.'),
+      key: entryName(entry, 'The entry in it.'),
+    },
+    { required: ['name'], description },
+  )
+
+const duration = (description: string) => ({
+  maxLength: 6,
+  pattern: '^[1-9][0-9]{0,4}[mhd]$',
+  description: `${description} A number with m, h or d for minutes, hours or days: 90d.`,
+})
+
+const company = Type.Object(
+  {
+    country: Type.String({
+      maxLength: 2,
+      pattern: '^[A-Z]{2}$',
+      description: 'Where it is, as a code of ISO 3166: DK.',
+    }),
+    number: Type.Optional(text(limits.maxNameLength, 'Under which number it is registered there.')),
+  },
+  {
+    ...fixed('company', `another company is another merchant: ${another}`),
+    required: ['country'],
+    description: 'Whose merchant it is.',
+  },
+)
+
+const bank = Type.Object(
+  {
+    iban: Type.Optional(
+      Type.String({
+        minLength: 5,
+        maxLength: limits.maxIbanLength,
+        pattern: '^[A-Za-z]{2}[0-9A-Za-z ]+$',
+        description: 'The account number, whose check digits must be right. Blanks count for nothing.',
+      }),
+    ),
+  },
+  { description: 'The account that payouts go to.' },
+)
+
+const app = Type.Object(
+  {
+    name: Type.Optional(text(limits.maxNameLength, 'What people see of the app. Left out: none.')),
+    rotateAfter: Type.Optional(
+      Type.String(
+        duration('After which age the API key is replaced. Left out: only when somebody asks for it.'),
+      ),
+    ),
+    keyGrace: Type.String({
+      default: '24h',
+      ...duration('For how long the key before stays valid after a rotation.'),
+    }),
+  },
+  {
+    ...notRequired,
+    default: {},
+    description: 'The app that the API key is of, which has complete access to the merchant.',
+  },
+)
+
+const distinctEntries: FieldRule = {
+  cel: {
+    rule: `[${credentialEntries.map(entry => `self.${entry}`).join(', ')}].all(name, [${credentialEntries
+      .map(entry => `self.${entry}`)
+      .join(', ')}].exists_one(other, other == name))`,
+    message: 'two values cannot stand in one entry; give each its own name',
+  },
+  judge(written) {
+    const seen = new Map<unknown, string>()
+    return credentialEntries.flatMap(entry => {
+      const name = written[entry] ?? entry
+      const before = seen.get(name)
+      seen.set(name, entry)
+      if (before === undefined) return []
+      return [{ path: entry, message: `${describeFound(name)} is the entry of ${before} already` }]
+    })
+  },
+}
+
+const entryDescriptions: Readonly<Record<CredentialEntry, string>> = {
+  apiKey: 'The entry with the API key, the only one that is secret.',
+  appId: 'The entry with the id of the app.',
+  merchantId: 'The entry with the id of the merchant.',
+  publicKey: 'The entry with the public key, for payment links.',
+  baseUrl: 'The entry with the address of the API.',
+  payPageUrl: 'The entry with the address of the payment page.',
+}
+
+const keys = Type.Object(
+  {
+    apiKey: entryName('apiKey', entryDescriptions.apiKey),
+    appId: entryName('appId', entryDescriptions.appId),
+    merchantId: entryName('merchantId', entryDescriptions.merchantId),
+    publicKey: entryName('publicKey', entryDescriptions.publicKey),
+    baseUrl: entryName('baseUrl', entryDescriptions.baseUrl),
+    payPageUrl: entryName('payPageUrl', entryDescriptions.payPageUrl),
+  },
+  {
+    ...notRequired,
+    ...withRules([distinctEntries]),
+    // Whole, for the API server judges a default by the rules before it fills in those below.
+    default: Object.fromEntries(credentialEntries.map(entry => [entry, entry])),
+    description: 'How the entries are called, for programs that take them as environment variables.',
+  },
+)
+
+const secretRef = Type.Object(
+  {
+    name: Type.Optional(secretName('The name of the Secret. Left out: that of the Merchant.')),
+    keys,
+  },
+  {
+    ...notRequired,
+    ...fixed('secretRef', 'copy the Secret where another name is needed'),
+    default: {},
+    description:
+      'The Secret of the namespace that the credentials are written to. The operator makes it; one that is there ' +
+      'and is not its own it leaves alone, and says so.',
+  },
+)
+
+const webhook = Type.Object(
+  {
+    url: Type.String({
+      maxLength: limits.maxUrlLength,
+      pattern: '^https?://[^\\s]+$',
+      description: 'Where events are posted to.',
+    }),
+    events: Type.Array(Type.Enum(merchantEvents, { type: 'string', description: 'A type of events.' }), {
+      default: [],
+      maxItems: merchantEvents.length,
+      'x-kubernetes-list-type': 'atomic',
+      description: 'Which ones. Empty for all.',
+    }),
+    secretRef: secretEntry(
+      'secret',
+      'What signatures are made with. Of two lines the first one signs first: so that it can be replaced.',
+    ),
+  },
+  { required: ['url', 'secretRef'], description: 'Who is told of events.' },
+)
+
+const oneWebhookAnAddress: FieldRule = {
+  cel: {
+    rule: 'self.webhooks.all(one, self.webhooks.exists_one(other, other.url == one.url))',
+    message: 'two webhooks cannot have one url; put the events of both into one',
+  },
+  judge({ webhooks }) {
+    const seen = new Set<unknown>()
+    const list = Array.isArray(webhooks) ? webhooks : []
+    return list.flatMap((webhook: unknown, index) => {
+      const url = isFields(webhook) ? webhook['url'] : undefined
+      if (typeof url !== 'string') return []
+      if (!seen.has(url)) {
+        seen.add(url)
+        return []
+      }
+      const message = `${describeFound(url)} is that of a webhook above; put the events of both into one`
+      return [{ path: `webhooks[${index}].url`, message }]
+    })
+  },
+}
+
+const adopt = Type.Object(
+  {
+    merchantId: Type.String({
+      maxLength: 36,
+      pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
+      description: 'Its id.',
+    }),
+    apiKeySecretRef: secretEntry(
+      'apiKey',
+      'An API key that has the merchant: without one, whoever may create a Merchant could have any.',
+    ),
+  },
+  {
+    required: ['merchantId', 'apiKeySecretRef'],
+    description:
+      'A merchant that is there already, in place of a new one. It must be as the fields above say, and gets an app ' +
+      'and an API key of its own for this resource.',
+  },
+)
+
+const ofWhole = withRules([oneWebhookAnAddress])
+
+const spec = Type.Object(
+  {
+    name: Type.Optional(text(limits.maxNameLength, 'What people see of the merchant. Can be changed.')),
+    currency: Type.String({
+      ...fixed('currency', `payouts are in one currency: ${another}`),
+      maxLength: 3,
+      pattern: '^[A-Z]{3}$',
+      description:
+        'What it is paid in, as a code of ISO 4217: DKK. One of those that payments are set up for.',
+    }),
+    test: Type.Boolean({
+      ...fixed('test', `payments that are real and those that are not are kept apart: ${another}`),
+      default: true,
+      description: 'Whether its payments are not real ones.',
+    }),
+    email: Type.String({
+      maxLength: limits.maxEmailLength,
+      pattern: '^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$',
+      description: 'Where its people are reached. Can be changed.',
+    }),
+    website: Type.String({
+      ...fixed('website', `another website is another merchant: ${another}`),
+      maxLength: limits.maxUrlLength,
+      pattern: '^https?://[^\\s]+$',
+      description: 'Where it sells.',
+    }),
+    descriptor: Type.String({
+      maxLength: 22,
+      pattern: '^[\\x20-\\x7E]{0,22}$',
+      description: 'What stands on bank statements, in printable ASCII. Can be changed.',
+    }),
+    company,
+    bank: Type.Optional(bank),
+    app,
+    secretRef,
+    users: Type.Array(
+      Type.String({
+        maxLength: limits.maxEmailLength,
+        pattern: '^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$',
+        description: 'An e-mail address.',
+      }),
+      {
+        default: [],
+        maxItems: limits.maxUsers,
+        'x-kubernetes-list-type': 'atomic',
+        description: 'People who are invited to the merchant. Nobody is removed who is taken off the list.',
+      },
+    ),
+    webhooks: Type.Array(webhook, {
+      default: [],
+      maxItems: limits.maxWebhooks,
+      'x-kubernetes-list-type': 'atomic',
+      description: 'Who is told of what happens. One that is taken off the list is told no more.',
+    }),
+    deletionPolicy: Type.Enum(['Retain', 'Delete'], {
+      type: 'string',
+      default: 'Retain',
+      description:
+        'What becomes of the merchant when the resource is deleted. Retain leaves it as it is. Delete closes it: ' +
+        'its API keys open nothing any more, nothing new is accepted, and its books stay.',
+    }),
+    adopt: Type.Optional(adopt),
+  },
+  {
+    required: ['currency', 'email', 'website', 'descriptor', 'company'],
+    rules: ofWhole.rules,
+    'x-kubernetes-validations': [
+      ...ofWhole['x-kubernetes-validations'],
+      fixedWhetherThere('bank', `payouts go to one account: ${another}`),
+      fixedWhetherThere('adopt', another),
+    ],
+    description: 'What the merchant is, and where its credentials go.',
+  },
+)
+
+const told = (maxLength: number, description: string) =>
+  Type.Optional(Type.String({ maxLength, description }))
+
+const status = Type.Object(
+  {
+    ...commonStatus(),
+    merchantId: told(64, 'The id of the merchant. It never changes.'),
+    publicKey: told(64, 'The key of payment links. It opens nothing.'),
+    appId: told(64, 'The id of the app.'),
+    payLink: told(
+      4096,
+      'What a payment link begins with: the amount in minor units follows, and &reference= and others may.',
+    ),
+    posLink: told(4096, 'The link of a point of sale, which asks for the amount.'),
+    secretName: told(253, 'The Secret with the credentials.'),
+  },
+  { description: 'How far the operator got. Written by the operator only.' },
+)
+
+export const merchantKind: ResourceKind = {
+  kind: 'Merchant',
+  version: 'v1alpha1',
+  plural: 'merchants',
+  singular: 'merchant',
+  shortNames: ['mer'],
+  description: 'A merchant of the payments service, with an app and its API key in a Secret.',
+  spec,
+  status,
+  columns: [
+    {
+      name: 'Id',
+      type: 'string',
+      jsonPath: '.status.merchantId',
+      description: 'The id of the merchant.',
+    },
+    {
+      name: 'Currency',
+      type: 'string',
+      jsonPath: '.spec.currency',
+      description: 'What it is paid in.',
+    },
+    {
+      name: 'Test',
+      type: 'boolean',
+      jsonPath: '.spec.test',
+      description: 'Whether its payments are not real ones.',
+    },
+    {
+      name: 'Ready',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: 'Whether the merchant is there, and its credentials in the Secret.',
+    },
+    {
+      name: 'Age',
+      type: 'date',
+      jsonPath: '.metadata.creationTimestamp',
+      description: 'Since when it exists.',
+    },
+  ],
+}

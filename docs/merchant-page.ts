@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { merchantKind } from '@tollway/crds/merchant.ts'
+import { describeResource } from './describe-resource.ts'
+
+/** The example that the page shows, as a path below the repository. */
+export const exampleMerchant = 'examples/every-field/shop.yaml'
+
+/** The page of Merchant, without the notice of where it comes from. */
+export function merchantPage(): string {
+  const example = readFileSync(join(import.meta.dirname, '..', exampleMerchant), 'utf8')
+  return `# Merchant
+
+${merchantKind.description}
+
+The operator makes the API key itself, tells the payments service its SHA-256 and nothing more, and the
+service makes the merchant: one for each resource, whatever crashes when. The key stands in the Secret alone,
+never in a status, an event or a log. It needs the payments service: \`payments.enabled\` of the
+[chart's values](helm-values.md), or \`tollway run --payments\`.
+
+## Example
+
+[${exampleMerchant}](../${exampleMerchant}) has every field:
+
+\`\`\`yaml
+${example}\`\`\`
+
+## The Secret
+
+- It has \`apiKey\`, \`appId\`, \`merchantId\`, \`publicKey\`, \`baseUrl\` and \`payPageUrl\`, or whatever
+  \`secretRef.keys\` calls them, and stands in the namespace of the Merchant, under its name or
+  \`secretRef.name\`. On one machine it is the file \`secrets/NAMESPACE.NAME.json\` of the state folder, which
+  only its owner can read.
+- It belongs to the Merchant and goes with it. A Secret of that name that was not made for this very
+  Merchant is left alone (\`SecretForeign\`); entries that others add stay.
+- Programs find a key only once it opens something. A key that is on its way stands in an entry of its own,
+  \`apiKey.next\`, for a moment.
+- When it is deleted it is made again within 30 seconds, with another key; the key before opens nothing any
+  more. The same happens when somebody writes another text into the entry of the key.
+
+${anotherKey}
+${whatTheStatusTells}
+${describeResource(merchantKind)}`
+}
+
+const anotherKey = `## Another key
+
+A key is replaced at the age of \`app.rotateAfter\`, and whenever the annotation
+\`tollway.dev/rotate-key\` gets another value:
+
+\`\`\`sh
+kubectl annotate mer shop tollway.dev/rotate-key="$(date +%s)" --overwrite
+\`\`\`
+
+The key before stays valid for \`app.keyGrace\`, so that programs can take the new one in their own time.
+After a key has leaked, delete the Secret instead: then it opens nothing at once.
+
+## What cannot be changed
+
+Only \`name\`, \`email\` and \`descriptor\` of a merchant ever change, and \`app\`, \`users\`, \`webhooks\` and
+\`deletionPolicy\`, which are about it. An API server refuses any other change, and says what to do. On one
+machine the payments service does: the condition \`ImmutableFieldChanged\` tells it, and the merchant stays as
+it is. It is never made anew.
+
+## Its end
+
+With \`deletionPolicy: Retain\`, which is the default, the merchant stays when its resource goes, and so do
+its keys; only the Secret goes. With \`Delete\` the resource stays until the merchant is closed: its keys open
+nothing any more, nothing new is accepted, and its books stay. A closed merchant is not opened again: on one
+machine, where a resource of the same name is the same resource, take another name (\`MerchantClosed\`).
+
+## One that is there already
+
+With \`adopt\` a merchant that was made through the API becomes that of the resource. Whoever wants it shows
+an API key that has it, for its id alone is no secret. It must be as the resource says, and it gets an app and
+a key for this resource. Once it is adopted the other key is not asked for any more.
+`
+
+const whatTheStatusTells = `## What the status tells
+
+| Condition | Reason | What it says |
+|---|---|---|
+| \`Accepted\` | \`Valid\`, \`Invalid\` | whether the resource is right in itself |
+| \`Synced\` | \`Provisioned\` | the payments service has it as the resource says |
+| | \`Refused\` | it does not take what the resource says: the fields are named |
+| | \`ImmutableFieldChanged\` | the resource says otherwise than the merchant that was made of it |
+| | \`MerchantClosed\` | the merchant was closed |
+| | \`SecretMissing\` | a Secret that a webhook names is not there |
+| | \`PaymentsUnreachable\`, \`KeyRefused\` | passes by itself; it is tried again |
+| | \`PaymentsDisabled\` | no payments service runs here |
+| | \`NotClosed\` | the resource is deleted, and its merchant could not be closed yet |
+| \`CredentialsReady\` | \`Written\` | the Secret has the key and the ids |
+| | \`SecretForeign\` | a Secret of that name is there, and is somebody else's |
+| | \`SecretUnknown\`, \`SecretNotWritten\` | the Secret cannot be read or written; it is tried again |
+| \`Ready\` | \`Provisioned\` | all three |
+`

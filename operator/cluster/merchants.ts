@@ -1,0 +1,281 @@
+import { randomBytes } from 'node:crypto'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { type NewCondition, withTransitionTimes } from '../controller/conditions.ts'
+import { isOlderVersion } from '../controller/reflector-store.ts'
+import { createWorkQueue, type Outcome } from '../controller/work-queue.ts'
+import type { MerchantAccount } from '../ir.ts'
+import { detailsOf, merchants as kind, merchantSubject, readDetails } from '../kinds/merchant.ts'
+import type { KubeClient } from '../kube/client.ts'
+import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
+import type { EventRecorder } from '../kube/events.ts'
+import type { KubeObject } from '../kube/kube-object.ts'
+import { secretAccess } from '../kube/secrets.ts'
+import type { Provisioner } from '../payments/provisioner.ts'
+import {
+  deriveMerchantConditions,
+  type MerchantFacts,
+  type Obstacle,
+  pausedConditions,
+} from '../reconcilers/merchant-status.ts'
+import {
+  createMerchants,
+  type MerchantOutcome,
+  type MerchantsTiming,
+  type PaymentAddresses,
+} from '../reconcilers/merchants.ts'
+import { readAnnotations } from '../sources/source.ts'
+import { translateMerchant } from '../translate/translate-merchant.ts'
+import type { Translation } from '../translate/translation.ts'
+import type { ClusterKind } from './cluster-kind.ts'
+import { createCredentialSecrets } from './credential-secrets.ts'
+import { type FollowedKind, followKind } from './followed-kind.ts'
+import { isSameStatus, readyCondition, type StoredResource, type StoredStatus } from './stored-resource.ts'
+
+/** Holds a resource until its merchant is closed. Only with the deletion policy Delete. */
+export const merchantFinalizer = 'tollway.dev/merchant'
+
+export interface ClusterMerchantsOptions {
+  readonly client: KubeClient
+  /** Empty for all. */
+  readonly watchNamespaces: readonly string[]
+  /** undefined where no payments service runs. */
+  readonly provisioner: Provisioner | undefined
+  readonly addresses: PaymentAddresses
+  /** Only the operator that may write does anything at all. */
+  readonly mayWrite: () => boolean
+  readonly events: Pick<EventRecorder, 'record'>
+  readonly log: Log
+  readonly timing?: Partial<MerchantsTiming>
+}
+
+/** Merchants that are looked at, at the same time. */
+const concurrency = 4
+const retries = { initialMs: 250, maxMs: 30_000 }
+
+const resourceKind = customResource(kind.definition)
+
+/** The Merchants of a cluster: from the API server to the payments service, their Secrets and statuses. */
+export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterKind {
+  const { client, provisioner, addresses, mayWrite, log } = options
+  const followed = followKind(client, resourceKind, options.watchNamespaces, log)
+  const stopping = new AbortController()
+  const merchants = createMerchants({
+    store: createCredentialSecrets(client),
+    async readSecret(namespace, name, signal) {
+      return (await secretAccess(client, { namespace }).get(name, signal))?.data
+    },
+    provisioner,
+    addresses,
+    clock: systemClock,
+    randomBytes,
+    ...(options.timing && { timing: options.timing }),
+  })
+  const writer = createWriter(options, followed)
+  /** What each asked for when it was looked at last, by its key. */
+  const seen = new Map<string, { readonly uid: string; readonly wish: string }>()
+
+  async function look(key: string): Promise<Outcome> {
+    const [namespace = '', name = ''] = key.split('/')
+    const resource = writer.newest(namespace, name)
+    if (resource === undefined) return leave(key)
+    if (!mayWrite()) return 'done'
+    const uid = resource.metadata.uid ?? ''
+    seen.set(key, { uid, wish: wishOf(resource) })
+    if (resource.metadata.deletionTimestamp !== undefined) return finalize(resource)
+    const outcome = await bringAbout(resource)
+    return outcome.afterMs === undefined ? retry(outcome.obstacle) : { afterMs: outcome.afterMs }
+  }
+
+  function leave(key: string): Outcome {
+    merchants.forget(seen.get(key)?.uid ?? '')
+    seen.delete(key)
+    writer.forget(key)
+    return 'done'
+  }
+
+  async function bringAbout(stored: StoredResource): Promise<Pick<MerchantOutcome, 'afterMs' | 'obstacle'>> {
+    const { name, namespace = '', uid = '', annotations } = stored.metadata
+    const { paused, rotation = '' } = readAnnotations(annotations)
+    if (paused) {
+      await writer.pause(stored)
+      return { afterMs: idleMs, obstacle: undefined }
+    }
+    const translation = translate(stored)
+    if ('problems' in translation) {
+      const { problems } = translation
+      await writer.write(stored, { facts: { problems, obstacle: undefined, synced: false } })
+      return { afterMs: idleMs, obstacle: undefined }
+    }
+    const { value: account } = translation
+    const held = await holdIfWanted(stored, account)
+    const wanted = { uid, namespace, name, account, rotation }
+    const outcome = await merchants.reconcile(wanted, stopping.signal)
+    const { obstacle, synced, ids } = outcome
+    await writer.write(held, { facts: { problems: [], obstacle, synced }, account, ids })
+    return outcome
+  }
+
+  /** Before there is a merchant to close, its resource cannot vanish any more. */
+  async function holdIfWanted(
+    stored: StoredResource,
+    { onDeletion }: MerchantAccount,
+  ): Promise<StoredResource> {
+    const { finalizers = [] } = stored.metadata
+    const isHeld = finalizers.includes(merchantFinalizer)
+    if (isHeld === (onDeletion === 'close')) return stored
+    return isHeld
+      ? writer.setFinalizers(
+          stored,
+          finalizers.filter(one => one !== merchantFinalizer),
+        )
+      : writer.setFinalizers(stored, [...finalizers, merchantFinalizer])
+  }
+
+  async function finalize(stored: StoredResource): Promise<Outcome> {
+    const { finalizers = [], uid = '' } = stored.metadata
+    if (!finalizers.includes(merchantFinalizer)) return { afterMs: idleMs }
+    const { deletionPolicy } = (stored.spec ?? {}) as { readonly deletionPolicy?: unknown }
+    try {
+      if (deletionPolicy === 'Delete') await merchants.close(uid, stopping.signal)
+    } catch (error) {
+      const { message } = error as Error
+      const obstacle: Obstacle = { step: 'Synced', reason: 'NotClosed', message, stalled: false }
+      await writer.write(stored, { facts: { problems: [], obstacle, synced: false } })
+      throw error
+    }
+    await writer.setFinalizers(
+      stored,
+      finalizers.filter(one => one !== merchantFinalizer),
+    )
+    return 'done'
+  }
+
+  const queue = createWorkQueue({
+    concurrency,
+    reconcile: look,
+    random: Math.random,
+    retries,
+    onError(key, error, retryMs) {
+      if (stopping.signal.aborted) return
+      const details = { merchant: key, error: (error as Error).message, retryMs: Math.round(retryMs) }
+      log.warn('a Merchant is not as it should be', details)
+    },
+  })
+
+  function lookAtAll(): void {
+    for (const resource of followed.list()) queue.add(keyOf(resource))
+  }
+
+  return {
+    kind: { ...kind, subjectOf: (_, spec) => merchantSubject(spec), detailsOf: readDetails },
+    list: followed.list,
+    /** Resolves when they have been read as a whole; from then on each change is followed. */
+    async start(): Promise<void> {
+      await followed.source.start()
+      followed.onChange((_, resource) => {
+        if (seen.get(keyOf(resource))?.wish !== wishOf(resource)) queue.add(keyOf(resource))
+      })
+      lookAtAll()
+    },
+    // What the feed and its pods do is nothing to them.
+    trigger() {},
+    statuses: { lookAtAll, waiting: queue.waiting },
+    async stop(): Promise<void> {
+      stopping.abort()
+      await followed.source.stop()
+      await queue.stop()
+    },
+  }
+}
+
+/** One that is wrong, or paused, is looked at when it changes; and now and then, if only to forget it. */
+const idleMs = 30_000
+
+/** It passes by itself: the queue comes again, later each time. */
+function retry(obstacle: Obstacle | undefined): never {
+  throw new Error(`${obstacle?.reason}: ${obstacle?.message}`)
+}
+
+function keyOf({ metadata: { namespace = '', name } }: StoredResource): string {
+  return `${namespace}/${name}`
+}
+
+/** Changes of anything else are not for us to act upon. */
+function wishOf({ metadata }: StoredResource): string {
+  const { uid, generation, deletionTimestamp, annotations } = metadata
+  return JSON.stringify([uid, generation, deletionTimestamp, readAnnotations(annotations)])
+}
+
+function translate({
+  metadata: { name, namespace = '' },
+  spec,
+}: StoredResource): Translation<MerchantAccount> {
+  const resource = { apiVersion, kind: resourceKind.kind, metadata: { name, namespace }, spec }
+  return translateMerchant(`${namespace}/${name}`, resource)
+}
+
+function conditionsOf({ status }: StoredResource, fresh: readonly NewCondition[], generation: number) {
+  return withTransitionTimes(status?.conditions ?? [], fresh, generation, systemClock.nowMs())
+}
+
+/** What was found out about a resource. */
+interface Findings {
+  readonly facts: MerchantFacts
+  /** undefined for one that is wrong, or goes: what is known of its merchant stays told. */
+  readonly account?: MerchantAccount
+  readonly ids?: MerchantOutcome['ids']
+}
+
+/** Writes what is known of a resource to the API server, when that is something new. */
+function createWriter({ client, addresses, events }: ClusterMerchantsOptions, followed: FollowedKind) {
+  /** Our last writes: what is followed may lag behind them. */
+  const written = new Map<string, StoredResource>()
+
+  function note(resource: KubeObject): StoredResource {
+    const stored = resource as unknown as StoredResource
+    written.set(keyOf(stored), stored)
+    return stored
+  }
+
+  async function writeStatus(stored: StoredResource, status: StoredStatus): Promise<void> {
+    const before = stored.status ?? {}
+    if (isSameStatus(before, status)) return
+    const { metadata } = note(await applyStatusOf(client, resourceKind, stored as KubeObject, status))
+    const [was, is] = [readyCondition(before), readyCondition(status)]
+    if (is === undefined || (was?.status === is.status && was.reason === is.reason)) return
+    const type = is.status === 'True' ? 'Normal' : 'Warning'
+    const regarding = { apiVersion, kind: resourceKind.kind, metadata }
+    events.record({ regarding, type, reason: is.reason, action: 'Reconcile', note: is.message })
+  }
+
+  return {
+    newest(namespace: string, name: string): StoredResource | undefined {
+      const read = followed.get(namespace, name)
+      const own = written.get(`${namespace}/${name}`)
+      if (read === undefined || own === undefined || own.metadata.uid !== read.metadata.uid) return read
+      const isBehind = isOlderVersion(read.metadata.resourceVersion ?? '', own.metadata.resourceVersion ?? '')
+      return isBehind ? own : read
+    },
+    forget: (key: string) => void written.delete(key),
+    async setFinalizers(stored: StoredResource, finalizers: readonly string[]): Promise<StoredResource> {
+      const { namespace, name, resourceVersion = '' } = stored.metadata
+      return note(await client.setFinalizers(resourceKind, { namespace, name, resourceVersion }, finalizers))
+    },
+    async write(stored: StoredResource, { facts, account, ids }: Findings): Promise<void> {
+      const { generation = 0 } = stored.metadata
+      const before = stored.status ?? {}
+      await writeStatus(stored, {
+        observedGeneration: generation,
+        conditions: conditionsOf(stored, deriveMerchantConditions(facts), generation),
+        ...detailsOf(account, ids, addresses, readDetails(before)),
+      })
+    },
+    /** Of a paused one stays told what was found before. */
+    async pause(stored: StoredResource): Promise<void> {
+      const { observedGeneration = 0, conditions = [], ...rest } = stored.status ?? {}
+      const fresh = conditionsOf(stored, pausedConditions(conditions), observedGeneration)
+      await writeStatus(stored, { ...rest, observedGeneration, conditions: fresh })
+    },
+  }
+}

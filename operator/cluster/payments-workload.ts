@@ -1,0 +1,79 @@
+import { join } from 'node:path'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { Workload } from '../ir.ts'
+import type { PaymentAddresses } from '../reconcilers/merchants.ts'
+import { paymentsEnv } from '../standalone/payments-env.ts'
+import { paymentsWorkload } from '../translate/payments-workload.ts'
+import { feedClientSecret, feedHost, paymentsHost, paymentsSecret } from './names.ts'
+import { closeMs, feedFolder } from './pod-surroundings.ts'
+
+const databaseFolder = '/etc/tollway/database'
+const ownFolder = '/etc/tollway/payments'
+
+/** What all processes of one database share: entries of a Secret that the operator makes, and settings. */
+export const sharedSecrets = {
+  testProcessorKey: 'TEST_PROCESSOR_KEY',
+  payPageSecret: 'PAY_PAGE_SECRET',
+} as const
+
+/**
+ * The payments service as the configuration wants it. What stands in its `env` holds over all of this; who runs it
+ * there knows why.
+ */
+export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string): Workload {
+  const { payments, logLevel, name } = config
+  const { autoscaling, database, metricsPort } = payments
+  const { urlSecret } = database
+  const env = { ...ownEnv(metricsPort), ...payments.env }
+  const workload = paymentsWorkload({
+    replicas: payments.replicas,
+    storage: { type: 'postgres', urlFile: join(databaseFolder, urlSecret.key) },
+    port: payments.port,
+    provisionPort: payments.provisionPort,
+    provisionAccess: {
+      type: 'certificate',
+      certFile: join(feedFolder, 'tls.crt'),
+      keyFile: join(feedFolder, 'tls.key'),
+      caFile: join(feedFolder, 'ca.crt'),
+      clientName: feedHost(name, namespace),
+    },
+    logLevel,
+    stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
+    env,
+  })
+  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  return {
+    ...workload,
+    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    secretFiles: [
+      { name: 'feed', secretName: feedClientSecret(name), folder: feedFolder },
+      { name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
+      { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },
+    ],
+    ports: [...workload.ports, { name: 'metrics', port: metricsPort, reach: 'pods' }],
+    probes: {
+      ready: { port: 'metrics', path: '/readyz' },
+      alive: { port: 'metrics', path: '/healthz' },
+    },
+  }
+}
+
+function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
+  const files = Object.entries(sharedSecrets).map(([entry, name]) => [`${name}_FILE`, join(ownFolder, entry)])
+  return {
+    DEBUG_PORT: `${metricsPort}`,
+    // The only place that a pod can write to. Nothing that lasts is there.
+    STATE_DIR: '/tmp/tollway',
+    PROVISION_HOST: '0.0.0.0',
+    // Callers that look their names up every few seconds must have noticed before calls are refused.
+    DRAIN_DELAY: '10s',
+    ...(Object.fromEntries(files) as Record<string, string>),
+  }
+}
+
+/** Where programs and payers find it: as it is said, or within the cluster. */
+export function paymentAddressesOf({ name, payments }: ClusterConfig, namespace: string): PaymentAddresses {
+  const { baseUrl, payPageUrl, port } = payments
+  const base = baseUrl === '' ? `http://${paymentsHost(name, namespace)}:${port}` : baseUrl.replace(/\/$/, '')
+  return { baseUrl: base, payPageUrl: payPageUrl === '' ? `${base}/pay` : payPageUrl.replace(/\/$/, '') }
+}

@@ -1,0 +1,182 @@
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import {
+  ProvisionError,
+  type Provisioned,
+  type Provisioner,
+  type ProvisionRefusal,
+  type ProvisionRequest,
+} from './provisioner.ts'
+
+export interface ProvisionClientOptions {
+  /** `http://127.0.0.1:8091`, `https://tollway-payments-provision.tollway.svc:8091`. */
+  readonly url: URL
+  /** Asked before each request: what is shown as a bearer token (RFC 6750). */
+  readonly token?: () => string
+  /** Asked before each request, so that renewed certificates are used at once. */
+  readonly tls?: () => ProvisionTls
+  readonly limits?: Partial<ProvisionClientLimits>
+}
+
+/** All in PEM. */
+export interface ProvisionTls {
+  readonly ca: string
+  readonly identity?: { readonly cert: string; readonly key: string } | undefined
+  /** The name that the certificate of the server must have, whatever the address. */
+  readonly serverName: string
+}
+
+export interface ProvisionClientLimits {
+  /** A request that takes longer has failed. */
+  readonly timeoutMs: number
+  readonly maxConnections: number
+  readonly maxAnswerBytes: number
+}
+
+const defaultLimits: ProvisionClientLimits = {
+  timeoutMs: 10_000,
+  maxConnections: 8,
+  maxAnswerBytes: 64 * 1024,
+}
+
+/** What is not used for so long is closed by us, before the server closes it, which waits 65 s. */
+const idleConnectionMs = 30_000
+
+interface Answer {
+  readonly status: number
+  /** undefined for none, and for what is no JSON. */
+  readonly body: unknown
+}
+
+/** The provisioner at an address. Neither a key nor a token ever stands in an error. */
+export function createProvisionClient(
+  options: ProvisionClientOptions,
+): Provisioner & { /** Ends its connections. */ end(): void } {
+  const { url, token, tls } = options
+  const limits = { ...defaultLimits, ...options.limits }
+  const isSecure = url.protocol === 'https:'
+  const [Agent, request] = isSecure ? [HttpsAgent, requestHttps] : [HttpAgent, requestHttp]
+  const agent = new Agent({
+    keepAlive: true,
+    maxSockets: limits.maxConnections,
+    timeout: idleConnectionMs,
+  })
+
+  async function send(method: 'PUT' | 'DELETE', uid: string, body: unknown, signal: AbortSignal) {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const { ca, identity, serverName } = tls?.() ?? {}
+    const sent = request({
+      ...(isSecure && { ca, ...identity, servername: serverName }),
+      host: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port,
+      method,
+      path: `/provision/merchants/${encodeURIComponent(uid)}`,
+      headers: {
+        accept: 'application/json',
+        ...(text !== undefined && { 'content-type': 'application/json' }),
+        ...(token && { authorization: `Bearer ${token()}` }),
+      },
+      agent,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(limits.timeoutMs)]),
+    })
+    sent.on('error', reject)
+    sent.on('response', resolve)
+    sent.end(text)
+    const response = await promise
+    return { status: response.statusCode ?? 0, body: await readJson(response, limits.maxAnswerBytes) }
+  }
+
+  async function ask(
+    method: 'PUT' | 'DELETE',
+    uid: string,
+    body: unknown,
+    signal: AbortSignal,
+  ): Promise<Answer> {
+    try {
+      return await send(method, uid, body, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof ProvisionError) throw error
+      const { code, message } = error as NodeJS.ErrnoException
+      throw new ProvisionError(`the payments service at ${url.origin} does not answer: ${message || code}`)
+    }
+  }
+
+  return {
+    async provision(uid, asked, signal) {
+      const answer = await ask('PUT', uid, toBody(asked), signal)
+      return toProvisioned(answer) ?? toRefusal(answer) ?? unexpected(answer)
+    },
+    async close(uid, signal) {
+      const answer = await ask('DELETE', uid, undefined, signal)
+      if (answer.status !== 204 && answer.status !== 404) unexpected(answer)
+    },
+    end: () => agent.destroy(),
+  }
+}
+
+function toBody({ profile, appName, adopt, ...rest }: ProvisionRequest) {
+  return { merchant: profile, app: { name: appName }, ...rest, ...(adopt && { adopt }) }
+}
+
+async function readJson(response: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > maxBytes) {
+      response.destroy()
+      throw new ProvisionError(`the payments service answers more than ${maxBytes} bytes`)
+    }
+    chunks.push(chunk)
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString())
+  } catch {
+    return undefined
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+
+function toProvisioned({ status, body }: Answer): Provisioned | undefined {
+  const { merchantId, publicKey, appId } = fieldsOf(body)
+  const isRight = [merchantId, publicKey, appId].every(id => typeof id === 'string' && id !== '')
+  if (status !== 200 || !isRight) return undefined
+  return { merchantId: `${merchantId}`, publicKey: `${publicKey}`, appId: `${appId}` }
+}
+
+/** Only what a change of the resource, of the key or of the merchant can mend. */
+function toRefusal({ status, body }: Answer): ProvisionRefusal | undefined {
+  const { code } = fieldsOf(body)
+  const message = messageOf(body)
+  if (status === 400) {
+    const fields = Array.isArray(body) ? body.map(fieldsOf) : []
+    const problems = fields.map(({ field, message }) => ({ path: toPath(`${field}`), message: `${message}` }))
+    const isFixed = fields.length > 0 && fields.every(({ code }) => code === 'immutable')
+    return { refused: { why: isFixed ? 'immutable' : 'invalid', problems, message } }
+  }
+  if (status !== 409) return undefined
+  if (code === 'merchant_closed') return { refused: { why: 'closed', problems: [], message } }
+  return code === 'conflict' ? { refused: { why: 'key', problems: [], message } } : undefined
+}
+
+function messageOf(body: unknown): string {
+  const { message } = fieldsOf(body)
+  return typeof message === 'string' ? message : 'some fields are not accepted'
+}
+
+/** `merchant.company.country` of a request is `spec.company.country` of the resource. */
+function toPath(field: string): string {
+  const inSpec = field.replace(/^merchant\./, '')
+  return `spec.${inSpec.replace(/\.(\d+)(?=\.|$)/g, '[$1]').replace(/\.secrets(\[\d+\])?$/, '.secretRef')}`
+}
+
+function unexpected({ status, body }: Answer): never {
+  const { code } = fieldsOf(body)
+  const said = typeof code === 'string' ? `${status} ${code}: ${messageOf(body)}` : `${status}`
+  throw new ProvisionError(`the payments service answers ${said}`)
+}
