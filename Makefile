@@ -24,7 +24,7 @@ run: install ## Run everything on this machine with examples/quickstart (ARGS='-
 	@exec node_modules/.bin/tollway run -f examples/quickstart $(ARGS)
 
 test: install check ## Run every test that needs no cluster; names what the machine lacks
-	@$(NODE) --test --test-concurrency=2 --test-timeout=120000 $(UNIT) $(ACROSS)
+	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" $(NODE) --test --test-concurrency=2 --test-timeout=120000 $(UNIT) $(ACROSS)
 
 check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
@@ -56,7 +56,7 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 	@exec $(NODE) test/e2e/run.ts $(ARGS)
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
-	@SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
+	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
 
 clean: ## Remove what was built and the state of `make run`
 	@rm -rf node_modules out .tollway

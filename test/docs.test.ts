@@ -5,14 +5,17 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
+import { merchantKind } from '@tollway/crds/merchant.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { exampleRoute } from '../docs/animation-stream-route-page.ts'
+import { exampleMerchant } from '../docs/merchant-page.ts'
 import { exampleOfEveryField, pages } from '../docs/pages.ts'
 import { run } from '../operator/cli/run.ts'
 import { judgeOperatorConfig, parseOperatorConfig } from '../operator/standalone/operator-config.ts'
 import { translateAnimationStreamRoute } from '../operator/translate/translate-animation-stream-route.ts'
+import { translateMerchant } from '../operator/translate/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/translate/translate-rate-limit-config.ts'
 import { root } from './support/tollway.ts'
 
@@ -46,6 +49,7 @@ test('a stale or missing page is named, and made anew', t => {
 const examples = [
   [exampleOfEveryField, rateLimitConfigKind, translateRateLimitConfig],
   [exampleRoute, animationStreamRouteKind, translateAnimationStreamRoute],
+  [exampleMerchant, merchantKind, translateMerchant],
 ] as const
 
 for (const [example, { kind, spec }, translate] of examples) {

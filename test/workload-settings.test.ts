@@ -3,18 +3,21 @@ import { test } from 'node:test'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings as rateLimitSettings } from '@tollway/ratelimit/settings.ts'
 import { clusterWorkloads } from '../operator/cluster/services.ts'
 import { makeEnv } from '../operator/infrastructure/kubernetes/objects/container-env.ts'
 import type { ServiceName, Workload } from '../operator/ir.ts'
 import { namesOf } from '../operator/standalone/service-env.ts'
 import { brokerWorkload } from '../operator/translate/broker-workload.ts'
+import { paymentsWorkload } from '../operator/translate/payments-workload.ts'
 import { rateLimitWorkload } from '../operator/translate/rate-limit-workload.ts'
 import type { SharedState } from '../operator/translate/workload-options.ts'
 
 const tables: Readonly<Record<ServiceName, Readonly<Record<string, Setting<unknown>>>>> = {
   ratelimit: rateLimitSettings,
   broker: brokerSettings,
+  payments: paymentsSettings,
 }
 
 const onOneMachine = {
@@ -31,17 +34,22 @@ function inCluster(type: SharedState['type']): readonly Workload[] {
   const judged = validateClusterConfig({
     rateLimit: { replicas: 1, backend: state },
     broker: { enabled: true, replicas: 1, streamLog: state },
+    payments: { enabled: true, database: { urlSecret: { name: 'postgres' } } },
   })
   if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
   return clusterWorkloads(judged.value, 'tollway-system').map(({ workload }) => workload)
 }
+
+const isFed = ({ service }: Workload) => service !== 'payments'
 
 const cases = states.flatMap(state => [
   ...[
     rateLimitWorkload({ ...onOneMachine, backend: state, grpcPort: 8081, httpPort: 8080 }),
     brokerWorkload({ ...onOneMachine, streamLog: state, grpcPort: 8082 }),
   ].map(workload => ({ place: 'on one machine', state, workload })),
-  ...inCluster(state.type).map(workload => ({ place: 'in a cluster', state, workload })),
+  ...inCluster(state.type)
+    .filter(isFed)
+    .map(workload => ({ place: 'in a cluster', state, workload })),
 ])
 
 const ofThePod = /^POD_(IP|NAME|NAMESPACE|UID)$/
@@ -71,6 +79,28 @@ for (const { place, state, workload } of cases) {
 test('state is kept where it was said', () => {
   for (const { state, workload } of cases) {
     const { env } = workload
-    assert.equal(env[{ ratelimit: 'BACKEND_TYPE', broker: 'STREAM_LOG' }[workload.service]], state.type)
+    assert.equal(env[workload.service === 'broker' ? 'STREAM_LOG' : 'BACKEND_TYPE'], state.type)
   }
 })
+
+const paymentsOnOneMachine = paymentsWorkload({
+  ...{ replicas: 1, port: 8090, provisionPort: 8091, logLevel: 'info', stopGraceMs: 10_000, env: {} },
+  storage: { type: 'embedded', stateDir: '/state' },
+  provisionAccess: { type: 'token', tokenFile: '/state/provision-token' },
+})
+const payments = [paymentsOnOneMachine, ...inCluster('redis').filter(workload => !isFed(workload))]
+
+for (const [index, workload] of payments.entries()) {
+  test(`payments ${index === 0 ? 'on one machine' : 'in a cluster'} knows and takes what it is given`, () => {
+    const known = new Set(Object.values(paymentsSettings).flatMap(namesOf))
+    const given = makeEnv(workload).map(({ name }) => name)
+    assert.deepEqual(
+      given.filter(name => !known.has(name) && !ofThePod.test(name)),
+      [],
+    )
+    const read = readSettings(paymentsSettings, workload.env, path => `the content of ${path}, long enough`)
+    assert.ok('value' in read, JSON.stringify(read))
+    assert.equal(read.value.port, workload.ports.find(({ name }) => name === 'http')?.port)
+    assert.equal(read.value.provisionPort, 8091)
+  })
+}

@@ -1,10 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { findPostgresProgram } from '../support/postgres-server.ts'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
-import { cases, decisionCases, streamCases } from './cases.ts'
+import { cases, decisionCases, paymentCases, streamCases } from './cases.ts'
 import { formatNumber } from './format-number.ts'
 import { helpText, type Options, readOptions } from './options.ts'
 import { profileDecisions } from './profile.ts'
@@ -81,7 +82,7 @@ async function measureCases(chosen: readonly BenchCase[]): Promise<void> {
 
 async function runCase(one: BenchCase): Promise<Report | undefined> {
   const { name, title, needs } = one
-  const missing = needs.filter(program => findProgram(program) === undefined)
+  const missing = needs.filter(program => findPostgresProgram(program) === undefined)
   if (missing.length > 0) {
     const must = process.env['REQUIRE_SERVERS'] === '1'
     say(`  ${must ? 'FAILED' : 'LEFT OUT'}: ${name} needs ${missing.join(' and ')} on the PATH`)
@@ -174,6 +175,7 @@ async function main(): Promise<void> {
   const asked = new Set([
     ...(all || isAsked('decisions') ? decisionCases : []),
     ...(all || isAsked('streams') ? streamCases : []),
+    ...(all || isAsked('payments') ? paymentCases : []),
     ...cases.filter(({ name }) => isAsked(name)),
   ])
   const chosen = cases.filter(one => asked.has(one))

@@ -1,4 +1,5 @@
 import type { BenchCase } from './bench-case.ts'
+import { capturesCase } from './captures-case.ts'
 import { cpuRatio, latencyRatio, rateRatio, redisCommands } from './compare.ts'
 import { generous, nestedQuestions, nestedRules, userQuestions, userRule } from './configurations.ts'
 import { envoyCase } from './envoy-case.ts'
@@ -6,6 +7,7 @@ import { fanOutCases } from './fan-out-cases.ts'
 import { h2loadCase } from './h2load-case.ts'
 import { manyStreamsCase } from './many-streams-case.ts'
 import { type PairCase, pairCase } from './pair-case.ts'
+import { paymentReadsCase } from './payment-reads-case.ts'
 import { rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
 import { twoBrokersCase } from './two-brokers-case.ts'
@@ -123,4 +125,7 @@ export const streamCases: readonly BenchCase[] = [
   twoBrokersCase,
 ]
 
-export const cases: readonly BenchCase[] = [...decisionCases, ...streamCases]
+/** Of the payments service. */
+export const paymentCases: readonly BenchCase[] = [capturesCase, paymentReadsCase]
+
+export const cases: readonly BenchCase[] = [...decisionCases, ...streamCases, ...paymentCases]

@@ -21,7 +21,10 @@ const steadyFigures: ReadonlySet<keyof Measurement> = new Set(['cpuMicros', 'red
 /** Above this a core counts as full, and a server below it as one that waits. */
 const full = 0.9
 
-/** Compares round by round, so that both sides of a ratio come from the same minute; no rounds for no yardstick. */
+/**
+ * Compares round by round, so that both sides of a ratio come from the same minute; no rounds for no
+ * yardstick.
+ */
 export function compareRounds(
   comparisons: readonly Comparison[],
   ours: readonly Partial<Measurement>[],

@@ -6,7 +6,9 @@ import { openStreamLoad, type StreamLoad } from './load/stream-load.ts'
 import { measureStreams } from './measure-streams.ts'
 import type { MeasuredServer } from './servers.ts'
 
-/** One producer, and consumers with a connection of their own, through the broker and through the yardstick. */
+/**
+ * One producer, and consumers with a connection of their own, through the broker and through the yardstick.
+ */
 interface FanOut {
   readonly name: string
   readonly title: string

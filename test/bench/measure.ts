@@ -12,6 +12,8 @@ export interface Measurement extends LatencyFigures {
   readonly decisionsPerSecond: number
   /** Of a broker, whose calls are messages that a consumer got. */
   readonly deliveriesPerSecond?: number
+  /** Of an API, or of what stands in for it. */
+  readonly requestsPerSecond?: number
   readonly rssMiB: number
   /** The share of the round in which the server's garbage collector stopped it. */
   readonly gcShare: number

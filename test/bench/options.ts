@@ -11,7 +11,7 @@ export interface Options {
 }
 
 /** What can be named beside the cases. */
-export const parts = ['decisions', 'streams', 'propagation', 'profile', 'show'] as const
+export const parts = ['decisions', 'streams', 'payments', 'propagation', 'profile', 'show'] as const
 
 const maxRounds = 100
 const maxEdits = 10_000
@@ -62,9 +62,10 @@ export function helpText(cases: readonly { readonly name: string; readonly title
 
   bench.ts [--short] [--markdown] [--rounds N] [--edits N] [NAME ...]
 
-Names; without one, decisions, streams and propagation:
+Names; without one, decisions, streams, payments and propagation:
   decisions         all the cases of the rate limit service, against a yardstick in the same run
   streams           all the cases of the broker; one of them lasts ten minutes, unless the form is short
+  payments          the cases of the payments service, on PostgreSQL
   propagation       from a manifest's save until every process enforces it
   profile           the ten functions that take the most time in the case uniform-keys
   show              the table of what was measured last, from bench/results
@@ -85,8 +86,8 @@ Examples:
   bench.ts --short
   bench.ts show --markdown
 
-Results are written to bench/results/NAME.json. Needs Linux, two cores, taskset, redis-server; Envoy and
-h2load for the cases of theirs. What is missing is told, and left out,
-or has failed with REQUIRE_SERVERS=1.
+Results are written to bench/results/NAME.json. Needs Linux, two cores, taskset, redis-server; Envoy,
+h2load and PostgreSQL with pgbench for the cases of theirs. What is missing is told, and left
+out, or has failed with REQUIRE_SERVERS=1.
 `
 }

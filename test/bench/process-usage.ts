@@ -24,6 +24,15 @@ export function cpuMicros(pid: number): number {
   return (sum(ticks) * 1e6) / ticksPerSecond
 }
 
+/** The time that all programs of the machine together have spent on its processors since it started. */
+export function machineMicros(): number {
+  const [, user = 0, nice = 0, system = 0, , , irq = 0, softIrq = 0] = readFileSync('/proc/stat', 'utf8')
+    .slice(0, 200)
+    .split(/\s+/)
+    .map(Number)
+  return ((user + nice + system + irq + softIrq) * 1e6) / ticksPerSecond
+}
+
 /** What the process tree holds in memory; pages that several share count several times. */
 export function rssMiB(pid: number): number {
   const kib = processTree(pid).map(one => Number(/VmRSS:\s+(\d+)/.exec(read(one, 'status'))?.[1] ?? 0))

@@ -58,6 +58,7 @@ const columns: readonly [string, keyof Measurement, number][] = [
   ['CPU µs', 'cpuMicros', 1],
   ['Decisions/s', 'decisionsPerSecond', 1],
   ['Deliveries/s', 'deliveriesPerSecond', 1],
+  ['Requests/s', 'requestsPerSecond', 1],
   ['p50 ms', 'p50Ms', 1],
   ['p99 ms', 'p99Ms', 1],
   ['p99.9 ms', 'p999Ms', 1],

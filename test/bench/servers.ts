@@ -32,9 +32,17 @@ export function moveToOtherCore(): void {
   execFileSync('taskset', ['-a', '-p', '-c', otherCore, String(process.pid)])
 }
 
+/** The command and the arguments that run the program alone on the server's core. */
+export function onServerCore(
+  program: string,
+  args: readonly string[],
+): readonly [command: string, args: readonly string[]] {
+  return ['taskset', ['-c', serverCore, program, ...args]]
+}
+
 export function startOnServerCore(args: readonly string[], env: NodeJS.ProcessEnv = process.env): Program {
   const probe = join(root, 'test/bench/gc-probe.ts')
-  return startProgram('taskset', ['-c', serverCore, process.execPath, '--import', probe, ...args], { env })
+  return startProgram(...onServerCore(process.execPath, ['--import', probe, ...args]), { env })
 }
 
 export interface OursOptions {

@@ -22,7 +22,9 @@ const messagesPerSecond = 30
 const bufferBytes = 1024 * 1024
 /** The buffer, and as much again for what has grown meanwhile for other reasons. */
 const maxGrowthMiB = 8
-/** Before it stalls, and then before anything is measured, so much goes through that the oldest are dropped. */
+/**
+ * Before it stalls, and then before anything is measured, so much goes through that the oldest are dropped.
+ */
 const fill = { messagesPerSecond: 500, durationMs: 2000 }
 
 async function run(extent: Extent): Promise<CaseResult> {

@@ -13,7 +13,7 @@ import { missingReference } from './start-reference.ts'
 const skip = missingProgram('redis-server') || missingReference()
 
 /** Requests altogether. */
-const runs = Number(process.env['FC_RUNS'] ?? 400)
+const runs = Number(process.env['FC_RUNS'] ?? 200)
 const seed = Number(process.env['FC_SEED'] ?? (process.env['SOAK'] === '1' ? Date.now() % 2 ** 31 : 1))
 
 interface Variant extends Mode, TrafficOptions {

@@ -33,7 +33,7 @@ async function startTwo(t: TestContext) {
   return { redis, env, first, second }
 }
 
-test('a broker in memory that is killed: its callers are told, and the next one serves the same ids', async t => {
+test('a broker in memory that is killed: its callers are told, and the next serves the ids', async t => {
   const ports = (await freePorts(2)) as [number, number]
   const broker = await startBroker(t, {}, ports)
   const { consumer, producer } = await stream(t, broker, broker, 'r1')

@@ -299,6 +299,7 @@ test('every command explains itself, with examples', async t => {
     'translate',
     'status',
     'try',
+    'streams',
     'call',
     'convert',
     'operator',

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -16,9 +25,28 @@ function commandsOf(block: number): string[] {
   return lines.filter(line => line !== '' && !line.startsWith('#'))
 }
 
+/**
+ * In the long form all is installed as the lockfile says; else what is installed here serves the clone too.
+ */
+const installs = process.env['SOAK'] === '1'
+
+/** The packages of others from here, and the clone's own. */
+function linkModules(place: string): void {
+  const [present, made] = [root, place].map(folder => join(folder, 'node_modules')) as [string, string]
+  mkdirSync(made)
+  for (const name of readdirSync(present)) {
+    if (name === '@tollway' || name.startsWith('.'))
+      cpSync(join(present, name), join(made, name), { recursive: true, verbatimSymlinks: true })
+    else symlinkSync(join(present, name), join(made, name))
+  }
+  const now = new Date()
+  utimesSync(join(made, '.package-lock.json'), now, now)
+}
+
 test('the commands of the README work from a clean clone', { timeout: 180_000 }, async t => {
   const place = mkdtempSync(join(tmpdir(), 'readme-'))
   execFileSync('git', ['clone', '--quiet', root, place])
+  if (!installs) linkModules(place)
   const [run = ''] = commandsOf(0)
   assert.equal(run, 'make run')
   // A group of its own, so that all that it started can be told to end, as a terminal does.

@@ -12,7 +12,7 @@ import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const swaps = process.env['SOAK'] === '1' ? 10_000 : 1_000
+const swaps = process.env['SOAK'] === '1' ? 10_000 : 300
 const callsInFlight = 20
 const baseLimit = 1_000_000
 const uid = 'the-only-process'

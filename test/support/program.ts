@@ -16,12 +16,18 @@ export interface Program {
   end(signal?: NodeJS.Signals): Promise<number | string>
 }
 
+/**
+ * Starts a program with this process's environment, or with `env` alone. Where this process keeps what it compiled,
+ * so does the program in either case: to strip the types of a service anew takes longer than most tests.
+ */
 export function startProgram(
   command: string,
   args: readonly string[],
   options: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv; readonly detached?: boolean } = {},
 ): Program {
-  const child = spawn(command, [...args], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  const { NODE_COMPILE_CACHE } = process.env
+  const env = options.env && { ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }), ...options.env }
+  const child = spawn(command, [...args], { ...options, env, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
   const hear = (chunk: Buffer) => {
     said += chunk.toString()

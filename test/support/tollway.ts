@@ -75,7 +75,8 @@ export async function startTollway(
     await program.end('SIGTERM')
     rmSync(place, { recursive: true, force: true })
   })
-  await program.said('Ctrl-C ends every process', 30_000)
+  // A database that is made first takes seconds, and more on a busy machine.
+  await program.said('Ctrl-C ends every process', args.includes('--payments') ? 90_000 : 30_000)
   const status = () => {
     const report = readStatusReport(stateDir)
     if (report === undefined) throw new Error('there is no status report')

@@ -1,12 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
+/**
+ * Between two looks: at first the least, then a tenth of what was waited already, for looks cost time of
+ * others.
+ */
+const leastPauseMs = 10
+const mostPauseMs = 100
+
 /** Waits until the condition answers something; after the deadline it fails with what was waited for. */
 export async function waitFor<T>(
   what: string,
   condition: () => T | undefined | false | Promise<T | undefined | false>,
   deadlineMs = 10_000,
 ): Promise<T> {
-  const endMs = performance.now() + deadlineMs
+  const startMs = performance.now()
+  const endMs = startMs + deadlineMs
   let lastError: unknown
   for (;;) {
     try {
@@ -20,6 +28,7 @@ export async function waitFor<T>(
       const why = lastError === undefined ? '' : `; the last try failed: ${(lastError as Error).message}`
       throw new Error(`waited ${deadlineMs} ms in vain for ${what}${why}`)
     }
-    await pause(10)
+    const waitedMs = performance.now() - startMs
+    await pause(Math.min(Math.max(leastPauseMs, waitedMs / 10), mostPauseMs))
   }
 }

@@ -3,7 +3,9 @@ import { startTicker } from './ticker.ts'
 /** Between two looks at what is due. A look wakes two threads, so that shorter ones would fill the core. */
 const tickMs = 0.5
 
-/** Calls back for each of so many messages a second when it is due, evenly, for so long; but once at least. */
+/**
+ * Calls back for each of so many messages a second when it is due, evenly, for so long; but once at least.
+ */
 export async function paced(
   messagesPerSecond: number,
   durationMs: number,

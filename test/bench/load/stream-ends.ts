@@ -30,7 +30,10 @@ export interface Consumer {
   readonly isOver: boolean
 }
 
-/** Begins a pull, which counts what it gets. It may come late: what was sent before its first message is not lost. */
+/**
+ * Begins a pull, which counts what it gets. It may come late: what was sent before its first message is not
+ * lost.
+ */
 export function createConsumer(connection: StreamConnection, id: string, tally: Tally): Consumer {
   let got = 0
   let hasStatus = false

@@ -1,0 +1,192 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { hashIdempotencyKey } from '@tollway/payments/storage/sealed-answer.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
+import { compareRounds } from './compare.ts'
+import { inTurn } from './in-turn.ts'
+import { driveFlatOut } from './load/flat-out.ts'
+import { httpLoad } from './load/http-connection.ts'
+import type { Load } from './load/load-connection.ts'
+import type { Measurement } from './measure.ts'
+import {
+  appId,
+  merchantId,
+  merchants,
+  type NumberedTransactions,
+  seedMerchants,
+  seedTransactions,
+  transactionId,
+} from './payments-books.ts'
+import { measureApi, postRequest, startPaymentsService } from './payments-server.ts'
+import { captureScript, runPgbench } from './pgbench.ts'
+import type { MeasuredServer } from './servers.ts'
+import { type SentStatement, tapStatements } from './statement-tap.ts'
+
+/**
+ * Captures through the API, against pgbench in its place: on the same core, with the statements that the service
+ * sends in this run, in as many round trips, on a database of its own in the same PostgreSQL, which shares the
+ * other core with the load.
+ */
+export const capturesCase: BenchCase = {
+  name: 'captures',
+  title: 'captures over HTTP with an Idempotency-Key, 32 connections',
+  needs: ['postgres', 'pgbench'],
+  run,
+}
+
+const connections = 32
+/** Of each of the two loads, for the service; they are captured again and again, a little at a time. */
+const transactions = 5_000
+/** Where the transactions of one merchant begin, and those that only pgbench captures, each once. */
+const firstOfOne = 1_000_000
+const firstOfPgbench = 10_000_000
+const captureAmount = 100
+/** Captures of pgbench on each connection: before and after the measuring, and for a rate to be seen. */
+const edgeEach = 5
+const minEach = 10
+
+/** Over how many merchants the captures are spread. Those of one wait for each other. */
+const spreads = [
+  { what: `captures/s, ${merchants} merchants`, name: 'several', merchants, first: 0 },
+  { what: 'captures/s, one merchant', name: 'one', merchants: 1, first: firstOfOne },
+] as const
+type Spread = (typeof spreads)[number]
+
+async function run(extent: Extent): Promise<CaseResult> {
+  const postgres = await startPostgres()
+  const place = mkdtempSync(join(tmpdir(), 'bench-'))
+  let service: MeasuredServer | undefined
+  try {
+    const statements = await learnStatements(postgres)
+    for (const copy of ['ours', 'yardstick']) await postgres.sql(`CREATE DATABASE ${copy} TEMPLATE tapped`)
+    service = await startPaymentsService(postgres.urlOf('ours'))
+    const sides = { postgres, service, statements, place }
+    const results = []
+    for (const spread of spreads) results.push(await measureSpread(sides, spread, extent))
+    return {
+      rows: results.flatMap(({ rows }) => rows),
+      measurements: Object.assign({}, ...results.map(({ measurements }) => measurements)),
+      notes: [roundTripNote(statements)],
+    }
+  } finally {
+    await service?.end()
+    await postgres.stop()
+    rmSync(place, { recursive: true })
+  }
+}
+
+function roundTripNote(statements: readonly SentStatement[]): string {
+  const trips = new Set(statements.map(({ roundTrip }) => roundTrip)).size
+  return `a capture is ${statements.length} statements in ${trips} round trips`
+}
+
+const tappedKey = 'a-capture-to-look-at'
+const tapped = { number: 1, merchant: 1 }
+
+/**
+ * What the service sends for one capture: for the second, when nothing is new to it. Leaves a database that is
+ * made for copies.
+ */
+async function learnStatements(postgres: PostgresServer): Promise<readonly SentStatement[]> {
+  await postgres.createDatabase('tapped')
+  const tap = await tapStatements(postgres.port)
+  // Nothing else is to be heard.
+  const settings = { BACKGROUND_INTERVAL: '1h' }
+  const service = await startPaymentsService(postgres.urlOf('tapped', tap.port), settings)
+  try {
+    await seedMerchants(postgres, 'tapped')
+    for (const { first: from, merchants: owners } of spreads) {
+      await seedTransactions(postgres, 'tapped', { from, count: transactions, merchants: owners })
+    }
+    let statements: readonly SentStatement[] = []
+    for (const key of ['warm-up', tappedKey]) {
+      tap.take()
+      const load = captureLoad(service, () => captureRequest(tapped.number, key))
+      const { failed } = await driveFlatOut({ ...load, connections: 1 }, { calls: 1 })
+      if (failed > 0) throw new Error('a capture failed')
+      statements = tap.take()
+    }
+    return statements
+  } finally {
+    await service.end()
+    tap.stop()
+  }
+}
+
+function captureRequest(transaction: number, key: string): Buffer {
+  return postRequest(`/transactions/${transactionId(transaction)}/captures`, key, { amount: captureAmount })
+}
+
+function captureLoad({ port }: MeasuredServer, bodyOf: Load['bodyOf']): Load {
+  return { open: httpLoad({ port, status: 201 }), connections, streams: 1, bodyOf }
+}
+
+interface Sides {
+  readonly postgres: PostgresServer
+  readonly service: MeasuredServer
+  readonly statements: readonly SentStatement[]
+  /** A folder for files. */
+  readonly place: string
+}
+
+async function measureSpread(sides: Sides, spread: Spread, extent: Extent) {
+  const { rounds, roundMs, warmUpMs, firstWarmUpMs } = extent
+  const capture = apiContestant(sides, spread)
+  const bench = pgbenchContestant(sides, spread)
+  const { requestsPerSecond } = await capture(firstWarmUpMs)
+  // How many captures take as long as a round is known from the one before.
+  let rate = requestsPerSecond
+  const contestants = [
+    async (): Promise<Partial<Measurement>> => {
+      await capture(warmUpMs)
+      return capture(roundMs)
+    },
+    async (): Promise<Partial<Measurement>> => {
+      rate = await bench((rate * roundMs) / 1000)
+      return { requestsPerSecond: rate }
+    },
+  ]
+  const [mine = [], yardstick = []] = await inTurn(contestants, rounds, contestant => contestant())
+  const figure = { figure: 'requestsPerSecond', unit: '/s', of: 'ratio', goal: { atLeast: 0.5 } } as const
+  return {
+    rows: compareRounds([{ what: spread.what, ...figure }], mine, yardstick),
+    measurements: { [`ours, ${spread.name}`]: mine, [`pgbench, ${spread.name}`]: yardstick },
+  }
+}
+
+function apiContestant({ postgres, service }: Sides, { name, first }: Spread) {
+  let sent = 0
+  const load = captureLoad(service, () => {
+    sent += 1
+    return captureRequest(first + (sent % transactions), `${name}-${sent}`)
+  })
+  return async (durationMs: number) => {
+    const result = await measureApi(service, postgres, () => driveFlatOut(load, { durationMs }))
+    // What was captured is told to the processor meanwhile; what is left is not to disturb the other side.
+    const left = 'SELECT count(*) FROM processor_instructions'
+    await waitFor('the processor to be told', async () => (await postgres.sql(left, 'ours')) === '0', 30_000)
+    return result
+  }
+}
+
+function pgbenchContestant(sides: Sides, { name, merchants: owners, first }: Spread) {
+  const { postgres, statements, place } = sides
+  const known = {
+    ...{ transactionId: transactionId(tapped.number), merchantId: merchantId(tapped.merchant), appId },
+    keyHash: hashIdempotencyKey(tappedKey),
+  }
+  const script = join(place, `${name}.sql`)
+  writeFileSync(script, captureScript(statements, known, owners))
+  let next = firstOfPgbench + first
+  return async (captures: number): Promise<number> => {
+    const each = 2 * edgeEach + Math.max(minEach, Math.ceil(captures / connections))
+    const fresh: NumberedTransactions = { from: next, count: each * connections, merchants: owners }
+    await seedTransactions(postgres, 'yardstick', fresh)
+    next += fresh.count
+    const url = postgres.urlOf('yardstick')
+    return runPgbench({ url, script, place, connections, first: fresh.from, each, edgeEach })
+  }
+}

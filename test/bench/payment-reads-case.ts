@@ -1,0 +1,91 @@
+import { startPostgres } from '../support/postgres-server.ts'
+import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
+import { compareRounds } from './compare.ts'
+import { minPacedRoundMs } from './fan-out-cases.ts'
+import { driveAtRate } from './load/at-rate.ts'
+import { driveFlatOut } from './load/flat-out.ts'
+import { httpLoad } from './load/http-connection.ts'
+import type { Load } from './load/load-connection.ts'
+import { uniform } from './load/requests.ts'
+import { merchantId, merchants, seedMerchants, seedTransactions, transactionId } from './payments-books.ts'
+import { type ApiMeasurement, getRequest, measureApi, startPaymentsService } from './payments-server.ts'
+import type { MeasuredServer } from './servers.ts'
+
+/** How long reads take when half of what is possible is asked for. */
+export const paymentReadsCase: BenchCase = {
+  name: 'payment-reads',
+  title: 'payments read over HTTP, 32 connections at half the capacity',
+  needs: ['postgres'],
+  run,
+}
+
+const connections = 32
+const transactions = 10_000
+const pageLength = 20
+
+const any = uniform(transactions)
+
+const reads: Readonly<Record<string, () => string>> = {
+  'a transaction': () => `/transactions/${transactionId(any())}`,
+  [`a page of ${pageLength}`]: () => {
+    // Anywhere in a list, but with a whole page behind it.
+    const number = Math.max(any(), merchants * pageLength)
+    const before = transactionId(number)
+    return `/merchants/${merchantId(number % merchants)}/transactions?limit=${pageLength}&before=${before}`
+  },
+}
+
+async function run(extent: Extent): Promise<CaseResult> {
+  const postgres = await startPostgres()
+  let service: MeasuredServer | undefined
+  try {
+    service = await startPaymentsService(await postgres.createDatabase('payments'))
+    await seedMerchants(postgres, 'payments')
+    await seedTransactions(postgres, 'payments', { from: 0, count: transactions, merchants })
+    const measurements: Record<string, readonly ApiMeasurement[]> = {}
+    const notes: string[] = []
+    for (const [what, path] of Object.entries(reads)) {
+      const load = readLoad(service, path)
+      const half = (await capacityOf(load, extent)) / 2
+      notes.push(`${what}: at ${Math.round(half)} requests/s, half of what was reached flat out`)
+      const rounds: ApiMeasurement[] = []
+      while (rounds.length < extent.rounds) {
+        await driveAtRate(load, half, extent.warmUpMs)
+        const roundMs = Math.max(extent.roundMs, minPacedRoundMs)
+        rounds.push(await measureApi(service, postgres, () => driveAtRate(load, half, roundMs)))
+      }
+      measurements[what] = rounds
+    }
+    const rows = Object.entries(measurements).flatMap(([what, rounds]) =>
+      compareRounds(
+        [{ what: `p99 of ${what}`, figure: 'p99Ms', unit: 'ms', of: 'ours', goal }],
+        rounds,
+        [],
+      ).map(row => ({ ...row, ...excuseOf(rounds) })),
+    )
+    return { rows, measurements, notes }
+  } finally {
+    await service?.end()
+    await postgres.stop()
+  }
+}
+
+const goal = { atMost: 20 }
+/** Above this, what others do on the machine's processors is what a latency tells of. */
+const maxOthersBusy = 0.25
+
+function excuseOf(rounds: readonly ApiMeasurement[]): { readonly excuse?: string } {
+  const busy = Math.min(...rounds.map(({ othersBusy }) => othersBusy))
+  return busy > maxOthersBusy ? { excuse: `other programs had ${busy.toFixed(1)} processors` } : {}
+}
+
+function readLoad({ port }: MeasuredServer, path: () => string): Load {
+  return { open: httpLoad({ port, status: 200 }), connections, streams: 1, bodyOf: () => getRequest(path()) }
+}
+
+async function capacityOf(load: Load, { firstWarmUpMs, roundMs }: Extent): Promise<number> {
+  await driveFlatOut(load, { durationMs: firstWarmUpMs })
+  const { calls, failed, seconds } = await driveFlatOut(load, { durationMs: roundMs })
+  if (failed > 0) throw new Error(`${failed} of ${calls} answers were not as expected`)
+  return calls / seconds
+}

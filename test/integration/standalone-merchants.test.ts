@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { readFileSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { freePorts } from '../support/free-ports.ts'
+import { manifest, startTollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const merchant = (more = '') => `apiVersion: tollway.dev/v1alpha1
+kind: Merchant
+metadata: {name: shop, namespace: sales}
+spec:
+  currency: DKK
+  email: shop@example.org
+  website: https://example.org
+  descriptor: SHOP
+  company: {country: DK}
+${more}`
+
+test('a Merchant of a folder has an API key in a file, and is closed with its resource', async t => {
+  const [paymentsPort = 0, debugPort = 0, provisionPort = 0] = await freePorts(3)
+  const ports = { port: paymentsPort, 'debug-port': debugPort, 'provision-port': provisionPort }
+  const options = Object.entries(ports).flatMap(([name, port]) => [`--payments-${name}`, `${port}`])
+  const limits = manifest('a', 'checkout', { user: '1/hour' })
+  const files = { 'shop.yaml': merchant(), 'limits.yaml': limits }
+  const tollway = await startTollway(t, files, ['--payments', ...options])
+  const file = join(tollway.stateDir, 'secrets/sales.shop.json')
+  const entries = () => {
+    const { stringData } = JSON.parse(readFileSync(file, 'utf8')) as { stringData: Record<string, string> }
+    return { apiKey: '', merchantId: '', baseUrl: '', ...stringData }
+  }
+  const statusOf = async (key: string) => {
+    const { baseUrl, merchantId } = entries()
+    const authorization = `Basic ${Buffer.from(`:${key}`).toString('base64')}`
+    return (await fetch(`${baseUrl}/merchants/${merchantId}`, { headers: { authorization } })).status
+  }
+
+  const report = await tollway.ready()
+  const { apiKey, merchantId } = entries()
+  assert.equal(await statusOf(apiKey), 200)
+  assert.equal(statSync(file).mode & 0o777, 0o600)
+  const status = report.resources.find(({ kind }) => kind === 'Merchant')
+  assert.equal(status?.details?.['merchantId'], merchantId)
+  assert.ok(!JSON.stringify(report).includes(apiKey))
+  const link = status.details['payLink'] ?? ''
+  assert.equal((await fetch(`${link}300`)).status, 200, `${link}300 is a payment page`)
+
+  await t.test('whose deleted file is made again, with another key', async () => {
+    rmSync(file)
+    // Any change of a manifest lets it look at once.
+    tollway.write('limits.yaml', manifest('a', 'checkout', { user: '2/hour' }))
+    const key = await waitFor('another key', () => entries().apiKey)
+    assert.notEqual(key, apiKey)
+    assert.equal(entries().merchantId, merchantId)
+    assert.equal(await statusOf(key), 200)
+    await waitFor('the old key to open nothing', async () => (await statusOf(apiKey)) === 401)
+  })
+
+  await t.test('whose API key opens nothing once its resource is gone', async () => {
+    const kept = entries()
+    tollway.write('shop.yaml', merchant('  deletionPolicy: Delete\n'))
+    const generation = () =>
+      tollway.status().resources.find(({ kind }) => kind === 'Merchant')?.observedGeneration
+    await waitFor('the policy to be noted', () => generation() === 2)
+    await tollway.ready()
+    rmSync(join(tollway.folder, 'shop.yaml'))
+    const authorization = `Basic ${Buffer.from(`:${kept.apiKey}`).toString('base64')}`
+    const url = `${kept.baseUrl}/merchants/${merchantId}`
+    await waitFor(
+      'the key to open nothing',
+      async () => (await fetch(url, { headers: { authorization } })).status === 401,
+    )
+    await waitFor('the file to be gone', () => statSync(file, { throwIfNoEntry: false }) === undefined)
+  })
+})

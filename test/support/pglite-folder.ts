@@ -1,0 +1,31 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { openPglite } from '@tollway/payments/storage/pglite.ts'
+import { root } from './tollway.ts'
+
+const packageFile = join(root, 'node_modules/@electric-sql/pglite/package.json')
+const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }
+const template = join(root, 'out/pglite', version)
+
+/**
+ * A new folder with a database in which nothing is yet: to make one takes five seconds of a core, so that it is made
+ * once and copied then. Whoever asks removes the folder.
+ */
+export async function newPgliteFolder(): Promise<string> {
+  if (!existsSync(template)) await makeTemplate()
+  const folder = mkdtempSync(join(tmpdir(), 'tollway-pglite-'))
+  cpSync(template, folder, { recursive: true })
+  return folder
+}
+
+async function makeTemplate(): Promise<void> {
+  mkdirSync(dirname(template), { recursive: true })
+  const folder = mkdtempSync(`${template}-`)
+  const storage = await openPglite({ folder, clock: systemClock, random: Math.random })
+  await storage.close()
+  // Another test may have been faster.
+  if (existsSync(template)) rmSync(folder, { recursive: true })
+  else renameSync(folder, template)
+}
