@@ -202,7 +202,7 @@ test('a way to the server that goes silent is noticed while a call runs, and ano
   }
 })
 
-test('an address that never answers a connection is given up, and another try reaches the server', async t => {
+test('an address that never answers a connection is given up, and another is tried', async t => {
   const { port } = await start(t, [texts.unary(path, text => text)])
   const sockets: Socket[] = []
   const way = createServer(socket => {

@@ -1,7 +1,9 @@
 import type { Duplex } from 'node:stream'
 
 const largeBytes = 64 * 1024
-/** Enough for a turn of most connections: many that write at once need no more memory than what they write. */
+/**
+ * Enough for a turn of most connections: many that write at once need no more memory than what they write.
+ */
 const smallBytes = 4 * 1024
 /** What is gathered for one write: room for a frame of the largest size, and for the answers of a turn. */
 const writeBytes = largeBytes / 2
@@ -43,7 +45,9 @@ export class Output {
     })
   }
 
-  /** How much DATA may be added to what is gathered. Other frames may always: they are few for each stream. */
+  /**
+   * How much DATA may be added to what is gathered. Other frames may always: they are few for each stream.
+   */
   get room(): number {
     return this.#congested ? 0 : writeBytes - (this.#end - this.#start)
   }
@@ -102,7 +106,9 @@ export class Output {
     this.#reuseBuffer(socket.writableLength === 0)
   }
 
-  /** Takes a buffer for what was added and is to be added; the one before belongs to the socket, or is free. */
+  /**
+   * Takes a buffer for what was added and is to be added; the one before belongs to the socket, or is free.
+   */
   #takeBuffer(bytes: number): void {
     const before = this.target
     const added = this.#end - this.#start

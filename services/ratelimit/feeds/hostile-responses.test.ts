@@ -99,7 +99,7 @@ const edits = fc.array(
   }),
   { minLength: 1, maxLength: 4 },
 )
-const numRuns = Number(process.env['FC_RUNS'] ?? 10_000)
+const numRuns = Number(process.env['FC_RUNS'] ?? 2_000)
 
 test(`${numRuns} mutated resources are accepted, or refused with a place, and none takes long`, async () => {
   const { refusalOf, inForce } = open()

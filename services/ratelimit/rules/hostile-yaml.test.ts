@@ -179,7 +179,7 @@ function mutate(file: string, list: readonly Edit[]): string {
   return text
 }
 
-const numRuns = Number(process.env['FC_RUNS'] ?? 10_000)
+const numRuns = Number(process.env['FC_RUNS'] ?? 2_000)
 
 test(`${numRuns} mutated files are accepted, or refused with a place, and none takes long`, () => {
   for (const file of seedFiles) assert.deepEqual(problemsOf(file), [])
