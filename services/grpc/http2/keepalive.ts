@@ -13,15 +13,21 @@ export interface KeepaliveActions {
   giveUp(): void
 }
 
-/** After an interval of silence asks; after another one gives up. */
+/**
+ * After an interval of silence asks; after another one gives up. Before that, what has already come is read: a
+ * process that was stopped finds its timers due before the answers that wait in its sockets.
+ */
 export function startKeepalive(intervalMs: number, { ask, giveUp }: KeepaliveActions): Keepalive {
   let heard = false
   let asked = false
   let established = false
 
+  let lastLook: NodeJS.Immediate | undefined
+  const isSilent = () => !established || (asked && !heard)
+
   function check(): void {
-    if (!established || (asked && !heard)) {
-      giveUp()
+    if (isSilent()) {
+      lastLook = setImmediate(() => isSilent() && giveUp())
       return
     }
     asked = !heard
@@ -37,6 +43,9 @@ export function startKeepalive(intervalMs: number, { ask, giveUp }: KeepaliveAct
     established() {
       established = true
     },
-    stop: () => clearInterval(timer),
+    stop() {
+      clearInterval(timer)
+      clearImmediate(lastLook)
+    },
   }
 }
