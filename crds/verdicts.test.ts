@@ -168,7 +168,16 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     })
     assert.equal(written.status, 200, describeAnswer(written))
     const table = await tableOf(routes)
-    assert.deepEqual(table.columns, ['Name', 'Prefix', 'Source', 'Streams', 'Consumers', 'Ready', 'Age'])
+    assert.deepEqual(table.columns, [
+      'Name',
+      'Prefix',
+      'Source',
+      'Streams',
+      'Consumers',
+      'Ready',
+      'Enforced',
+      'Age',
+    ])
     assert.deepEqual(table.cells.slice(0, 5), ['shown', 'shop-', 'a2f', 2, 5])
   })
 

@@ -188,11 +188,23 @@ test('the command line says what there is, and refuses what there is not', () =>
   }
   const help = call('--help')
   assert.equal(help.status, 0, help.said)
-  for (const name of ['operator', 'ratelimit', 'broker', 'redis', 'memcached', 'envoy', 'postgres']) {
+  for (const name of [
+    'operator',
+    'ratelimit',
+    'broker',
+    'payments',
+    'redis',
+    'memcached',
+    'envoy',
+    'postgres',
+  ]) {
     assert.match(help.said, new RegExp(`^  ${name} `, 'm'))
   }
   const wrong = call('kafka')
   assert.equal(wrong.status, 2)
-  assert.match(wrong.said, /there is no image "kafka"; there are operator, ratelimit, broker, redis/)
+  assert.match(
+    wrong.said,
+    /there is no image "kafka"; there are operator, ratelimit, broker, payments, redis/,
+  )
   assert.equal(call('--fast').status, 2)
 })

@@ -10,7 +10,6 @@ import { inTurn } from './in-turn.ts'
 import { driveFlatOut } from './load/flat-out.ts'
 import { httpLoad } from './load/http-connection.ts'
 import type { Load } from './load/load-connection.ts'
-import type { Measurement } from './measure.ts'
 import {
   appId,
   merchantId,
@@ -20,7 +19,13 @@ import {
   seedTransactions,
   transactionId,
 } from './payments-books.ts'
-import { measureApi, postRequest, startPaymentsService } from './payments-server.ts'
+import {
+  type ApiMeasurement,
+  excuseOf,
+  measureApi,
+  postRequest,
+  startPaymentsService,
+} from './payments-server.ts'
 import { captureScript, runPgbench } from './pgbench.ts'
 import type { MeasuredServer } from './servers.ts'
 import { type SentStatement, tapStatements } from './statement-tap.ts'
@@ -140,11 +145,11 @@ async function measureSpread(sides: Sides, spread: Spread, extent: Extent) {
   // How many captures take as long as a round is known from the one before.
   let rate = requestsPerSecond
   const contestants = [
-    async (): Promise<Partial<Measurement>> => {
+    async (): Promise<Partial<ApiMeasurement>> => {
       await capture(warmUpMs)
       return capture(roundMs)
     },
-    async (): Promise<Partial<Measurement>> => {
+    async (): Promise<Partial<ApiMeasurement>> => {
       rate = await bench((rate * roundMs) / 1000)
       return { requestsPerSecond: rate }
     },
@@ -152,7 +157,10 @@ async function measureSpread(sides: Sides, spread: Spread, extent: Extent) {
   const [mine = [], yardstick = []] = await inTurn(contestants, rounds, contestant => contestant())
   const figure = { figure: 'requestsPerSecond', unit: '/s', of: 'ratio', goal: { atLeast: 0.5 } } as const
   return {
-    rows: compareRounds([{ what: spread.what, ...figure }], mine, yardstick),
+    rows: compareRounds([{ what: spread.what, ...figure }], mine, yardstick).map(row => ({
+      ...row,
+      ...excuseOf(mine),
+    })),
     measurements: { [`ours, ${spread.name}`]: mine, [`pgbench, ${spread.name}`]: yardstick },
   }
 }

@@ -8,7 +8,13 @@ import { httpLoad } from './load/http-connection.ts'
 import type { Load } from './load/load-connection.ts'
 import { uniform } from './load/requests.ts'
 import { merchantId, merchants, seedMerchants, seedTransactions, transactionId } from './payments-books.ts'
-import { type ApiMeasurement, getRequest, measureApi, startPaymentsService } from './payments-server.ts'
+import {
+  type ApiMeasurement,
+  excuseOf,
+  getRequest,
+  measureApi,
+  startPaymentsService,
+} from './payments-server.ts'
 import type { MeasuredServer } from './servers.ts'
 
 /** How long reads take when half of what is possible is asked for. */
@@ -71,14 +77,6 @@ async function run(extent: Extent): Promise<CaseResult> {
 }
 
 const goal = { atMost: 20 }
-/** Above this, what others do on the machine's processors is what a latency tells of. */
-const maxOthersBusy = 0.25
-
-function excuseOf(rounds: readonly ApiMeasurement[]): { readonly excuse?: string } {
-  const busy = Math.min(...rounds.map(({ othersBusy }) => othersBusy))
-  return busy > maxOthersBusy ? { excuse: `other programs had ${busy.toFixed(1)} processors` } : {}
-}
-
 function readLoad({ port }: MeasuredServer, path: () => string): Load {
   return { open: httpLoad({ port, status: 200 }), connections, streams: 1, bodyOf: () => getRequest(path()) }
 }

@@ -115,3 +115,14 @@ async function usage(server: MeasuredServer, database: PostgresServer) {
     gcMs: await server.gcMs(),
   }
 }
+
+/** Above this, what others do on the machine's processors is what times tell of. */
+const maxOthersBusy = 0.25
+
+/**
+ * Why rates and latencies of these rounds are not judged; nothing when others left the machine alone in one.
+ */
+export function excuseOf(rounds: readonly Partial<ApiMeasurement>[]): { readonly excuse?: string } {
+  const busy = Math.min(...rounds.map(({ othersBusy = 0 }) => othersBusy))
+  return busy > maxOthersBusy ? { excuse: `other programs had ${busy.toFixed(1)} processors` } : {}
+}
