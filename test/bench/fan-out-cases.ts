@@ -37,7 +37,8 @@ const fanOuts: readonly FanOut[] = [
     consumers: 100,
     messagesPerSecond: 30,
     comparisons: [
-      { ...cpuRatio, goal: { atMost: 1 / 3 } },
+      // So few messages on so many connections cost what the kernel takes for each write, whoever makes it.
+      { ...cpuRatio, goal: { atMost: 1 / 3, bearable: 1 } },
       { what: 'p99', figure: 'p99Ms', unit: 'ms', of: 'ours', goal: { atMost: 5 } },
     ],
   },

@@ -11,6 +11,9 @@ const verdicts: readonly [Goal, number, string][] = [
   [{ atLeast: 6 }, 6, 'met'],
   [{ atLeast: 6 }, 3, 'missed'],
   [{ atLeast: 6 }, 2.9, 'below half'],
+  [{ atMost: 1 / 3, bearable: 1 }, 0.3, 'met'],
+  [{ atMost: 1 / 3, bearable: 1 }, 0.9, 'missed'],
+  [{ atMost: 1 / 3, bearable: 1 }, 1.1, 'below half'],
   [{ atMost: 120 }, 0, 'met'],
   [{ atMost: 120 }, Number.NaN, 'below half'],
 ]
