@@ -45,7 +45,7 @@ async function describeCommands(): Promise<string> {
   const all = await Promise.all(Object.values(commands).map(load => load()))
   return `Usage: tollway COMMAND [OPTIONS]
 
-Rate limits as custom resources: enforced on this machine, or in a cluster.
+Rate limits, animation streams and merchants as custom resources: made true on this machine, or in a cluster.
 
 Commands:
 ${all.map(({ name, summary }) => `  ${name.padEnd(13)} ${summary}`).join('\n')}

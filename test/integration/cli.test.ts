@@ -68,7 +68,7 @@ test('validate tells all problems of all files, for people and for programs', t 
     /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[0]\.rateLimit\.unit: "fortnight" is not /m,
     /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[1]\.rateLimit\.requestsPerUnit: 4294967296/m,
     /^b\.yaml: line 2, column \d+: /m,
-    /^e\.yaml: RateLimitConfg default\/e: there is no kind RateLimitConfg; there are RateLimitConfig, \w+$/m,
+    /^e\.yaml: RateLimitConfg default\/e: there is no kind RateLimitConfg; there are RateLimitConfig, \w+, \w+$/m,
     /^\S+: .* spec\.domain: "search" belongs to default\/[cd], .*; default\/[cd] stands in \S+\.yaml$/m,
     /^warning: f\.yaml: RateLimitConfig default\/f: spec\.descriptors\[1]: .*the same cache key/m,
     /^g\.yaml: RateLimitConfig default\/g: .* composite key 'f\\u\{1b}\[2J\.user_id'/m,
@@ -102,7 +102,8 @@ test('validate of what is right, of a single file, and of what holds no resource
   assert.deepEqual(tollway('validate', '-f', 'm'), right)
   assert.deepEqual(await inThisProcess('validate', '-f', join(place, 'm/a.yaml')), right)
   const other = join(place, 'other')
-  const message = `${other}: holds none of RateLimitConfig, AnimationStreamRoute in any .yaml or .yml file\n`
+  const kinds = 'RateLimitConfig, AnimationStreamRoute, Merchant'
+  const message = `${other}: holds none of ${kinds} in any .yaml or .yml file\n`
   assert.deepEqual(await inThisProcess('validate', '-f', other), { code: 1, out: message, err: '' })
   assert.equal((await inThisProcess('validate', '-f', join(place, 'missing'))).code, 2)
   const none = tollway('validate')
@@ -302,6 +303,7 @@ test('every command explains itself, with examples', async t => {
     'streams',
     'call',
     'convert',
+    'payments',
     'operator',
     'config-check',
   ])
