@@ -159,7 +159,7 @@ function httpCaller(t: TestContext, service: RateLimitProcess) {
 }
 
 test('SIGTERM under load: unhealthy at once, and no call fails while callers notice', async t => {
-  const drainDelayMs = 500
+  const drainDelayMs = 1500
   const service = await startRateLimit(t, {
     ...fileSettings(t, 1_000_000).env,
     DRAIN_DELAY: `${drainDelayMs}ms`,
