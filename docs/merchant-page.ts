@@ -59,8 +59,8 @@ After a key has leaked, delete the Secret instead: then it opens nothing at once
 
 Only \`name\`, \`email\` and \`descriptor\` of a merchant ever change, and \`app\`, \`users\`,
 \`webhooks\` and \`deletionPolicy\`, which are about it. An API server refuses any other change, and says what
-to do. On one machine the payments service does: the condition \`ImmutableFieldChanged\` tells it, and the merchant stays as
-it is. It is never made anew.
+to do. On one machine the payments service does: the condition \`ImmutableFieldChanged\` tells it, and the
+merchant stays as it is. It is never made anew.
 
 ## Its end
 
