@@ -21,7 +21,9 @@ export function npmComponents(root: string, inputs: readonly string[]): readonly
     inputs.flatMap(path => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(path) ?? []),
   )
   const locked = readLock(root)
-  return [...folders].sort().map(folder => npmComponent(root, folder, locked))
+  const components = [...folders].sort().map(folder => npmComponent(root, folder, locked))
+  // The same version may lie in several folders, beside each of those that need it.
+  return [...new Map(components.map(component => [component.purl, component])).values()]
 }
 
 /** The packages of the lockfile by their folders: `node_modules/pino`. */
