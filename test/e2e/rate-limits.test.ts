@@ -120,7 +120,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const stop = await refuseAs(pod, 'shop/checkout: there is no room for it here')
     t.after(stop)
     await eventually('the refusal to be told', async () => {
-      const message = messageOf(limits, 'shop', 'checkout')
+      const message = messageOf(limits, 'shop', 'checkout', 'Programmed')
       return message.includes(pod.metadata.name) && message.includes('there is no room for it here')
     })
     figures.note('a refusal stands in the status', '< 2 s', seconds(performance.now() - beganMs))
@@ -203,15 +203,19 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.match(await kubectl('-n', 'shop', 'get', 'rlc', '-o', 'name'), /checkout/)
   })
 
-  /** Speaks to the feed in the name of a pod, by the fleet's certificate, as a pod that can do less would. */
+  /**
+   * Speaks to the feed in the name of a pod, by the fleet's certificate, as a pod that can do less would: refuses what
+   * is new, and takes what it is given in its place.
+   */
   async function refuseAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
     const secret = await read<Secret>(system, 'secret/tollway-feed-client')
     const service = await read<Service>(system, 'service/tollway-operator')
+    const problems = [problem]
     const pem = (name: string) => Buffer.from(secret?.data[name] ?? '', 'base64').toString()
     const credentials = { ca: pem('ca.crt'), identity: { cert: pem('tls.crt'), key: pem('tls.key') } }
     const feed = createXdsFeed({
       typeUrl: rateLimitTypeUrl,
-      load: async () => [problem],
+      load: async () => problems.splice(0),
       connection: createFeedConnection({
         server: `${service?.spec.clusterIP}:18000`,
         tls: {
@@ -291,9 +295,14 @@ function enforced(limits: Reflector<KubeObject>, generation: number, count: numb
   })
 }
 
-function messageOf(limits: Reflector<KubeObject>, namespace: string, name: string): string {
+function messageOf(
+  limits: Reflector<KubeObject>,
+  namespace: string,
+  name: string,
+  condition = 'Accepted',
+): string {
   const { status } = (limits.get(namespace, name) ?? {}) as Partial<StoredResource>
-  return status?.conditions?.find(({ type }) => type === 'Accepted')?.message ?? ''
+  return status?.conditions?.find(({ type }) => type === condition)?.message ?? ''
 }
 
 function isReady({ metadata, status }: Pod): boolean {
