@@ -101,7 +101,9 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
   })
   return {
     storage,
-    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    idempotency: createIdempotency({
+      ...{ storage, clock, random: Math.random, randomBytes, leaseMs: settings.idempotencyLeaseMs },
+    }),
     processors: { test, live: null },
     clock,
     randomBytes,

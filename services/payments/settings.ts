@@ -212,6 +212,14 @@ const moneySettings = settingsTable({
     fallback: '1s',
     help: 'After which time the test processor reports frauds and disputes.',
   },
+  idempotencyLeaseMs: {
+    name: 'IDEMPOTENCY_LEASE',
+    kind: durationAtLeast(1_000),
+    fallback: '60s',
+    help:
+      'After which time a request with an Idempotency-Key whose process was killed may be repeated. Longer than ' +
+      'any request runs.',
+  },
   backgroundIntervalMs: {
     name: 'BACKGROUND_INTERVAL',
     kind: durationAtLeast(10),

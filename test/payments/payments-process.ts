@@ -32,6 +32,7 @@ export function paymentsEnv(databaseUrl: string): Readonly<Record<string, string
     DRAIN_DELAY: '0s',
     LOG_LEVEL: 'warn',
     BACKGROUND_INTERVAL: '100ms',
+    IDEMPOTENCY_LEASE: '15s',
     WEBHOOK_ALLOWED_CIDRS: '127.0.0.1/32',
     WEBHOOK_ALLOW_HTTP: 'true',
     FEES: '{"DKK": {"capture": {"flat": "25", "rate": "0.0135"}, "dispute": {"flat": "10000"}}}',
