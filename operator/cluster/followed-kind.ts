@@ -17,8 +17,8 @@ export interface FollowedKind {
   onChange(listener: (uid: string, resource: StoredResource) => void): void
 }
 
-/** Lost events are made good within so long, by another list. */
-const timing = { shortestWatchSeconds: 26, longestWatchSeconds: 30, relistMs: 24_000 }
+/** Lost events are made good within so long, by another list; each kind is asked for by itself. */
+const timing = { shortestWatchSeconds: 40, longestWatchSeconds: 50, relistMs: 40_000 }
 
 export function followKind(
   client: KubeClient,
