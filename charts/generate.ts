@@ -3,11 +3,11 @@
  * operator may do, the dashboard, and the schema of the values. With --check it writes nothing, names the files
  * that are not up to date, and ends with 1 when there are any.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { definitionFiles } from '@tollway/crds/definition-files.ts'
 import type { JsonObject } from '@tollway/crds/schema.ts'
+import { type GeneratedFile, writeGenerated } from '@tollway/crds/write-generated.ts'
 import { dump } from 'js-yaml'
 import { permissions as allPermissions, makeRules } from '../operator/kube/permissions.ts'
 import { dashboard } from './dashboard.ts'
@@ -24,7 +24,7 @@ const permissions = dump(
   },
   { noRefs: true },
 )
-const files: readonly { readonly name: string; readonly text: string }[] = [
+const files: readonly GeneratedFile[] = [
   ...definitionFiles().map(({ name, text }) => ({ name: join('files/crds', name), text })),
   { name: 'files/permissions.yaml', text: `${note}${permissions}` },
   { name: 'files/dashboard.json', text: toText(dashboard()) },
@@ -39,16 +39,4 @@ function toText(json: JsonObject): string {
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
-for (const { name, text } of files) {
-  const path = join(chart, name)
-  if (existsSync(path) && readFileSync(path, 'utf8') === text) continue
-  const shown = relative(process.cwd(), path)
-  if (values.check) {
-    console.error(`${shown} is not what charts/generate.ts makes; run: make generate`)
-    process.exitCode = 1
-  } else {
-    mkdirSync(dirname(path), { recursive: true })
-    writeFileSync(path, text)
-    console.log(`wrote ${shown}`)
-  }
-}
+writeGenerated(files, { folder: chart, check: values.check, program: 'charts/generate.ts' })

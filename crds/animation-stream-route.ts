@@ -1,10 +1,12 @@
 import Type, { type Static } from 'typebox'
+import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import type { FieldRule } from './field-rule.ts'
 import { withRules } from './field-rule.ts'
+import { feedColumns } from './printer-columns.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
-import { type Fields, isFields } from './schema.ts'
+import { type Fields, isFields, notRequired } from './schema.ts'
 
 /** What an AnimationStreamRoute may hold. Lengths are in characters. */
 export const animationStreamRouteLimits = {
@@ -29,15 +31,6 @@ export type AnimationStreamRoute = Resource<
   'AnimationStreamRoute',
   AnimationStreamRouteSpec
 >
-
-type DeepReadonly<Value> = Value extends readonly (infer Item)[]
-  ? readonly DeepReadonly<Item>[]
-  : Value extends object
-    ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
-    : Value
-
-/** Fields with a default are always there, and are required of nobody. */
-const notRequired = { required: [] }
 
 const secondsOfLast: FieldRule = {
   cel: {
@@ -338,23 +331,6 @@ export const animationStreamRouteKind: ResourceKind = {
       jsonPath: '.status.consumers',
       description: 'Consumers that are connected.',
     },
-    {
-      name: 'Ready',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: 'Whether every process enforces the resource as it is.',
-    },
-    {
-      name: 'Enforced',
-      type: 'string',
-      jsonPath: '.status.enforced',
-      description: 'The processes that enforce it, of those that take calls.',
-    },
-    {
-      name: 'Age',
-      type: 'date',
-      jsonPath: '.metadata.creationTimestamp',
-      description: 'Since when it exists.',
-    },
+    ...feedColumns,
   ],
 }

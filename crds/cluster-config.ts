@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import type { Problem, Schema } from './schema.ts'
 import {
@@ -27,12 +28,6 @@ export type BrokerPlan = ClusterConfig['broker']
 export type PaymentsPlan = ClusterConfig['payments']
 /** What a cluster decides of the pods of a service, and no service knows of. */
 export type PodShape = RateLimitPlan['pods']
-
-type DeepReadonly<Value> = Value extends readonly (infer Item)[]
-  ? readonly DeepReadonly<Item>[]
-  : Value extends object
-    ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
-    : Value
 
 const namespace = () => Type.String({ minLength: 1, maxLength: 63, pattern: `^${label}$` })
 

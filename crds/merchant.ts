@@ -1,9 +1,11 @@
 import Type, { type Static } from 'typebox'
+import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import { type FieldRule, withRules } from './field-rule.ts'
+import { ageColumn, readyColumn } from './printer-columns.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
-import { type CelRule, isFields } from './schema.ts'
+import { type CelRule, isFields, notRequired } from './schema.ts'
 
 /** What a Merchant may hold. Lengths are in characters. */
 export const merchantLimits = {
@@ -49,15 +51,6 @@ export type CredentialEntry = (typeof credentialEntries)[number]
 export type MerchantSpec = DeepReadonly<Static<typeof spec>>
 
 export type Merchant = Resource<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
-
-type DeepReadonly<Value> = Value extends readonly (infer Item)[]
-  ? readonly DeepReadonly<Item>[]
-  : Value extends object
-    ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
-    : Value
-
-/** Fields with a default are always there, and are required of nobody. */
-const notRequired = { required: [] }
 
 /**
  * What the payments service never changes of a merchant cannot be changed here either. Only an API server judges
@@ -404,17 +397,7 @@ export const merchantKind: ResourceKind = {
       jsonPath: '.spec.test',
       description: 'Whether its payments are not real ones.',
     },
-    {
-      name: 'Ready',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: 'Whether the merchant is there, and its credentials in the Secret.',
-    },
-    {
-      name: 'Age',
-      type: 'date',
-      jsonPath: '.metadata.creationTimestamp',
-      description: 'Since when it exists.',
-    },
+    readyColumn('Whether the merchant is there, and its credentials in the Secret.'),
+    ageColumn,
   ],
 }

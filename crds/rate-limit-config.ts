@@ -1,6 +1,8 @@
 import Type, { type Static } from 'typebox'
+import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import { type FieldRule, withRules } from './field-rule.ts'
+import { feedColumns } from './printer-columns.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type CelRule, type Fields, type JsonObject, type Problem, type Schema, typed } from './schema.ts'
@@ -42,12 +44,6 @@ type DescriptorFields = {
     : DeepReadonly<WrittenFields[Name]>
 }
 type WrittenFields = Static<ReturnType<typeof descriptorSchema>>
-
-type DeepReadonly<Value> = Value extends readonly (infer Item)[]
-  ? readonly DeepReadonly<Item>[]
-  : Value extends object
-    ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
-    : Value
 
 /**
  * The API server estimates what CEL in a definition may cost, and refuses it inside nested lists. Below the top
@@ -359,23 +355,6 @@ export const rateLimitConfigKind: ResourceKind = {
       description: 'The domain that callers name.',
     },
     { name: 'Rules', type: 'integer', jsonPath: '.status.rules', description: 'The limits in force.' },
-    {
-      name: 'Ready',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: 'Whether every process enforces the resource as it is.',
-    },
-    {
-      name: 'Enforced',
-      type: 'string',
-      jsonPath: '.status.enforced',
-      description: 'The processes that enforce it, of those that take calls.',
-    },
-    {
-      name: 'Age',
-      type: 'date',
-      jsonPath: '.metadata.creationTimestamp',
-      description: 'Since when it exists.',
-    },
+    ...feedColumns,
   ],
 }

@@ -67,6 +67,12 @@ export interface JsonObject {
   readonly [name: string]: Json
 }
 
+/**
+ * For an object whose fields all have a default, or may be left out. TypeBox requires those with a default, which are
+ * always there once they are filled in; of a writer they are not.
+ */
+export const notRequired = { required: [] }
+
 /** A schema that TypeBox cannot tell the type of: a free map, or one that contains itself. */
 export function typed<Value>(schema: Schema): TUnsafe<Value> & Schema {
   return Type.Unsafe<Value>(schema) as TUnsafe<Value> & Schema

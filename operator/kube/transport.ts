@@ -1,5 +1,6 @@
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { readBoundedBody } from '@tollway/chassis/read-bounded-body.ts'
 import type { ApiAccess } from './access.ts'
 import { KubeApiError } from './api-error.ts'
 
@@ -66,17 +67,9 @@ export function createTransport(access: ApiAccess): Transport {
 
 /** The whole body, as text. @throws KubeApiError `TooLarge` beyond `maxBytes`; then the rest is not read. */
 export async function readBody(response: IncomingMessage, call: string, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length
-    if (length > maxBytes) {
-      response.destroy()
-      throw new KubeApiError(0, 'TooLarge', `${call}: the answer is longer than ${maxBytes} bytes`)
-    }
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
+  const body = await readBoundedBody(response, maxBytes)
+  if (body !== undefined) return body
+  throw new KubeApiError(0, 'TooLarge', `${call}: the answer is longer than ${maxBytes} bytes`)
 }
 
 /**

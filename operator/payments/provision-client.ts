@@ -1,5 +1,6 @@
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { readBoundedBody } from '@tollway/chassis/read-bounded-body.ts'
 import {
   ProvisionError,
   type Provisioned,
@@ -121,18 +122,10 @@ function toBody({ profile, appName, adopt, ...rest }: ProvisionRequest) {
 }
 
 async function readJson(response: IncomingMessage, maxBytes: number): Promise<unknown> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length
-    if (length > maxBytes) {
-      response.destroy()
-      throw new ProvisionError(`the payments service answers more than ${maxBytes} bytes`)
-    }
-    chunks.push(chunk)
-  }
+  const body = await readBoundedBody(response, maxBytes)
+  if (body === undefined) throw new ProvisionError(`the payments service answers more than ${maxBytes} bytes`)
   try {
-    return JSON.parse(Buffer.concat(chunks).toString())
+    return JSON.parse(body)
   } catch {
     return undefined
   }

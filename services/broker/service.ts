@@ -1,25 +1,26 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
+import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
+import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
 import { openServerTls } from '@tollway/grpc/open-server-tls.ts'
 import type { BoundAddress } from '@tollway/grpc/server.ts'
+import { grpcAddress } from '@tollway/grpc/server-settings.ts'
 import type { RouteFeed } from './feeds/route-feed.ts'
 import { createHealth } from './health.ts'
 import { createMemoryLog } from './log/memory.ts'
 import type { StreamLog } from './log/stream-log.ts'
 import { systemRepeat } from './repeat.ts'
 import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
-import { assertAddressesFree } from './servers/assert-addresses-free.ts'
 import { createDebugServer, createMetricsServer } from './servers/debug.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
-import { closeHttp, listenHttp } from './servers/http.ts'
 import type { Settings } from './settings.ts'
 import { createBrokerStats } from './stats/broker-stats.ts'
 import { type Broker, createBroker } from './streams/broker.ts'
@@ -45,7 +46,7 @@ const maxConcurrentStreams = 10_000
  * there. What cannot be had is told first, before anything is waited for.
  */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
-  await assertAddressesFree(settings)
+  await assertAddressesFree(settings, portsOfPages(settings))
   const tls = openServerTls(settings, { log })
   const tracing = await openTracing(settings, log)
   const stats = createBrokerStats()
@@ -167,25 +168,23 @@ function newTraceparent(samplingRate: number): string {
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`
 }
 
-function grpcAddress({ grpcUnixSocket, grpcHost, grpcPort, reusePort }: Settings) {
-  return grpcUnixSocket === ''
-    ? { host: grpcHost, port: grpcPort, reusePort }
-    : { socketPath: grpcUnixSocket }
-}
-
 async function openPages(settings: Settings, options: Parameters<typeof createDebugServer>[0]) {
   const debug = createDebugServer(options)
-  await listenHttp(debug, settings.debugHost, settings.debugPort)
+  const debugPort = await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })
   const servers: Server[] = [debug]
   if (settings.metricsPort !== 0) {
     const metrics = createMetricsServer(options)
-    await listenHttp(metrics, settings.metricsHost, settings.metricsPort)
+    await listenHttp(metrics, { host: settings.metricsHost, port: settings.metricsPort })
     servers.push(metrics)
   }
-  return {
-    debugPort: (debug.address() as AddressInfo).port,
-    stop: () => Promise.all(servers.map(closeHttp)),
-  }
+  return { debugPort, stop: () => Promise.all(servers.map(server => closeHttp(server, 0))) }
+}
+
+function portsOfPages(settings: Settings): readonly PortSetting[] {
+  const { debugHost, debugPort, metricsHost, metricsPort } = settings
+  const debug = { name: 'DEBUG_PORT', host: debugHost, port: debugPort }
+  const metrics = { name: 'METRICS_PORT', host: metricsHost, port: metricsPort }
+  return metricsPort === 0 ? [debug] : [debug, metrics]
 }
 
 function tellOfLog(streamLog: StreamLog, log: Log): void {

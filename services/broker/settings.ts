@@ -1,3 +1,4 @@
+import { logSettings } from '@tollway/chassis/log-settings.ts'
 import {
   boolean,
   durationMs,
@@ -135,18 +136,7 @@ const processSettings = settingsTable({
     fallback: '20s',
     help: 'How long running requests may take after that; then they end with ERROR.',
   },
-  logLevel: {
-    name: 'LOG_LEVEL',
-    kind: oneOf('debug', 'info', 'warn', 'warning', 'error'),
-    fallback: 'warn',
-    help: 'What is logged.',
-  },
-  logFormat: {
-    name: 'LOG_FORMAT',
-    kind: oneOf('text', 'json'),
-    fallback: 'text',
-    help: 'The shape of log lines.',
-  },
+  ...logSettings('warn'),
 })
 
 /** Every setting of the broker. What the rate limit service has too has the same name and means the same. */

@@ -32,6 +32,18 @@ export async function findTakenPorts<Wish extends PortAddress>(
   return taken
 }
 
+/** A port that a setting asks for. */
+export interface PortSetting extends PortAddress {
+  /** That of the setting: `GRPC_PORT`. */
+  readonly name: string
+}
+
+/** What is wrong with the ports that settings ask for, one text a port: `GRPC_PORT: listen EADDRINUSE: …`. */
+export async function findPortProblems(settings: readonly PortSetting[]): Promise<readonly string[]> {
+  const taken = await findTakenPorts(settings)
+  return taken.map(({ wish, error }) => `${wish.name}: ${error.message}`)
+}
+
 function bind({ host, port }: PortAddress): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = createServer()

@@ -1,4 +1,5 @@
 import { boolean, durationMs, integer, settingsTable, text, type Values } from '@tollway/chassis/settings.ts'
+import type { ListenAddress } from './server.ts'
 
 const port = integer(0, 65_535)
 
@@ -59,3 +60,21 @@ export function grpcServerSettings(defaultPort: string) {
 }
 
 export type GrpcServerSettings = Values<ReturnType<typeof grpcServerSettings>>
+
+export interface GrpcAddressSettings
+  extends Pick<GrpcServerSettings, 'grpcHost' | 'grpcPort' | 'grpcUnixSocket'> {
+  /** Whether the port is shared with other processes of the service; each has its own setting of it. */
+  readonly reusePort: boolean
+}
+
+/** Where the server of gRPC listens. */
+export function grpcAddress({
+  grpcUnixSocket,
+  grpcHost,
+  grpcPort,
+  reusePort,
+}: GrpcAddressSettings): ListenAddress {
+  return grpcUnixSocket === ''
+    ? { host: grpcHost, port: grpcPort, reusePort }
+    : { socketPath: grpcUnixSocket }
+}

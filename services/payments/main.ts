@@ -13,7 +13,7 @@ if ('problems' in read) {
 }
 
 const { logLevel, logFormat } = read.value
-const log = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
+const log = createLog({ level: logLevel, format: logFormat })
 let service: Service | undefined
 runUntilStopped({
   async stop(reason) {

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { findTakenPorts } from '@tollway/chassis/taken-ports.ts'
+import { findPortProblems } from '@tollway/chassis/taken-ports.ts'
 import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/tls.ts'
 import { startBackground } from './background.ts'
 import { createDelivery } from './delivery.ts'
@@ -127,15 +127,12 @@ function pagesOf(settings: Settings, payments: Payments, log: Log) {
 
 async function assertPortsFree(settings: Settings): Promise<void> {
   const { host, port, debugHost, debugPort, provisionHost, provisionPort } = settings
-  const wishes = [
+  const problems = await findPortProblems([
     { name: 'PORT', host, port },
     { name: 'DEBUG_PORT', host: debugHost, port: debugPort },
     ...(provisions(settings) ? [{ name: 'PROVISION_PORT', host: provisionHost, port: provisionPort }] : []),
-  ]
-  const taken = await findTakenPorts(wishes)
-  if (taken.length > 0) {
-    throw new Error(taken.map(({ wish, error }) => `${wish.name}: ${error.message}`).join('; '))
-  }
+  ])
+  if (problems.length > 0) throw new Error(problems.join('; '))
 }
 
 function provisions({ provisionToken, provisionTlsClientCa }: Settings): boolean {

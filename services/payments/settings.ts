@@ -1,9 +1,9 @@
+import { logSettings } from '@tollway/chassis/log-settings.ts'
 import {
   boolean,
   durationAtLeast,
   durationMs,
   integer,
-  oneOf,
   settingsTable,
   text,
   type Values,
@@ -54,18 +54,7 @@ const serverSettings = settingsTable({
     fallback: '20s',
     help: 'How long running requests may take after that.',
   },
-  logLevel: {
-    name: 'LOG_LEVEL',
-    kind: oneOf('debug', 'info', 'warn', 'warning', 'error'),
-    fallback: 'info',
-    help: 'What is logged. Requests are, at debug; their bodies and keys never are.',
-  },
-  logFormat: {
-    name: 'LOG_FORMAT',
-    kind: oneOf('text', 'json'),
-    fallback: 'text',
-    help: 'The shape of log lines.',
-  },
+  ...logSettings('info', 'What is logged. Requests are, at debug; their bodies and keys never are.'),
 })
 
 const provisionSettings = settingsTable({

@@ -18,7 +18,7 @@ if (problems.length > 0 || 'problems' in read) process.exit(1)
 /** `main.ts worker 0` is what the supervisor starts. */
 const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : undefined
 const { logLevel, logFormat } = read.value
-const ownLog = createLog({ level: logLevel === 'warning' ? 'warn' : logLevel, format: logFormat })
+const ownLog = createLog({ level: logLevel, format: logFormat })
 const log = workerIndex === undefined ? ownLog : logOfWorker(ownLog, workerIndex)
 let service: Service | undefined
 showSignsOfLife()

@@ -2,8 +2,10 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
+import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
+import { grpcAddress } from '@tollway/grpc/server-settings.ts'
 import { createBackendHealth } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
 import { openMemcached } from './counters/memcached/open-memcached.ts'
@@ -13,10 +15,10 @@ import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
-import { assertAddressesFree } from './servers/assert-addresses-free.ts'
 import { rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
 import { createHttpServer } from './servers/http-server.ts'
+import { portsBesidesGrpc } from './servers/ports-besides-grpc.ts'
 import type { Settings } from './settings.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { createStats, type Stats } from './stats/stats.ts'
@@ -45,7 +47,7 @@ export interface Service {
  * workers together are.
  */
 export async function startService(settings: Settings, log: Log, worker?: WorkerLink): Promise<Service> {
-  if (worker === undefined) await assertAddressesFree(settings)
+  if (worker === undefined) await assertAddressesFree(settings, portsBesidesGrpc(settings))
   const stats = createStats()
   const tls = openGrpcTls(settings, stats, log)
   const tracing = await openTracing(settings, log)
@@ -129,13 +131,6 @@ function openConfiguration(
 ): Configuration {
   const spelling = configType === 'FILE' ? 'snake' : 'camel'
   return createConfiguration({ ...parts, clock: systemClock, mergeDomainConfigs, spelling })
-}
-
-function grpcAddress(settings: Settings) {
-  const { grpcUnixSocket, grpcHost, grpcPort, reusePort } = settings
-  return grpcUnixSocket === ''
-    ? { host: grpcHost, port: grpcPort, reusePort }
-    : { socketPath: grpcUnixSocket }
 }
 
 function firstLoad(configuration: Configuration): Promise<void> {

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { readCount } from '../support/read-count.ts'
 
 export interface Options {
   /** Names of cases and parts; empty for all that measure. */
@@ -46,14 +47,9 @@ export function readOptions(
     short: values.short,
     markdown: values.markdown,
     help: values.help,
-    rounds: count('--rounds', values.rounds ?? (values.short ? '3' : '5'), maxRounds),
-    edits: count('--edits', values.edits ?? '200', maxEdits),
+    rounds: readCount('--rounds', values.rounds ?? (values.short ? '3' : '5'), maxRounds),
+    edits: readCount('--edits', values.edits ?? '200', maxEdits),
   }
-}
-
-function count(name: string, text: string, max: number): number {
-  if (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= max) return Number(text)
-  throw new Error(`${name} is '${text}'; it must be a whole number from 1 to ${max}`)
 }
 
 export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {

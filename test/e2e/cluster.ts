@@ -1,9 +1,14 @@
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 64 * 1024 * 1024
+const chart = join(root, 'charts/tollway')
+const values = join(import.meta.dirname, 'values.yaml')
+const untilReady = ['--wait', '--timeout', '180s']
 
 /** What a command of kubectl or helm says; rejects with all that it said when it fails. */
 async function command(program: string, args: readonly string[], input?: string): Promise<string> {
@@ -56,4 +61,31 @@ export async function eventually(
   deadlineMs = 90_000,
 ): Promise<void> {
   await waitFor(what, condition, deadlineMs)
+}
+
+/** The labels of a namespace that takes only pods that are restricted, as Pod Security means it. */
+export const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+
+/** Installs the chart with the values of these tests; resolves when everything is ready. */
+export async function install(namespace: string): Promise<void> {
+  await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady)
+}
+
+/** Upgrades it to the same values, and to those that are given: `broker.enabled=false`. */
+export async function upgrade(namespace: string, ...given: readonly string[]): Promise<void> {
+  const set = given.flatMap(value => ['--set', value])
+  await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...set)
+}
+
+/** Whatever a release may have in its namespace. */
+const kindsOfRelease =
+  'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
+
+/** Uninstalls the release, and waits until its namespace is as empty as a new one. */
+export async function uninstall(namespace: string): Promise<void> {
+  await helm('uninstall', 'tollway', '-n', namespace, '--wait', '--timeout', '120s')
+  await eventually('nothing to be left', async () => {
+    const left = await kubectl('-n', namespace, 'get', kindsOfRelease, '-o', 'name')
+    return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')
+  })
 }

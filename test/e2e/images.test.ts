@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { apply, eventually, kubectl, type Pod, read } from './cluster.ts'
+import { apply, eventually, kubectl, type Pod, read, restricted } from './cluster.ts'
 
 /**
  * Each image of `make images`, alone in a pod as strict as a cluster can ask for: nobody's user, no
@@ -105,8 +105,7 @@ function containerOf({ image, port, path, env = {}, args }: Server): object {
 
 describe('images in a cluster', { skip, timeout: 300_000 }, () => {
   before(async () => {
-    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
-    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } })
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels: restricted } })
     for (const [name, text] of Object.entries(files)) {
       const data = { [`${name}.yaml`]: text }
       await apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace }, data })

@@ -15,15 +15,24 @@ import { apiVersion, customResource } from '../../operator/kube/custom-resources
 import type { ApiResource, KubeObject } from '../../operator/kube/kube-object.ts'
 import { rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { percentile } from '../bench/percentiles.ts'
-import { root } from '../support/tollway.ts'
-import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
+import {
+  apply,
+  eventually,
+  helm,
+  install,
+  kubectl,
+  type Pod,
+  pods,
+  read,
+  restricted,
+  uninstall,
+  upgrade,
+} from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { describeCodes, startLoad } from './load.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
 const system = 'tollway-system'
-const chart = join(root, 'charts/tollway')
-const values = join(import.meta.dirname, 'values.yaml')
 const ratelimit = 'app.kubernetes.io/name=ratelimit'
 const operators = 'app.kubernetes.io/name=tollway-operator'
 const changes = Number(process.env['E2E_CHANGES'] ?? 200)
@@ -41,7 +50,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop' } })
     client = createKubeClient(await accessFromEnvironment(process.env), { random: Math.random })
     const beginMs = performance.now()
-    await helm('install', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s')
+    await install(system)
     figures.note('helm install → all Ready', '< 30 s', seconds(performance.now() - beginMs))
     limits = createReflector({
       source: collectionOf(client, rateLimitConfigs),
@@ -182,8 +191,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
       async () => (await read(system, 'service/tollway-ratelimit-http')) !== undefined,
     )
     await eventually('three pods', async () => (await readyPods(ratelimit)).length === 3)
-    const upgrade = ['upgrade', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s']
-    await helm(...upgrade, '--set', 'rateLimit.enabled=false')
+    await upgrade(system, 'rateLimit.enabled=false')
     await eventually(
       'the workload to go',
       async () => (await read(system, 'deploy/tollway-ratelimit')) === undefined,
@@ -193,13 +201,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   })
 
   it('is uninstalled whole, but for the resources', async () => {
-    await helm('uninstall', 'tollway', '-n', system, '--wait', '--timeout', '120s')
-    const kinds =
-      'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
-    await eventually('nothing to be left', async () => {
-      const left = await kubectl('-n', system, 'get', kinds, '-o', 'name')
-      return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')
-    })
+    await uninstall(system)
     assert.match(await kubectl('-n', 'shop', 'get', 'rlc', '-o', 'name'), /checkout/)
   })
 
@@ -267,7 +269,6 @@ const leaseResource: ApiResource = {
   plural: 'leases',
   namespaced: true,
 }
-const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
 const noUnit = { key: 'b', rateLimit: { requestsPerUnit: 1 } }
 
 function checkout(requestsPerUnit: number) {

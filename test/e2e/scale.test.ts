@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
@@ -7,8 +6,7 @@ import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
 import { accessFromEnvironment } from '../../operator/kube/access.ts'
 import { createKubeClient, type KubeClient } from '../../operator/kube/client.ts'
 import { apiVersion, customResource } from '../../operator/kube/custom-resources.ts'
-import { root } from '../support/tollway.ts'
-import { apply, eventually, helm, kubectl, type Pod, pods } from './cluster.ts'
+import { apply, eventually, helm, install, kubectl, type Pod, pods } from './cluster.ts'
 import { createFigures } from './figures.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
@@ -28,9 +26,7 @@ describe(`${count} resources in a cluster`, { skip, timeout: 600_000 }, () => {
     for (const name of [system, namespace]) {
       await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     }
-    const values = join(import.meta.dirname, 'values.yaml')
-    const install = ['install', 'tollway', join(root, 'charts/tollway'), '-n', system, '-f', values]
-    await helm(...install, '--wait', '--timeout', '180s')
+    await install(system)
     client = createKubeClient(await accessFromEnvironment(process.env), { random: Math.random })
   })
   after(async () => {

@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { apiVersion } from '../../operator/kube/custom-resources.ts'
-import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { apply, eventually, helm, kubectl, type Pod, pods } from './cluster.ts'
+import {
+  apply,
+  eventually,
+  install,
+  kubectl,
+  type Pod,
+  pods,
+  restricted,
+  uninstall,
+  upgrade,
+} from './cluster.ts'
 import { createFigures } from './figures.ts'
 import {
   type ChooseBroker,
@@ -16,8 +24,6 @@ import {
 } from './streams-load.ts'
 
 const system = 'tollway-system'
-const chart = join(root, 'charts/tollway')
-const values = join(import.meta.dirname, 'values.yaml')
 const brokers = 'app.kubernetes.io/name=broker'
 const grpcPort = 8082
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
@@ -29,7 +35,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   before(async () => {
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'studio' } })
-    await helm('install', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s')
+    await install(system)
     await apply(avatars)
     await kubectl('-n', 'studio', 'wait', '--for=condition=Ready', 'asr/avatars', '--timeout=60s')
     found.start()
@@ -92,27 +98,18 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
 
   it('goes when it is not wanted any more, and comes back', async () => {
     await found.stop()
-    const upgrade = ['upgrade', 'tollway', chart, '-n', system, '-f', values, '--wait', '--timeout', '180s']
-    await helm(...upgrade, '--set', 'broker.enabled=false')
+    await upgrade(system, 'broker.enabled=false')
     await eventually('no broker', async () => (await pods(system, brokers)).length === 0)
-    await helm(...upgrade)
+    await upgrade(system)
     assert.equal((await readyBrokers()).length, 2)
   })
 
   it('is uninstalled whole, but for the resources', async () => {
-    await helm('uninstall', 'tollway', '-n', system, '--wait', '--timeout', '120s')
-    const kinds =
-      'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
-    await eventually('nothing to be left', async () => {
-      const left = await kubectl('-n', system, 'get', kinds, '-o', 'name')
-      return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')
-    })
+    await uninstall(system)
     assert.match(await kubectl('-n', 'studio', 'get', 'asr', '-o', 'name'), /avatars/)
     await kubectl('delete', 'namespace', 'studio', '--wait=false')
   })
 })
-
-const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
 
 const avatars = {
   apiVersion,

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { readCount } from '../support/read-count.ts'
 
 export interface Options {
   /** Names of cases; empty for all. */
@@ -46,15 +47,10 @@ export function readOptions(
     short,
     markdown,
     help,
-    seed: count('--seed', values.seed, limits.seed),
-    callsPerSecond: count('--rate', values.rate ?? (short ? '1000' : '2000'), limits.rate),
-    holdSeconds: count('--hold', values.hold ?? (short ? '1' : '20'), limits.hold),
+    seed: readCount('--seed', values.seed, limits.seed),
+    callsPerSecond: readCount('--rate', values.rate ?? (short ? '1000' : '2000'), limits.rate),
+    holdSeconds: readCount('--hold', values.hold ?? (short ? '1' : '20'), limits.hold),
   }
-}
-
-function count(name: string, text: string, max: number): number {
-  if (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= max) return Number(text)
-  throw new Error(`${name} is '${text}'; it must be a whole number from 1 to ${max}`)
 }
 
 export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {

@@ -6,6 +6,7 @@ import { delimiter, join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { maxSocketPathBytes } from '@tollway/chassis/unix-socket-path.ts'
 import { InfrastructureError } from '../provider.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, startReplica } from './replica.ts'
@@ -28,9 +29,6 @@ export interface RunningRedis {
 
 const startDeadlineMs = 5_000
 const stopGraceMs = 3_000
-
-/** `sun_path` of a socket's address, without the zero byte at its end. */
-const maxSocketPathBytes = process.platform === 'darwin' ? 103 : 107
 
 /**
  * Runs a Redis of our own that no network reaches and that keeps nothing on disk; resolves when it answers.

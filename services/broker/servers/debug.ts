@@ -5,7 +5,7 @@ import type { StreamLog } from '../log/stream-log.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import { exposition, expositionType, statEntries } from '../stats/exposition.ts'
 import type { Broker } from '../streams/broker.ts'
-import { createPageServer, type FindPage, type Page, send } from './http.ts'
+import { createPageServer, type FindPage, type Page, send } from './page-server.ts'
 import { streamsJson, streamsPage } from './streams-page.ts'
 
 export interface PagesOptions {

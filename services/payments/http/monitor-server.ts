@@ -1,5 +1,6 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
+import type { PortAddress } from '@tollway/chassis/taken-ports.ts'
 import { expositionType, type Metrics } from '../metrics.ts'
 
 export interface MonitorServerOptions {
@@ -9,7 +10,7 @@ export interface MonitorServerOptions {
 
 export interface MonitorServer {
   /** @throws Error of the system when the address cannot be had */
-  listen(address: { readonly host: string; readonly port: number }): Promise<number>
+  listen(address: PortAddress): Promise<number>
   close(): Promise<void>
 }
 
@@ -46,12 +47,8 @@ export function createMonitorServer({ metrics, ready }: MonitorServerOptions): M
   server.requestTimeout = requestTimeoutMs
   server.headersTimeout = requestTimeoutMs
   return {
-    listen: ({ host, port }) => listen(server, host, port),
-    close: () =>
-      new Promise(resolve => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      }),
+    listen: address => listenHttp(server, address),
+    close: () => closeHttp(server, 0),
   }
 }
 
@@ -59,14 +56,4 @@ function statsPage(metrics: Metrics, asJson: boolean): readonly [number, string,
   const entries = metrics.entries()
   if (asJson) return [200, `${JSON.stringify(Object.fromEntries(entries))}\n`, 'application/json']
   return [200, entries.map(([name, value]) => `${name}: ${value}\n`).join('')]
-}
-
-function listen(server: Server, host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ host, port }, () => {
-      server.off('error', reject)
-      resolve((server.address() as AddressInfo).port)
-    })
-  })
 }

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { RateLimitRequest } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import fc from 'fast-check'
 import { CountersError, maxCount } from '../counters/counters.ts'
@@ -13,7 +14,6 @@ import { units } from '../rules/config.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
-import { closeHttp, listenHttp } from './http.ts'
 import { overrideUnits } from './wire-enums.ts'
 
 /** 42 seconds before the end of a minute. */
@@ -95,7 +95,7 @@ export const decisions: fc.Arbitrary<Decision> = fc.record({
 
 /** Binds the server to a free port until the test ends; answers `http://127.0.0.1:port`. */
 export async function listen(t: TestContext, server: Server): Promise<string> {
-  await listenHttp(server, '127.0.0.1', 0, false)
+  const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
   t.after(() => closeHttp(server, 0))
-  return `http://127.0.0.1:${(server.address() as { port: number }).port}`
+  return `http://127.0.0.1:${port}`
 }

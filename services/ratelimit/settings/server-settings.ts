@@ -1,4 +1,5 @@
-import { boolean, durationMs, integer, oneOf, settingsTable, text } from '@tollway/chassis/settings.ts'
+import { logSettings } from '@tollway/chassis/log-settings.ts'
+import { boolean, durationMs, integer, settingsTable, text } from '@tollway/chassis/settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server-settings.ts'
 
 const port = integer(0, 65_535)
@@ -45,16 +46,5 @@ export const serverSettings = settingsTable({
     fallback: 'false',
     help: 'Healthy only while at least one domain is loaded.',
   },
-  logLevel: {
-    name: 'LOG_LEVEL',
-    kind: oneOf('debug', 'info', 'warn', 'warning', 'error'),
-    fallback: 'warn',
-    help: 'What is logged.',
-  },
-  logFormat: {
-    name: 'LOG_FORMAT',
-    kind: oneOf('text', 'json'),
-    fallback: 'text',
-    help: 'The shape of log lines.',
-  },
+  ...logSettings('warn'),
 })

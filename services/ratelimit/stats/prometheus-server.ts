@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import { pipeline, Readable } from 'node:stream'
-import { closeHttp, listenHttp } from '../servers/http.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Exposition } from './exposition.ts'
 import type { Sink } from './sink.ts'
 
@@ -58,7 +58,7 @@ export async function startPrometheusServer(
   })
   server.requestTimeout = 10_000
   server.headersTimeout = 10_000
-  await listenHttp(server, options.host, options.port, false)
+  await listenHttp(server, options)
   let stopping: Promise<void> | undefined
   return {
     address: server.address(),

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createDebugServer } from '../servers/debug.ts'
-import { closeHttp, listenHttp } from '../servers/http.ts'
 import type { Settings } from '../settings.ts'
 import { openSink } from '../stats/open-sink.ts'
 import type { Stats } from '../stats/stats.ts'
@@ -27,7 +27,7 @@ export async function openOutlets(
 ): Promise<{ stop(): Promise<void> }> {
   const pages = createDebugServer({ stats, rules, clock: systemClock })
   const debug = refresh === undefined ? pages : refreshed(pages, refresh)
-  await listenHttp(debug, settings.debugHost, settings.debugPort, false)
+  await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })
   const sink = await openSink(settings, {
     stats,
     log,

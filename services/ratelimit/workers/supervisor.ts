@@ -2,7 +2,8 @@ import type { ChildProcess } from 'node:child_process'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { assertAddressesFree } from '../servers/assert-addresses-free.ts'
+import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
+import { portsBesidesGrpc } from '../servers/ports-besides-grpc.ts'
 import type { Settings } from '../settings.ts'
 import { createStats } from '../stats/stats.ts'
 import { keepWorker, type Worker } from './keep-worker.ts'
@@ -38,7 +39,7 @@ export async function startSupervisor(
   fork: (index: number) => ChildProcess,
 ): Promise<Supervisor> {
   const { workers: count, grpcPort, port } = settings
-  await assertAddressesFree(settings)
+  await assertAddressesFree(settings, portsBesidesGrpc(settings))
   const stats = createStats()
   const merged = createMergedStats(stats)
   const shown = { rules: '' }

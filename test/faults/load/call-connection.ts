@@ -1,9 +1,9 @@
 import { HpackDecoder } from '@tollway/grpc/http2/hpack-decoder.ts'
+import { createFrameReader } from '../../bench/load/frame-reader.ts'
 import {
   clientSettings,
   flags,
   frame,
-  frameHeaderBytes,
   frameTypes,
   headerBlocks,
   preface,
@@ -130,28 +130,4 @@ function errorIn(fields: readonly string[]): string | undefined {
   const status = field('grpc-status')
   if (status === '0') return undefined
   return `${status} ${decodeURIComponent(field('grpc-message') ?? '')}`
-}
-
-/** Cuts what comes into frames; the payload is valid until the next bytes come. */
-function createFrameReader(
-  take: (type: number, flagBits: number, streamId: number, payload: Buffer) => void,
-): (chunk: Buffer) => void {
-  let rest: Buffer = empty
-  return chunk => {
-    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    let offset = 0
-    while (bytes.length - offset >= frameHeaderBytes) {
-      const end = offset + frameHeaderBytes + bytes.readUIntBE(offset, 3)
-      if (end > bytes.length) break
-      const streamId = bytes.readUInt32BE(offset + 5)
-      take(
-        bytes[offset + 3] ?? 0,
-        bytes[offset + 4] ?? 0,
-        streamId,
-        bytes.subarray(offset + frameHeaderBytes, end),
-      )
-      offset = end
-    }
-    rest = offset === bytes.length ? empty : Buffer.from(bytes.subarray(offset))
-  }
 }

@@ -26,22 +26,3 @@ export function createPageServer(find: FindPage, notFound: string): Server {
   server.headersTimeout = 10_000
   return server
 }
-
-/** Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound. */
-export function listenHttp(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ host, port }, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-}
-
-/** Takes no new connection, and cuts those that are there. */
-export function closeHttp(server: Server): Promise<void> {
-  return new Promise(resolve => {
-    server.close(() => resolve())
-    server.closeAllConnections()
-  })
-}

@@ -1,12 +1,17 @@
 import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { PortAddress } from './taken-ports.ts'
 
-/** Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound. */
-export function listenHttp(server: Server, host: string, port: number, reusePort: boolean): Promise<void> {
+/**
+ * Resolves with the port, which the system chooses for 0. Rejects with a system error (`EADDRINUSE`, …) when the
+ * address cannot be bound.
+ */
+export function listenHttp(server: Server, { host, port }: PortAddress): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host, port, reusePort }, () => {
+    server.listen({ host, port }, () => {
       server.off('error', reject)
-      resolve()
+      resolve((server.address() as AddressInfo).port)
     })
   })
 }

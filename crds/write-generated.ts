@@ -1,0 +1,36 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+
+export interface GeneratedFile {
+  /** Below the folder. */
+  readonly name: string
+  readonly text: string
+}
+
+export interface GenerationOptions {
+  readonly folder: string
+  /** Write nothing: name the files that are not up to date, and end with 1 when there are any. */
+  readonly check: boolean
+  /** The program that makes them: `crds/generate.ts`. */
+  readonly program: string
+}
+
+/** What a program writes that makes files from the code: those that are not up to date, each named. */
+export function writeGenerated(
+  files: readonly GeneratedFile[],
+  { folder, check, program }: GenerationOptions,
+): void {
+  for (const { name, text } of files) {
+    const path = join(folder, name)
+    const shown = relative(process.cwd(), path)
+    if (existsSync(path) && readFileSync(path, 'utf8') === text) continue
+    if (check) {
+      console.error(`${shown} is not what ${program} makes; run: make generate`)
+      process.exitCode = 1
+    } else {
+      mkdirSync(dirname(path), { recursive: true })
+      writeFileSync(path, text)
+      console.log(`wrote ${shown}`)
+    }
+  }
+}

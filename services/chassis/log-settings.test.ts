@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { logSettings } from './log-settings.ts'
+import { readSettings } from './settings.ts'
+
+const read = (env: Readonly<Record<string, string>>) => readSettings(logSettings('info'), env, () => '')
+
+const cases: readonly [Readonly<Record<string, string>>, level: string, format: string][] = [
+  [{}, 'info', 'text'],
+  [{ LOG_LEVEL: 'WARNING', LOG_FORMAT: 'JSON' }, 'warn', 'json'],
+  [{ LOG_LEVEL: 'warn' }, 'warn', 'text'],
+]
+
+for (const [env, logLevel, logFormat] of cases) {
+  test(`${JSON.stringify(env)} is ${logLevel} as ${logFormat}`, () => {
+    assert.deepEqual(read(env), { value: { logLevel, logFormat } })
+  })
+}
+
+test('a level that is none is told with those that are', () => {
+  assert.deepEqual(read({ LOG_LEVEL: 'loud' }), {
+    problems: [
+      {
+        name: 'LOG_LEVEL',
+        message: '"loud" is not allowed: one of debug, info, warn, warning, error',
+      },
+    ],
+  })
+})

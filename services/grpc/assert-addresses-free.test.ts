@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { assertAddressesFree } from './assert-addresses-free.ts'
+
+const host = '127.0.0.1'
+const anyPort = { reusePort: false, grpcUnixSocket: '', grpcHost: host, grpcPort: 0 }
+
+test('every setting whose address cannot be had is named', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen({ host, port: 0 }, resolve))
+  t.after(() => server.close())
+  const { port } = server.address() as { port: number }
+  const taken = `listen EADDRINUSE: address already in use ${host}:${port}`
+  const debug = { name: 'DEBUG_PORT', host, port }
+
+  await assertAddressesFree(anyPort, [{ ...debug, port: 0 }])
+  await assert.rejects(assertAddressesFree({ ...anyPort, grpcPort: port }, [debug]), {
+    message: `GRPC_PORT: ${taken}; DEBUG_PORT: ${taken}`,
+  })
+  // Those who share the port, or have a socket in its place, do not want it alone.
+  await assertAddressesFree({ ...anyPort, grpcPort: port, reusePort: true }, [])
+  const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/nonexistent/socket' }
+  await assert.rejects(assertAddressesFree(elsewhere, [debug]), {
+    message: `GRPC_UDS: /nonexistent/socket: its folder cannot be written to: ENOENT; DEBUG_PORT: ${taken}`,
+  })
+})
+
+test('a unix socket needs a path that a server can have', async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollway-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  writeFileSync(join(folder, 'file'), '')
+  const look = (grpcUnixSocket: string) => assertAddressesFree({ ...anyPort, grpcUnixSocket }, [])
+
+  await look(join(folder, 'socket'))
+  await assert.rejects(look(join(folder, 'file')), /: there is something that is no socket$/)
+  await assert.rejects(look(join(folder, 'x'.repeat(108))), / bytes, and at most 10[37] are allowed$/)
+})

@@ -1,0 +1,14 @@
+import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
+import type { Settings } from '../settings.ts'
+
+/**
+ * The ports that a process of the service wants for itself, besides that of gRPC: those that other processes share are
+ * left out.
+ */
+export function portsBesidesGrpc(settings: Settings): readonly PortSetting[] {
+  const { reusePort, usePullStats, disableStats, pullStatsAddress } = settings
+  const http = { name: 'PORT', host: settings.host, port: settings.port }
+  const debug = { name: 'DEBUG_PORT', host: settings.debugHost, port: settings.debugPort }
+  const metrics = { name: 'PULLSTATS_ADDR', ...pullStatsAddress }
+  return [...(reusePort ? [] : [http]), debug, ...(usePullStats && !disableStats ? [metrics] : [])]
+}
