@@ -10,70 +10,72 @@ export interface SinkOptions {
   readonly maxSendBytes: number
 }
 
-export interface OwnedSink {
-  readonly sink: MessageSink
-  /** The connection has taken some of what was queued. */
-  taken(): void
-  /** Takes no more, and resolves when all that was written has been taken, or the call is cut. */
-  finish(): Promise<void>
-}
-
-export function createMessageSink({ wire, lifetime, maxSendBytes }: SinkOptions): OwnedSink {
-  const { signal } = lifetime
-  let finished = false
+/** The sink of a call, as its owner has it. A class, since each message of a stream passes it. */
+export class OwnedSink implements MessageSink {
+  readonly #wire: SinkOptions['wire']
+  readonly #lifetime: SinkOptions['lifetime']
+  readonly #maxSendBytes: number
+  #finished = false
   /** A write has returned false, and nobody was told of room since. */
-  let full = false
-  let tellReady = () => {}
-  let onEmpty = () => {}
-  signal.addEventListener('abort', () => {
-    wire.discardQueued()
-    onEmpty()
-  })
+  #full = false
+  #tellReady = () => {}
+  #onEmpty = () => {}
 
-  function write(message: Uint8Array): boolean {
-    if (finished || signal.aborted) return false
-    if (message.length > maxSendBytes) {
-      lifetime.cut(tooLong(message.length, maxSendBytes))
-      return false
-    }
-    wire.sendMessage(message)
-    full = wire.queuedBytes() >= sinkHighWaterBytes
-    return !full
+  constructor({ wire, lifetime, maxSendBytes }: SinkOptions) {
+    this.#wire = wire
+    this.#lifetime = lifetime
+    this.#maxSendBytes = maxSendBytes
+    lifetime.signal.addEventListener('abort', () => {
+      wire.discardQueued()
+      this.#onEmpty()
+    })
   }
 
-  function taken(): void {
-    const bytes = wire.queuedBytes()
-    if (finished) {
-      if (bytes === 0) onEmpty()
-    } else if (full && bytes <= sinkHighWaterBytes / 2) {
-      full = false
+  write(message: Uint8Array): boolean {
+    if (this.#finished || this.#lifetime.signal.aborted) return false
+    if (message.length > this.#maxSendBytes) {
+      this.#lifetime.cut(tooLong(message.length, this.#maxSendBytes))
+      return false
+    }
+    this.#wire.sendMessage(message)
+    this.#full = this.#wire.queuedBytes() >= sinkHighWaterBytes
+    return !this.#full
+  }
+
+  onReady(listener: () => void): void {
+    this.#tellReady = listener
+  }
+
+  get queuedBytes(): number {
+    return this.#wire.queuedBytes()
+  }
+
+  discard(): void {
+    this.#wire.discardQueued()
+  }
+
+  /** The connection has taken some of what was queued. */
+  taken(): void {
+    const bytes = this.queuedBytes
+    if (this.#finished) {
+      if (bytes === 0) this.#onEmpty()
+    } else if (this.#full && bytes <= sinkHighWaterBytes / 2) {
+      this.#full = false
       try {
-        tellReady()
+        this.#tellReady()
       } catch (error) {
-        lifetime.reportDefect(error)
+        this.#lifetime.reportDefect(error)
       }
     }
   }
 
-  return {
-    sink: {
-      write,
-      onReady(listener) {
-        tellReady = listener
-      },
-      get queuedBytes() {
-        return wire.queuedBytes()
-      },
-      discard: wire.discardQueued,
-    },
-    taken,
-    async finish() {
-      finished = true
-      if (signal.aborted || wire.queuedBytes() === 0) return
-      await new Promise<void>(resolve => {
-        onEmpty = resolve
-      })
-    },
+  /** Takes no more, and resolves when all that was written has been taken, or the call is cut. */
+  async finish(): Promise<void> {
+    this.#finished = true
+    if (this.#lifetime.signal.aborted || this.queuedBytes === 0) return
+    await new Promise<void>(resolve => {
+      this.#onEmpty = resolve
+    })
   }
 }
 

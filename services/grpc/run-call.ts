@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto'
 import { type CallLifetime, type CallStatus, createCallLifetime } from './call-lifetime.ts'
-import { createMessageSink, tooLong } from './message-sink.ts'
+import { OwnedSink, tooLong } from './message-sink.ts'
 import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
 import type { AnyMethod, Call, MessageSink, Metadata } from './server.ts'
 import type { GrpcError } from './status.ts'
@@ -167,16 +167,16 @@ function createOutbox(
       }
     },
     async sendPushed(handle) {
-      const { sink, taken, finish } = createMessageSink({
+      const sink = new OwnedSink({
         wire: { sendMessage, queuedBytes: wire.queuedBytes, discardQueued: wire.discardQueued },
         lifetime,
         maxSendBytes,
       })
-      onTaken = taken
+      onTaken = () => sink.taken()
       try {
         await handle(sink)
       } finally {
-        await finish()
+        await sink.finish()
       }
     },
     taken: () => onTaken(),

@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Repeat } from '../repeat.ts'
 import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
 import { createInterruptions } from './interruptions.ts'
-import { createRing, type Ring } from './ring.ts'
+import { Ring } from './ring.ts'
 import {
   interruptedStatus,
   type LoggedRequest,
@@ -70,7 +70,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   function keep(opening: Opening): Kept {
     const { ids, sourceServiceId, route, traceparent, header, limits } = opening
     const openedMs = clock.nowMs()
-    const ring = createRing({ header, openedMs, limits, clock, budget })
+    const ring = new Ring({ header, openedMs, limits, clock, budget })
     const request: LoggedRequest = {
       key: options.newKey(),
       ids,
@@ -113,7 +113,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
       running.set(keyOf(opening.ids), kept)
       all.set(kept.request.key, kept)
       for (const watcher of [...watchers]) watcher.tell(kept.request)
-      return createWriter(kept, clock, end => finish(kept, end))
+      return new Writer(kept, clock, end => finish(kept, end))
     },
     watch(wanted, onRequest) {
       const watcher = createWatcher(wanted, onRequest)
@@ -164,40 +164,51 @@ function createWatcher(wanted: AnimationIds, onRequest: (request: LoggedRequest)
   }
 }
 
-function createWriter(kept: Kept, clock: Clock, finish: (end: RequestEnd) => void): RequestWriter {
-  const { ring } = kept
-  let endedBy: RequestEnd | undefined
-  let room: PromiseWithResolvers<void> | undefined
-  let onEnded: (end: RequestEnd) => void = () => {}
+class Writer implements RequestWriter {
+  readonly request: LoggedRequest
+  readonly #ring: Ring
+  readonly #clock: Clock
+  readonly #finish: (end: RequestEnd) => void
+  #endedBy: RequestEnd | undefined
+  #room: PromiseWithResolvers<void> | undefined
+  #onEnded: (end: RequestEnd) => void = () => {}
 
-  function tellRoom(): void {
-    room?.resolve()
-    room = undefined
+  constructor(kept: Kept, clock: Clock, finish: (end: RequestEnd) => void) {
+    this.request = kept.request
+    this.#ring = kept.ring
+    this.#clock = clock
+    this.#finish = finish
+    kept.ring.onRoom(() => {
+      this.#room?.resolve()
+      this.#room = undefined
+    })
+    kept.onEnded = end => {
+      this.#endedBy = end
+      this.#onEnded(end)
+    }
   }
 
-  ring.onRoom(tellRoom)
-  kept.onEnded = end => {
-    endedBy = end
-    onEnded(end)
+  append(bytes: Uint8Array): boolean {
+    return this.#ring.append(bytes, this.#clock.nowMs())
   }
-  return {
-    request: kept.request,
-    append: bytes => ring.append(bytes, clock.nowMs()),
-    ready() {
-      if (!ring.full) return Promise.resolve()
-      room ??= Promise.withResolvers()
-      return room.promise
-    },
-    get endedBy() {
-      return endedBy
-    },
-    onEnded(listener) {
-      onEnded = listener
-      if (endedBy !== undefined) listener(endedBy)
-    },
-    async end(how) {
-      finish(how)
-    },
+
+  ready(): Promise<void> {
+    if (!this.#ring.full) return Promise.resolve()
+    this.#room ??= Promise.withResolvers()
+    return this.#room.promise
+  }
+
+  get endedBy(): RequestEnd | undefined {
+    return this.#endedBy
+  }
+
+  onEnded(listener: (end: RequestEnd) => void): void {
+    this.#onEnded = listener
+    if (this.#endedBy !== undefined) listener(this.#endedBy)
+  }
+
+  async end(how: RequestEnd): Promise<void> {
+    this.#finish(how)
   }
 }
 

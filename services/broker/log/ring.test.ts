@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createRing, type Ring } from './ring.ts'
+import { Ring } from './ring.ts'
 import { entryOverheadBytes, type RingCursor, type RingLimits } from './stream-log.ts'
 
 const header = Buffer.from('header')
 
 function ringOf(limits: Partial<RingLimits> = {}, budget = { used: 0, limit: 1_000_000 }) {
   const time = { ms: 1_000_000 }
-  const ring = createRing({
+  const ring = new Ring({
     header,
     openedMs: time.ms,
     limits: { bytes: 1_000_000, ms: 30_000, keepMs: 0, whenFull: 'trim', ...limits },

@@ -1,51 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createEntryQueue } from './entry-queue.ts'
+import { EntryQueue } from './entry-queue.ts'
 import type { Entry, RequestEnd, RingCursor, RingLimits, RingReader } from './stream-log.ts'
-
-/**
- * The entries of one request, and the cursors that read them. An append costs the same whatever is kept, and
- * tells only the cursors that have taken everything before it.
- */
-export interface Ring {
-  /**
-   * Puts an entry behind the last one, however full the ring is. After the end it goes nowhere.
-   *
-   * @returns false when the ring is full: its slowest cursor holds what should make room.
-   */
-  append(bytes: Uint8Array, receivedMs: number): boolean
-  /**
-   * For a ring that is filled from elsewhere, where the entries before this position are gone. Cursors that
-   * have not come to it learn of a gap.
-   */
-  skipTo(position: number): void
-  /** Nothing holds it any more but cursors that still read it: takes it out of the budget. */
-  release(): void
-  /** Only the first end counts. */
-  finish(end: RequestEnd): void
-  readonly end: RequestEnd | undefined
-  read(reader: RingReader): RingCursor
-  /** Calls back each time when a full ring has room again, and when it has ended. */
-  onRoom(listener: () => void): void
-  readonly full: boolean
-  /** The position of the next entry. */
-  readonly nextPosition: number
-  /** Where the slowest cursor is; `nextPosition` without any. */
-  readonly slowestPosition: number
-  readonly cursors: number
-  /** What is kept: entries without the header, and their bytes with the overhead of each. */
-  readonly entries: number
-  readonly bytes: number
-}
-
-/** What the ring knows of a cursor. */
-interface Place {
-  /** 0 is the header; from 1 on a place may lie before the oldest entry: it has met a gap. */
-  position: number
-  /** Its place among those that have taken everything and wait for news, or `notWaiting`. */
-  waitsAt: number
-  open: boolean
-  readonly reader: RingReader
-}
 
 const notWaiting = -1
 
@@ -69,217 +24,305 @@ export interface ByteBudget {
   readonly limit: number
 }
 
-export function createRing({ header, openedMs, limits, clock, budget }: RingOptions): Ring {
-  const headerEntry: Entry = { position: 0, bytes: header, receivedMs: openedMs }
-  const queue = createEntryQueue()
-  const places = new Set<Place>()
-  const waits = createWaits()
-  const floor = createFloor(places)
-  let end: RequestEnd | undefined
-  let full = false
-  let released = false
-  let onRoom = () => {}
+/**
+ * The entries of one request, and the cursors that read them. An append costs the same whatever is kept, and
+ * tells only the cursors that have taken everything before it.
+ *
+ * It and its cursors are classes since each message passes each of them: V8 keeps an object literal with accessors
+ * as a hash table, which is looked up at each access.
+ */
+export class Ring {
+  readonly #header: Entry
+  readonly #limits: RingLimits
+  readonly #clock: Pick<Clock, 'nowMs'>
+  readonly #budget: ByteBudget | undefined
+  readonly #queue = new EntryQueue()
+  readonly #cursors = new Set<Cursor>()
+  readonly #waits = createWaits()
+  readonly #floor = createFloor(this.#cursors)
+  #end: RequestEnd | undefined
+  #full = false
+  #released = false
+  #onRoom = () => {}
 
-  function trim(nowMs: number): void {
-    full = false
-    const before = queue.bytes
-    while (isOverLimit(nowMs)) {
-      if (limits.whenFull === 'wait' && queue.first >= floor.position()) {
-        full = end === undefined
-        break
-      }
-      queue.dropOldest()
-    }
-    spend(queue.bytes - before)
-    while (isOverBudget()) {
-      const kept = queue.bytes
-      queue.dropOldest()
-      spend(queue.bytes - kept)
-    }
+  constructor({ header, openedMs, limits, clock, budget }: RingOptions) {
+    this.#header = { position: 0, bytes: header, receivedMs: openedMs }
+    this.#limits = limits
+    this.#clock = clock
+    this.#budget = budget
   }
 
-  function isOverBudget(): boolean {
-    if (budget === undefined || budget.used <= budget.limit || queue.end - queue.first <= 1) return false
-    return queue.first < floor.position()
+  /**
+   * Puts an entry behind the last one, however full the ring is. After the end it goes nowhere.
+   *
+   * @returns false when the ring is full: its slowest cursor holds what should make room.
+   */
+  append(bytes: Uint8Array, receivedMs: number): boolean {
+    if (this.#end !== undefined) return true
+    const before = this.#queue.bytes
+    this.#queue.push(bytes, receivedMs)
+    this.#spend(this.#queue.bytes - before)
+    this.#trim(receivedMs)
+    this.#waits.wake()
+    return !this.#full
   }
 
-  /** A ring that was released is no part of the sum any more. */
-  function spend(bytes: number): void {
-    if (budget !== undefined && !released) budget.used += bytes
+  /**
+   * For a ring that is filled from elsewhere, where the entries before this position are gone. Cursors that
+   * have not come to it learn of a gap.
+   */
+  skipTo(position: number): void {
+    if (position <= this.#queue.end) return
+    this.#spend(-this.#queue.bytes)
+    this.#queue.restartAt(position)
+    this.#waits.wake()
   }
 
-  function isOverLimit(nowMs: number): boolean {
-    if (queue.end - queue.first <= 1) return false
-    if (queue.bytes > limits.bytes) return true
-    return (queue.at(queue.first)?.receivedMs ?? nowMs) < nowMs - limits.ms
+  /** Nothing holds it any more but cursors that still read it: takes it out of the budget. */
+  release(): void {
+    this.#spend(-this.#queue.bytes)
+    this.#released = true
   }
 
-  function move(place: Place, to: number): void {
-    const from = place.position
-    place.position = to
-    floor.moved(from, to)
-    if (full && floor.hasRisen()) relieve()
+  /** Only the first end counts. */
+  finish(end: RequestEnd): void {
+    if (this.#end !== undefined) return
+    this.#end = end
+    this.#full = false
+    this.#queue.seal()
+    this.#waits.wake()
+    this.#onRoom()
   }
 
-  function relieve(): void {
-    trim(clock.nowMs())
-    if (!full) onRoom()
+  get end(): RequestEnd | undefined {
+    return this.#end
   }
 
-  function take(place: Place): Entry | undefined {
-    const { position } = place
-    if (position >= queue.end) {
-      waits.add(place)
+  read(reader: RingReader): RingCursor {
+    const cursor = new Cursor(this, reader)
+    this.#cursors.add(cursor)
+    this.#floor.moved(undefined, 0)
+    this.#trim(this.#clock.nowMs())
+    return cursor
+  }
+
+  /** Calls back each time when a full ring has room again, and when it has ended. */
+  onRoom(listener: () => void): void {
+    this.#onRoom = listener
+  }
+
+  get full(): boolean {
+    return this.#full
+  }
+
+  /** The position of the oldest entry that is kept. */
+  get firstPosition(): number {
+    return this.#queue.first
+  }
+
+  /** The position of the next entry. */
+  get nextPosition(): number {
+    return this.#queue.end
+  }
+
+  /** Where the slowest cursor is; `nextPosition` without any. */
+  get slowestPosition(): number {
+    return Math.min(this.#floor.position(), this.#queue.end)
+  }
+
+  get cursors(): number {
+    return this.#cursors.size
+  }
+
+  /** What is kept: entries without the header. */
+  get entries(): number {
+    return this.#queue.end - this.#queue.first
+  }
+
+  /** Of the entries that are kept, with the overhead of each. */
+  get bytes(): number {
+    return this.#queue.bytes
+  }
+
+  /** As `bytes`, of the entries from this position on. */
+  bytesFrom(position: number): number {
+    return this.#queue.bytesFrom(position)
+  }
+
+  /** For a cursor: the entry where it is, behind which it then is; undefined when it has to wait. */
+  take(cursor: Cursor): Entry | undefined {
+    const { place } = cursor
+    if (place >= this.#queue.end) {
+      this.#waits.add(cursor)
       return undefined
     }
-    const entry = position === 0 ? headerEntry : queue.at(position)
-    move(place, position + 1)
+    const entry = place === 0 ? this.#header : this.#queue.at(place)
+    this.move(cursor, place + 1)
     return entry
   }
 
+  /** For a cursor. */
+  move(cursor: Cursor, to: number): void {
+    const from = cursor.place
+    cursor.place = to
+    this.#floor.moved(from, to)
+    if (this.#full && this.#floor.hasRisen()) this.#relieve()
+  }
+
+  /** For a cursor that is not read any more. */
+  leave(cursor: Cursor): void {
+    this.#cursors.delete(cursor)
+    this.#waits.remove(cursor)
+    this.#floor.moved(cursor.place, undefined)
+    if (this.#full && this.#floor.hasRisen()) this.#relieve()
+  }
+
+  /** The position that a cursor seeks. */
+  positionFor(to: Parameters<RingCursor['seek']>[0]): number {
+    const { first, end } = this.#queue
+    if (to === 'oldest') return first
+    if (to === 'newest') return end
+    if (typeof to === 'object') return this.#positionAt(this.#clock.nowMs() - to.lastMs)
+    return to === 0 ? 0 : Math.min(Math.max(to, first), end)
+  }
+
   /** The oldest position whose entry came in at or after this time. */
-  function positionAt(receivedMs: number): number {
-    let low = queue.first
-    let high = queue.end
+  #positionAt(receivedMs: number): number {
+    let low = this.#queue.first
+    let high = this.#queue.end
     while (low < high) {
       const middle = (low + high) >>> 1
-      if ((queue.at(middle)?.receivedMs ?? 0) < receivedMs) low = middle + 1
+      if ((this.#queue.at(middle)?.receivedMs ?? 0) < receivedMs) low = middle + 1
       else high = middle
     }
     return low
   }
 
-  function positionFor(to: Parameters<RingCursor['seek']>[0]): number {
-    if (to === 'oldest') return queue.first
-    if (to === 'newest') return queue.end
-    if (typeof to === 'object') return positionAt(clock.nowMs() - to.lastMs)
-    return to === 0 ? 0 : Math.min(Math.max(to, queue.first), queue.end)
-  }
-
-  function read(reader: RingReader): RingCursor {
-    const place: Place = { position: 0, waitsAt: notWaiting, open: true, reader }
-    let gap = 0
-    places.add(place)
-    floor.moved(undefined, 0)
-    trim(clock.nowMs())
-
-    function skipWhatIsGone(): void {
-      if (!place.open || place.position === 0 || place.position >= queue.first) return
-      gap += queue.first - place.position
-      move(place, queue.first)
+  #trim(nowMs: number): void {
+    const queue = this.#queue
+    this.#full = false
+    const before = queue.bytes
+    while (this.#isOverLimit(nowMs)) {
+      if (this.#limits.whenFull === 'wait' && queue.first >= this.#floor.position()) {
+        this.#full = this.#end === undefined
+        break
+      }
+      queue.dropOldest()
     }
-
-    return {
-      get position() {
-        skipWhatIsGone()
-        return place.position
-      },
-      takeGap() {
-        skipWhatIsGone()
-        const taken = gap
-        gap = 0
-        return taken
-      },
-      next() {
-        if (!place.open) return undefined
-        skipWhatIsGone()
-        return take(place)
-      },
-      seek(to) {
-        gap = 0
-        if (place.open) move(place, positionFor(to))
-      },
-      get end() {
-        return place.position >= queue.end ? end : undefined
-      },
-      get behind() {
-        const entries = queue.end - Math.max(place.position, queue.first)
-        return { entries, bytes: queue.bytesFrom(place.position) }
-      },
-      close() {
-        if (!place.open) return
-        place.open = false
-        places.delete(place)
-        waits.remove(place)
-        floor.moved(place.position, undefined)
-        if (full && floor.hasRisen()) relieve()
-      },
+    this.#spend(queue.bytes - before)
+    while (this.#isOverBudget()) {
+      const kept = queue.bytes
+      queue.dropOldest()
+      this.#spend(queue.bytes - kept)
     }
   }
 
-  return {
-    append(bytes, receivedMs) {
-      if (end !== undefined) return true
-      const before = queue.bytes
-      queue.push(bytes, receivedMs)
-      spend(queue.bytes - before)
-      trim(receivedMs)
-      waits.wake()
-      return !full
-    },
-    skipTo(position) {
-      if (position <= queue.end) return
-      spend(-queue.bytes)
-      queue.restartAt(position)
-      waits.wake()
-    },
-    release() {
-      spend(-queue.bytes)
-      released = true
-    },
-    finish(how) {
-      if (end !== undefined) return
-      end = how
-      full = false
-      queue.seal()
-      waits.wake()
-      onRoom()
-    },
-    get end() {
-      return end
-    },
-    read,
-    onRoom(listener) {
-      onRoom = listener
-    },
-    get full() {
-      return full
-    },
-    get nextPosition() {
-      return queue.end
-    },
-    get slowestPosition() {
-      return Math.min(floor.position(), queue.end)
-    },
-    get cursors() {
-      return places.size
-    },
-    get entries() {
-      return queue.end - queue.first
-    },
-    get bytes() {
-      return queue.bytes
-    },
+  #isOverLimit(nowMs: number): boolean {
+    const queue = this.#queue
+    if (queue.end - queue.first <= 1) return false
+    if (queue.bytes > this.#limits.bytes) return true
+    return (queue.at(queue.first)?.receivedMs ?? nowMs) < nowMs - this.#limits.ms
+  }
+
+  #isOverBudget(): boolean {
+    const queue = this.#queue
+    const budget = this.#budget
+    if (budget === undefined || budget.used <= budget.limit || queue.end - queue.first <= 1) return false
+    return queue.first < this.#floor.position()
+  }
+
+  /** A ring that was released is no part of the sum any more. */
+  #spend(bytes: number): void {
+    if (this.#budget !== undefined && !this.#released) this.#budget.used += bytes
+  }
+
+  #relieve(): void {
+    this.#trim(this.#clock.nowMs())
+    if (!this.#full) this.#onRoom()
+  }
+}
+
+class Cursor implements RingCursor {
+  readonly #ring: Ring
+  readonly reader: RingReader
+  /**
+   * What the ring knows of it: 0 is the header; from 1 on it may lie before the oldest entry, when it has met a gap.
+   */
+  place = 0
+  /** Its place among those that have taken everything and wait for news, or `notWaiting`. */
+  waitsAt = notWaiting
+  open = true
+  #gap = 0
+
+  constructor(ring: Ring, reader: RingReader) {
+    this.#ring = ring
+    this.reader = reader
+  }
+
+  get position(): number {
+    this.#skipWhatIsGone()
+    return this.place
+  }
+
+  takeGap(): number {
+    this.#skipWhatIsGone()
+    const taken = this.#gap
+    this.#gap = 0
+    return taken
+  }
+
+  next(): Entry | undefined {
+    if (!this.open) return undefined
+    this.#skipWhatIsGone()
+    return this.#ring.take(this)
+  }
+
+  seek(to: Parameters<RingCursor['seek']>[0]): void {
+    this.#gap = 0
+    if (this.open) this.#ring.move(this, this.#ring.positionFor(to))
+  }
+
+  get end(): RequestEnd | undefined {
+    return this.place >= this.#ring.nextPosition ? this.#ring.end : undefined
+  }
+
+  get behind(): { readonly entries: number; readonly bytes: number } {
+    const ring = this.#ring
+    const entries = ring.nextPosition - Math.max(this.place, ring.firstPosition)
+    return { entries, bytes: ring.bytesFrom(this.place) }
+  }
+
+  close(): void {
+    if (!this.open) return
+    this.open = false
+    this.#ring.leave(this)
+  }
+
+  #skipWhatIsGone(): void {
+    const first = this.#ring.firstPosition
+    if (!this.open || this.place === 0 || this.place >= first) return
+    this.#gap += first - this.place
+    this.#ring.move(this, first)
   }
 }
 
 /** The cursors that have taken everything. */
 function createWaits() {
-  let waiting: Place[] = []
+  let waiting: Cursor[] = []
   /** Used in turns with it, so that an append makes no array. */
-  let spare: Place[] | undefined
+  let spare: Cursor[] | undefined
   return {
-    add(place: Place): void {
-      if (place.waitsAt !== notWaiting) return
-      place.waitsAt = waiting.length
-      waiting.push(place)
+    add(cursor: Cursor): void {
+      if (cursor.waitsAt !== notWaiting) return
+      cursor.waitsAt = waiting.length
+      waiting.push(cursor)
     },
-    remove(place: Place): void {
-      if (waiting[place.waitsAt] !== place) return
+    remove(cursor: Cursor): void {
+      if (waiting[cursor.waitsAt] !== cursor) return
       const last = waiting.pop()
-      if (last === undefined || last === place) return
-      waiting[place.waitsAt] = last
-      last.waitsAt = place.waitsAt
+      if (last === undefined || last === cursor) return
+      waiting[cursor.waitsAt] = last
+      last.waitsAt = cursor.waitsAt
     },
     wake(): void {
       if (waiting.length === 0) return
@@ -287,9 +330,9 @@ function createWaits() {
       waiting = spare ?? []
       // A reader that is told may bring about the next call; that one finds no spare.
       spare = undefined
-      for (const place of woken) {
-        place.waitsAt = notWaiting
-        if (place.open) place.reader.onNews()
+      for (const cursor of woken) {
+        cursor.waitsAt = notWaiting
+        if (cursor.open) cursor.reader.onNews()
       }
       woken.length = 0
       spare = woken
@@ -301,18 +344,18 @@ function createWaits() {
  * Where the slowest cursor is. Looked for only when the last one has left the place where it was found, so
  * that it costs each cursor a fixed share of each entry.
  */
-function createFloor(places: ReadonlySet<Place>) {
+function createFloor(cursors: ReadonlySet<Cursor>) {
   let lowest = Number.POSITIVE_INFINITY
   let cursorsThere = 0
 
   function look(): void {
     lowest = Number.POSITIVE_INFINITY
     cursorsThere = 0
-    for (const { position } of places) {
-      if (position < lowest) {
-        lowest = position
+    for (const { place } of cursors) {
+      if (place < lowest) {
+        lowest = place
         cursorsThere = 1
-      } else if (position === lowest) cursorsThere += 1
+      } else if (place === lowest) cursorsThere += 1
     }
   }
 

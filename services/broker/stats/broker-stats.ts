@@ -1,5 +1,5 @@
 import { type RuleName, ruleNames } from '../rules/stream-rules.ts'
-import { createHistogram, type Histogram } from './histogram.ts'
+import { Histogram } from './histogram.ts'
 
 /** What is counted of a route's requests. Each is a number that only grows. */
 export const counterNames = [
@@ -88,7 +88,7 @@ export function createBrokerStats(): BrokerStats {
 function createRouteStats(): RouteStats {
   const zeros = <Name extends string>(names: readonly Name[]) =>
     Object.fromEntries(names.map(name => [name, 0])) as Record<Name, number>
-  const histograms = Object.fromEntries(histogramNames.map(name => [name, createHistogram()]))
+  const histograms = Object.fromEntries(histogramNames.map(name => [name, new Histogram()]))
   return {
     counters: zeros(counterNames),
     violations: zeros(ruleNames),

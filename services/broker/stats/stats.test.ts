@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBrokerStats, overflowRoute } from './broker-stats.ts'
 import { exposition, statEntries } from './exposition.ts'
-import { createHistogram } from './histogram.ts'
+import { Histogram } from './histogram.ts'
 
 test('a histogram counts what is at most each bound', () => {
-  const histogram = createHistogram()
+  const histogram = new Histogram()
   for (const value of [-5, 0, 1, 1.5, 100, 1e9, Number.NaN]) histogram.record(value)
   assert.deepEqual(histogram.cumulative(), [3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6])
   assert.equal(histogram.count, 6)

@@ -6,7 +6,7 @@ import type { AnimationIds } from '../wire/animation-ids.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { howMany } from './how-many.ts'
 import { findBeginning, readReceived, receivedMetadata } from './late-join.ts'
-import { createServing, type Serving } from './serving.ts'
+import { Serving } from './serving.ts'
 import { createStallWatch } from './stall-watch.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { takeTurn } from './turns.ts'
@@ -106,7 +106,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
       leaveOut(request, route)
       return
     }
-    const serving = createServing(context, {
+    const serving = new Serving(context, {
       ...{ request, route, beginning, pulledMs },
       onNews: () => pump(),
       onUnreadable: error => giveUp(serving, error),

@@ -56,6 +56,7 @@ export function createPush(context: StreamContext, caller: Caller): Push {
   function finish(end: RequestEnd, outcome: Status | GrpcError): void {
     if (ended !== undefined) return
     ended = end
+    push.over = true
     const told = pushed?.end(end) ?? Promise.resolve()
     told.then(
       () => settle(outcome),
@@ -91,6 +92,8 @@ export function createPush(context: StreamContext, caller: Caller): Push {
       const request = await beginRequest(context, { bytes, token: hashToken(caller.metadata), traceparent })
       if (ended !== undefined) return await request.end(ended)
       pushed = request
+      push.request = request.request
+      push.received = request.received
       span = startRequestSpan(context, 'Push', request.request)
       request.onEnded(end => {
         if (end.how !== 'completed') finish(end, end.status)
@@ -107,7 +110,8 @@ export function createPush(context: StreamContext, caller: Caller): Push {
     lastMessageMs = clock.monotonicMs()
   }
 
-  return {
+  // Its state is in properties without accessors, which V8 would keep in a hash table.
+  const push: Mutable<Push> = {
     take(bytes) {
       if (ended !== undefined) return undefined
       lastMessageMs = clock.monotonicMs()
@@ -144,15 +148,12 @@ export function createPush(context: StreamContext, caller: Caller): Push {
       if (refusal !== undefined) failWith(refusal)
     },
     answer: answer.promise,
-    get over() {
-      return ended !== undefined
-    },
-    get request() {
-      return pushed?.request
-    },
-    get received() {
-      return pushed?.received
-    },
+    over: false,
+    request: undefined,
+    received: undefined,
     peer: caller.peer,
   }
+  return push
 }
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }

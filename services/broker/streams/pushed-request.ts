@@ -166,7 +166,7 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
       if (end.how === 'interrupted') ofRoute.counters.requests_interrupted += 1
       if (writer.endedBy === undefined) await writer.end(end)
     },
-    onEnded: writer.onEnded,
+    onEnded: listener => writer.onEnded(listener),
     findRefusal() {
       const current = routeOf(context, writer.request)
       return admits(current, token) ? undefined : refusal(current, token)

@@ -4,127 +4,121 @@ import type { Status } from '../wire/status.ts'
 import { howMany } from './how-many.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
 
-/**
- * What one consumer gets of one request, message by message: the header, the entries in their order, each gap
- * told by a status that names the next message, and a status at the end.
- */
-export interface Reading {
-  /** The next message; undefined when there is none yet, and at the end. */
-  next(): Uint8Array | undefined
-  /** Everything was given. */
-  readonly over: boolean
-  /** The header was given, so that the consumer is owed a status. */
-  readonly begun: boolean
-  /** How many entries were trimmed that the consumer has neither got nor been told of. */
-  readonly gap: number
-  /**
-   * Puts in a status before the next entry, which it names: a consumer counts what it gets, to resume, and this
-   * is none of the request's messages.
-   */
-  tell(status: Status): void
-  /** Ends with this status, which is the next message. */
-  stop(status: Status): void
-  readonly behind: RingCursor['behind']
-  close(): void
-}
-
 /** Statuses of ours that wait for a consumer; more are left out. */
 const maxNotices = 8
 
 /**
- * @param cursor that was not moved
- * @param onGap called with each gap just before it is told; what it throws comes out of `next`
+ * What one consumer gets of one request, message by message: the header, the entries in their order, each gap
+ * told by a status that names the next message, and a status at the end.
  */
-export function createReading(
-  cursor: RingCursor,
-  beginning: Beginning,
-  onGap: (messages: number) => void,
-): Reading {
-  const header = cursor.next()
-  const skipped = seekBeginning(cursor, beginning)
-  const beginsAt = cursor.position
-  let atJoin = skipped > 0 ? noticeOf(beginning, skipped, beginsAt) : undefined
-  const notices: Status[] = []
-  let begun = false
-  let over = false
-  let stopped: Status | undefined
-  let gap = 0
+export class Reading {
+  readonly #cursor: RingCursor
+  readonly #onGap: (messages: number) => void
+  readonly #header: Uint8Array | undefined
+  readonly #beginsAt: number
+  #atJoin: Status | undefined
+  readonly #notices: Status[] = []
+  #stopped: Status | undefined
+  #gap = 0
+  #begun = false
+  #over = false
 
-  function noticeAtJoin(status: Status): Uint8Array {
-    atJoin = undefined
+  /**
+   * @param cursor that was not moved
+   * @param onGap called with each gap just before it is told; what it throws comes out of `next`
+   */
+  constructor(cursor: RingCursor, beginning: Beginning, onGap: (messages: number) => void) {
+    this.#cursor = cursor
+    this.#onGap = onGap
+    this.#header = cursor.next()?.bytes
+    const skipped = seekBeginning(cursor, beginning)
+    this.#beginsAt = cursor.position
+    this.#atJoin = skipped > 0 ? noticeOf(beginning, skipped, this.#beginsAt) : undefined
+  }
+
+  /** The next message; undefined when there is none yet, and at the end. */
+  next(): Uint8Array | undefined {
+    if (this.#over) return undefined
+    if (!this.#begun) {
+      this.#begun = true
+      return this.#header
+    }
+    if (this.#stopped !== undefined) return this.#finishWith(this.#stopped)
+    if (this.#atJoin !== undefined) return this.#noticeAtJoin(this.#atJoin)
+    if (this.gap > 0) return this.#tellGap()
+    return this.#nextNotice() ?? this.#cursor.next()?.bytes ?? this.#nextAtEnd()
+  }
+
+  /** Everything was given. */
+  get over(): boolean {
+    return this.#over
+  }
+
+  /** How many entries were trimmed that the consumer has neither got nor been told of. */
+  get gap(): number {
+    this.#gap += this.#cursor.takeGap()
+    return this.#gap
+  }
+
+  /**
+   * Puts in a status before the next entry, which it names: a consumer counts what it gets, to resume, and this
+   * is none of the request's messages.
+   */
+  tell(status: Status): void {
+    if (this.#notices.length < maxNotices) this.#notices.push(status)
+  }
+
+  /** Ends with this status, which is the next message. */
+  stop(status: Status): void {
+    this.#stopped = status
+    // Nobody waits any more for a consumer that may take its time for this status.
+    this.#cursor.close()
+  }
+
+  get behind(): RingCursor['behind'] {
+    return this.#cursor.behind
+  }
+
+  close(): void {
+    this.#cursor.close()
+  }
+
+  #noticeAtJoin(status: Status): Uint8Array {
+    this.#atJoin = undefined
     return encodeStatusMessage(status)
   }
 
   /** Only before another entry: a status that comes last is the producer's. */
-  function nextNotice(): Uint8Array | undefined {
-    if (notices.length === 0 || cursor.behind.entries === 0) return undefined
-    const notice = notices.shift()
+  #nextNotice(): Uint8Array | undefined {
+    if (this.#notices.length === 0 || this.#cursor.behind.entries === 0) return undefined
+    const notice = this.#notices.shift()
     if (notice === undefined) return undefined
-    return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(cursor.position)}` })
+    return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(this.#cursor.position)}` })
   }
 
-  function findGap(): number {
-    gap += cursor.takeGap()
-    return gap
+  #tellGap(): Uint8Array {
+    const messages = this.#gap
+    this.#onGap(messages)
+    this.#gap = 0
+    const dropped = `${howMany(messages, 'message was', 'messages were')} dropped`
+    return encodeStatusMessage({ code: 'WARNING', message: `${dropped}, ${nextIs(this.#cursor.position)}` })
   }
 
-  function tellGap(): Uint8Array {
-    onGap(gap)
-    const dropped = `${howMany(gap, 'message was', 'messages were')} dropped`
-    const message = `${dropped}, ${nextIs(cursor.position)}`
-    gap = 0
-    return encodeStatusMessage({ code: 'WARNING', message })
-  }
-
-  function finishWith(status: Status): Uint8Array {
-    over = true
+  #finishWith(status: Status): Uint8Array {
+    this.#over = true
     return encodeStatusMessage(status)
   }
 
-  function nextAtEnd(): Uint8Array | undefined {
+  #nextAtEnd(): Uint8Array | undefined {
+    const cursor = this.#cursor
     const { end } = cursor
     if (end === undefined) return undefined
-    if (end.how !== 'completed') return finishWith(end.status)
-    over = true
-    if (cursor.position > beginsAt || beginsAt <= 1) return undefined
+    if (end.how !== 'completed') return this.#finishWith(end.status)
+    this.#over = true
+    if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
     // Who comes after the producer's last status gets that all the same.
     cursor.seek(cursor.position - 1)
     return cursor.next()?.bytes
-  }
-
-  return {
-    next() {
-      if (over) return undefined
-      if (!begun) {
-        begun = true
-        return header?.bytes
-      }
-      if (stopped !== undefined) return finishWith(stopped)
-      if (atJoin !== undefined) return noticeAtJoin(atJoin)
-      if (findGap() > 0) return tellGap()
-      return nextNotice() ?? cursor.next()?.bytes ?? nextAtEnd()
-    },
-    get over() {
-      return over
-    },
-    get begun() {
-      return begun
-    },
-    get gap() {
-      return findGap()
-    },
-    tell(status) {
-      if (notices.length < maxNotices) notices.push(status)
-    },
-    stop(status) {
-      stopped = status
-      // Nobody waits any more for a consumer that may take its time for this status.
-      cursor.close()
-    },
-    get behind() {
-      return cursor.behind
-    },
-    close: () => cursor.close(),
   }
 }
 

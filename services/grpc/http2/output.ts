@@ -30,7 +30,7 @@ export class Output {
   #start = 0
   #end = 0
   #held = false
-  #scheduled: NodeJS.Immediate | undefined
+  #scheduled = false
   #congested = false
   #closed = false
 
@@ -58,7 +58,10 @@ export class Output {
     if (this.#end + bytes > this.target.length) this.#takeBuffer(bytes)
     const offset = this.#end
     this.#end += bytes
-    if (!this.#held && this.#scheduled === undefined) this.#scheduled = setImmediate(this.#writeInTurn)
+    if (!this.#held && !this.#scheduled) {
+      this.#scheduled = true
+      writeInTurn(this)
+    }
     return offset
   }
 
@@ -79,6 +82,7 @@ export class Output {
 
   /** Writes all that was added; then there may be room for what waits. */
   flush(): void {
+    this.#scheduled = false
     if (this.#end === this.#start) return
     this.#write()
     if (!this.#congested && !this.#closed) this.#onRoom()
@@ -87,12 +91,6 @@ export class Output {
   /** What is added from now on goes nowhere. */
   close(): void {
     this.#closed = true
-    clearImmediate(this.#scheduled)
-  }
-
-  readonly #writeInTurn = (): void => {
-    this.#scheduled = undefined
-    this.flush()
   }
 
   #write(): void {
@@ -130,6 +128,22 @@ export class Output {
     this.#start = 0
     this.#end = 0
   }
+}
+
+/**
+ * What is to be written at the end of the turn. One immediate for all connections: of its own each would cost an
+ * object and a place in a list, of which a message to a hundred consumers would need a hundred.
+ */
+let due: Output[] = []
+
+function writeInTurn(output: Output): void {
+  if (due.push(output) === 1) setImmediate(writeDue)
+}
+
+function writeDue(): void {
+  const outputs = due
+  due = []
+  for (const output of outputs) output.flush()
 }
 
 function keepSpare(buffer: Buffer): void {

@@ -1,4 +1,4 @@
-import { createRing, type Ring } from '../ring.ts'
+import { Ring } from '../ring.ts'
 import { LogRefusal, type RequestEnd } from '../stream-log.ts'
 import type { FiledRequest } from './filed-request.ts'
 import { entryId, positionOf } from './keys.ts'
@@ -61,7 +61,7 @@ function createFeed(
   onEnd: (end: RequestEnd) => void,
 ): Feed {
   const { openedMs, limits, key, epoch } = filed
-  const ring = createRing({ header, openedMs, limits, clock: setup.clock })
+  const ring = new Ring({ header, openedMs, limits, clock: setup.clock })
   let inHurry = false
   return {
     filed,

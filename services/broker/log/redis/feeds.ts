@@ -1,10 +1,5 @@
-import {
-  entryOverheadBytes,
-  LogRefusal,
-  type RequestEnd,
-  type RingCursor,
-  type RingReader,
-} from '../stream-log.ts'
+import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../stream-log.ts'
+import { CountedCursor } from './counted-cursor.ts'
 import { type Feed, loadFeed } from './feed.ts'
 import type { FiledRequest } from './filed-request.ts'
 import type { ReadLoop } from './read-loop.ts'
@@ -89,39 +84,14 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
   }
 
   /** Counts what is read, for the producer that waits. */
-  function report(cursor: RingCursor, used: UsedFeed): RingCursor {
-    const worthBytes = used.filed.limits.bytes * progressShare
-    let readBytes = 0
-    let open = true
-    return {
-      get position() {
-        return cursor.position
+  function counted(cursor: RingCursor, used: UsedFeed): RingCursor {
+    return new CountedCursor(cursor, {
+      worthBytes: used.filed.limits.bytes * progressShare,
+      onProgress() {
+        if (waits(used)) onProgress()
       },
-      takeGap: cursor.takeGap,
-      next() {
-        const entry = cursor.next()
-        if (entry === undefined) return undefined
-        readBytes += entry.bytes.length + entryOverheadBytes
-        if (readBytes >= worthBytes) {
-          readBytes = 0
-          if (waits(used)) onProgress()
-        }
-        return entry
-      },
-      seek: cursor.seek,
-      get end() {
-        return cursor.end
-      },
-      get behind() {
-        return cursor.behind
-      },
-      close() {
-        if (!open) return
-        open = false
-        cursor.close()
-        leave(used)
-      },
-    }
+      onClose: () => leave(used),
+    })
   }
 
   function giveUp(used: UsedFeed, end: RequestEnd): void {
@@ -136,7 +106,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
       if (waits(used)) onProgress()
       try {
         const feed = await load(used)
-        return report(feed.ring.read(reader), used)
+        return counted(feed.ring.read(reader), used)
       } catch (error) {
         leave(used)
         if (error instanceof LogRefusal) throw error

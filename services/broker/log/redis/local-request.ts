@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { createRing, type Ring } from '../ring.ts'
+import { Ring } from '../ring.ts'
 import { type LoggedRequest, LogRefusal, type RequestEnd, type RequestWriter } from '../stream-log.ts'
 import { createAppendQueue } from './append-queue.ts'
 import { endRequest } from './end-request.ts'
@@ -53,7 +53,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   const { setup, filed, header } = options
   const { clock, timings } = setup
   const { limits } = filed
-  const ring = createRing({ header, openedMs: filed.openedMs, limits, clock })
+  const ring = new Ring({ header, openedMs: filed.openedMs, limits, clock })
   const queue = createAppendQueue(setup, filed, ring)
   const readers = createRemoteReaders(setup, ring)
   const maxWaiting = Math.min(Math.max(limits.bytes, minQueuedBytes), maxQueuedBytes)
