@@ -1,4 +1,5 @@
 import type { Counters } from './counters.ts'
+import { withHealth } from './with-health.ts'
 
 /**
  * The counters' share in the health of the service: unhealthy until the backend has answered once. Whether it
@@ -15,20 +16,16 @@ export function createBackendHealth(
     answered ||= healthy
   })
   const isHealthy = () => counters.healthy || (answered && !checkActiveConnection)
-  return {
-    get healthy() {
-      return isHealthy()
-    },
-    get problem() {
-      return isHealthy() ? '' : counters.problem
-    },
-    onHealth(listener) {
-      let last = isHealthy()
-      counters.onHealth(() => {
-        if (isHealthy() === last) return
-        last = !last
-        listener(last)
-      })
-    },
+  const onHealth = (listener: (healthy: boolean) => void) => {
+    let last = isHealthy()
+    counters.onHealth(() => {
+      if (isHealthy() === last) return
+      last = !last
+      listener(last)
+    })
   }
+  return withHealth(
+    { onHealth },
+    { healthy: isHealthy, problem: () => (isHealthy() ? '' : counters.problem) },
+  )
 }

@@ -44,19 +44,25 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
   const { maxFailures, maxFailingMs, probeMs } = circuitBreakerLimits
   let failures = 0
   let failingSinceMs = 0
-  let problem: string | undefined
   let isTold = false
   let probing: NodeJS.Timeout | undefined
+  // A field and not an accessor, with which V8 would keep the object as a hash table.
+  const breaker: CircuitBreaker & { problem: string | undefined } = {
+    problem: undefined,
+    succeeded,
+    failed,
+    close: () => clearInterval(probing),
+  }
 
   /** Callers may ask again. */
   function letThrough(): void {
     failures = 0
     clearInterval(probing)
-    problem = undefined
+    breaker.problem = undefined
   }
 
   function succeeded(): void {
-    if (problem !== undefined) letThrough()
+    if (breaker.problem !== undefined) letThrough()
     failures = 0
     if (!isTold) return
     isTold = false
@@ -64,8 +70,8 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
   }
 
   function failed({ message }: Error): void {
-    if (problem !== undefined) {
-      problem = message
+    if (breaker.problem !== undefined) {
+      breaker.problem = message
       return
     }
     const nowMs = clock.monotonicMs()
@@ -73,7 +79,7 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
     failures += 1
     const lasts = failures > 1 && nowMs - failingSinceMs >= maxFailingMs
     if (failures < maxFailures && !lasts) return
-    problem = message
+    breaker.problem = message
     probing = setInterval(look, probeMs)
     if (isTold) return
     isTold = true
@@ -89,12 +95,5 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
     }
   }
 
-  return {
-    get problem() {
-      return problem
-    },
-    succeeded,
-    failed,
-    close: () => clearInterval(probing),
-  }
+  return breaker
 }

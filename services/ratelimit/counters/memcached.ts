@@ -10,6 +10,7 @@ import type { OnUncounted } from './memcached/send-after-answer.ts'
 import { parseServerList } from './memcached/server-list.ts'
 import { type ResolveSrv, watchSrv } from './memcached/srv-watch.ts'
 import { addSplit } from './split-batch.ts'
+import { withHealth } from './with-health.ts'
 
 export interface MemcachedCountersOptions {
   /** `host:port,host:port`; see `parseServerList`. Either this or `srv`; empty for none. */
@@ -97,35 +98,33 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
     return Promise.reject(error)
   }
 
-  return {
-    add(batch) {
-      if (closed) return reject(new CountersError(closedText))
-      const [first] = batch
-      if (first === undefined) return Promise.resolve([])
-      if (!batch.every(({ key }) => isLegalKey(key))) return reject(new MalformedKeyError())
-      const node = nodes.nodeOf(first.key)
-      if (node === undefined) return reject(new CountersError(nodes.problem))
-      if (batch.length === 1 || batch.every(({ key }) => nodes.nodeOf(key) === node)) return node.add(batch)
-      return addSplit(
-        batch,
-        ({ key }) => nodes.nodeOf(key) ?? node,
-        (owner, part) => owner.add(part),
-      )
-    },
-    get healthy() {
-      return nodes.healthy
-    },
-    get problem() {
-      if (closed) return closedText
-      return nodes.healthy ? '' : nodes.problem
-    },
-    onHealth: nodes.onHealth,
-    async close() {
-      closed = true
-      watch?.close()
-      await nodes.close()
-    },
+  function add(batch: readonly Hit[]): Promise<readonly number[]> {
+    if (closed) return reject(new CountersError(closedText))
+    const [first] = batch
+    if (first === undefined) return Promise.resolve([])
+    if (!batch.every(({ key }) => isLegalKey(key))) return reject(new MalformedKeyError())
+    const node = nodes.nodeOf(first.key)
+    if (node === undefined) return reject(new CountersError(nodes.problem()))
+    if (batch.length === 1 || batch.every(({ key }) => nodes.nodeOf(key) === node)) return node.add(batch)
+    return addSplit(
+      batch,
+      ({ key }) => nodes.nodeOf(key) ?? node,
+      (owner, part) => owner.add(part),
+    )
   }
+
+  function problem(): string {
+    if (closed) return closedText
+    return nodes.healthy() ? '' : nodes.problem()
+  }
+
+  async function close(): Promise<void> {
+    closed = true
+    watch?.close()
+    await nodes.close()
+  }
+
+  return withHealth({ add, onHealth: nodes.onHealth, close }, { healthy: nodes.healthy, problem })
 }
 
 function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {

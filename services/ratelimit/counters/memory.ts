@@ -80,12 +80,16 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     return hits
   }
 
-  return {
+  // Its size is a field and not an accessor, with which V8 would keep the object as a hash table.
+  const memory: MemoryCounters & { size: number } = {
+    size: 0,
     add(batch) {
       if (closed) return Promise.reject(new CountersError('the counters are closed'))
       const nowSeconds = clock.monotonicMs() / 1000
       const addAll = (hits: readonly Hit[]) => hits.map(hit => addOne(hit, nowSeconds))
-      return addAll(stopWhenOver ? stoppedBatch(batch, addAll(batch.map(look))) : batch)
+      const values = addAll(stopWhenOver ? stoppedBatch(batch, addAll(batch.map(look))) : batch)
+      memory.size = counters.size
+      return values
     },
     healthy: true,
     problem: '',
@@ -93,12 +97,11 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     close() {
       closed = true
       counters.clear()
+      memory.size = 0
       return Promise.resolve()
     },
-    get size() {
-      return counters.size
-    },
   }
+  return memory
 }
 
 /**

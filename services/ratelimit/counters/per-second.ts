@@ -1,5 +1,6 @@
 import type { Counters, Hit } from './counters.ts'
 import { addInTwoSteps, addSplit } from './split-batch.ts'
+import { withHealth } from './with-health.ts'
 
 export interface PerSecondOptions {
   /** For all limits but those per second. */
@@ -35,24 +36,26 @@ export function createPerSecondCounters(options: PerSecondOptions): Counters {
   const ownerOf = (hit: Hit) => (hit.perSecond ? perSecond : counters)
   const addToBoth = (batch: readonly Hit[]) => addSplit(batch, ownerOf, (owner, part) => owner.add(part))
 
-  return {
-    add(batch) {
-      const [first] = batch
-      if (first === undefined) return counters.add(batch)
-      const owner = ownerOf(first)
-      if (batch.every(hit => ownerOf(hit) === owner)) return owner.add(batch)
-      return stopWhenOver ? addInTwoSteps(addToBoth, batch) : addToBoth(batch)
-    },
-    get healthy() {
-      return healthy
-    },
-    get problem() {
-      if (!counters.healthy) return counters.problem
-      return perSecond.healthy ? '' : `per second: ${perSecond.problem}`
-    },
-    onHealth: listener => listeners.push(listener),
-    async close() {
-      await Promise.all([counters.close(), perSecond.close()])
-    },
+  function problem(): string {
+    if (!counters.healthy) return counters.problem
+    return perSecond.healthy ? '' : `per second: ${perSecond.problem}`
   }
+
+  function add(batch: readonly Hit[]): ReturnType<Counters['add']> {
+    const [first] = batch
+    if (first === undefined) return counters.add(batch)
+    const owner = ownerOf(first)
+    if (batch.every(hit => ownerOf(hit) === owner)) return owner.add(batch)
+    return stopWhenOver ? addInTwoSteps(addToBoth, batch) : addToBoth(batch)
+  }
+
+  function onHealth(listener: (healthy: boolean) => void): void {
+    listeners.push(listener)
+  }
+
+  async function close(): Promise<void> {
+    await Promise.all([counters.close(), perSecond.close()])
+  }
+
+  return withHealth({ add, onHealth, close }, { healthy: () => healthy, problem })
 }

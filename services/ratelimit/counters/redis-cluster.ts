@@ -10,6 +10,7 @@ import { ask, askOnce } from './resp/ask.ts'
 import { createRespConnection } from './resp/connection.ts'
 import { type Again, type OnAnswers, type Send, sendAgain } from './send.ts'
 import { addInTwoSteps, addSplit } from './split-batch.ts'
+import { withHealth } from './with-health.ts'
 
 const hurryMs = 100
 const maxHurryMs = 500
@@ -236,26 +237,23 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     return owner.addUnlessOver(batch)
   }
 
-  return {
-    add(batch) {
-      if (closed) return Promise.reject(new CountersError(closedText))
-      return stopWhenOver ? addUnlessOver(batch) : addToOwners(batch)
-    },
-    get healthy() {
-      return healthy
-    },
-    get problem() {
-      return problem()
-    },
-    onHealth: listener => listeners.push(listener),
-    async close() {
-      closed = true
-      schedule.close()
-      await Promise.all([...nodes.values()].map(node => node.close()))
-      checkHealth()
-    },
-    pool,
+  function add(batch: readonly Hit[]): Promise<readonly number[]> {
+    if (closed) return Promise.reject(new CountersError(closedText))
+    return stopWhenOver ? addUnlessOver(batch) : addToOwners(batch)
   }
+
+  function onHealth(listener: (healthy: boolean) => void): void {
+    listeners.push(listener)
+  }
+
+  async function close(): Promise<void> {
+    closed = true
+    schedule.close()
+    await Promise.all([...nodes.values()].map(node => node.close()))
+    checkHealth()
+  }
+
+  return withHealth({ add, onHealth, close, pool }, { healthy: () => healthy, problem })
 }
 
 /** Items on their way to a node, which may send them on. */

@@ -3,6 +3,7 @@ import { createRedisNode } from './redis-node.ts'
 import type { RedisCounters, RedisSetup } from './redis-setup.ts'
 import { createRespConnection } from './resp/connection.ts'
 import { watchSentinels } from './sentinel-watch.ts'
+import { withHealth } from './with-health.ts'
 
 /**
  * Counters in the Redis that sentinels call the master, as long as ROLE says so too. It is looked for again
@@ -42,18 +43,15 @@ export function createSentinelCounters(
       if (text.startsWith('READONLY')) connection.renew(text)
     },
   })
-  return {
-    add: stopWhenOver ? node.addUnlessOver : node.add,
-    get healthy() {
-      return connection.healthy
-    },
-    get problem() {
-      return connection.healthy ? '' : problem()
-    },
-    onHealth: connection.onHealth,
-    async close() {
-      await Promise.all([node.close(), watch.close()])
-    },
-    pool,
+  const add = stopWhenOver ? node.addUnlessOver : node.add
+  const close = async () => {
+    await Promise.all([node.close(), watch.close()])
   }
+  return withHealth(
+    { add, onHealth: connection.onHealth, close, pool },
+    {
+      healthy: () => connection.healthy,
+      problem: () => (connection.healthy ? '' : problem()),
+    },
+  )
 }

@@ -9,6 +9,7 @@ import {
   type RedisSetup,
 } from './redis-setup.ts'
 import { createRespConnection } from './resp/connection.ts'
+import { withHealth } from './with-health.ts'
 
 /**
  * Counters in Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key; see
@@ -38,16 +39,12 @@ function createSingleCounters(
   const connection = createRespConnection({ ...session, endpoint, backoff: newBackoff(), stats: pool })
   setup.inspect(connection)
   const node = createRedisNode({ connection, limits })
-  return {
-    add: stopWhenOver ? node.addUnlessOver : node.add,
-    get healthy() {
-      return connection.healthy
+  const add = stopWhenOver ? node.addUnlessOver : node.add
+  return withHealth(
+    { add, onHealth: connection.onHealth, close: node.close, pool },
+    {
+      healthy: () => connection.healthy,
+      problem: () => (connection.healthy ? '' : connection.problem),
     },
-    get problem() {
-      return connection.healthy ? '' : connection.problem
-    },
-    onHealth: connection.onHealth,
-    close: node.close,
-    pool,
-  }
+  )
 }

@@ -35,22 +35,28 @@ const minBytes = 512 * 1024
 /** What an entry takes beside its key: two words of the string, a number, a place in the map. */
 const entryBytes = 64
 
+/** @param maxBytes of keys and entries, as reckoned here; V8's own accounts are not asked */
+export function createOverLimitCache(maxBytes: number): OverLimitCache {
+  return new TwoGenerations(Math.max(minBytes, maxBytes) / 2)
+}
+
 /**
  * Two generations, each of half the size: when the newer one is full the older one is dropped whole, so that
  * keys in use stay and none needs a place in an order of its own. A lookup is one in a map, or two.
  *
- * @param maxBytes of keys and entries, as reckoned here; V8's own accounts are not asked
+ * A class, since an accessor in an object literal makes V8 keep the object as a hash table: each call of a method
+ * is then a look-up of its own.
  */
-export function createOverLimitCache(maxBytes: number): OverLimitCache {
-  const maxGenerationBytes = Math.max(minBytes, maxBytes) / 2
+class TwoGenerations implements OverLimitCache {
+  readonly #maxGenerationBytes: number
   /** Key -> the second in which its window ends. */
-  let newer = new Map<string, number>()
-  let older = new Map<string, number>()
-  let newerBytes = 0
+  #newer = new Map<string, number>()
+  #older = new Map<string, number>()
+  #newerBytes = 0
   /** Of each generation, the seconds in which its entries were put, together. */
-  let newerSeconds = 0
-  let olderSeconds = 0
-  const counts = {
+  #newerSeconds = 0
+  #olderSeconds = 0
+  readonly #counts = {
     lookupCount: 0,
     hitCount: 0,
     missCount: 0,
@@ -59,62 +65,67 @@ export function createOverLimitCache(maxBytes: number): OverLimitCache {
     overwriteCount: 0,
   }
 
-  function put(key: string, untilSeconds: number, nowSeconds: number): void {
-    const bytes = key.length + entryBytes
-    if (newerBytes + bytes > maxGenerationBytes) {
-      counts.evacuateCount += older.size
-      older = newer
-      newer = new Map()
-      newerBytes = 0
-      olderSeconds = newerSeconds
-      newerSeconds = 0
-    }
-    newer.set(key, untilSeconds)
-    newerBytes += bytes
-    newerSeconds += nowSeconds
+  constructor(maxGenerationBytes: number) {
+    this.#maxGenerationBytes = maxGenerationBytes
   }
 
-  function until(key: string, nowSeconds: number): number | undefined {
-    const found = newer.get(key)
+  has(key: string, nowSeconds: number): boolean {
+    const counts = this.#counts
+    counts.lookupCount += 1
+    const untilSeconds = this.#until(key, nowSeconds)
+    if (untilSeconds !== undefined && nowSeconds < untilSeconds) {
+      counts.hitCount += 1
+      return true
+    }
+    if (untilSeconds !== undefined) {
+      counts.expiredCount += 1
+      this.#newerSeconds -= this.#newerSeconds / this.#newer.size
+      this.#newer.delete(key)
+      this.#newerBytes -= key.length + entryBytes
+    }
+    counts.missCount += 1
+    return false
+  }
+
+  add(key: string, untilSeconds: number, nowSeconds: number): void {
+    if (key.length > maxKeyLength) return
+    if (this.#until(key, nowSeconds) === undefined) this.#put(key, untilSeconds, nowSeconds)
+    else {
+      this.#counts.overwriteCount += 1
+      this.#newer.set(key, untilSeconds)
+    }
+  }
+
+  get counts(): OverLimitCacheCounts {
+    const entryCount = this.#newer.size + this.#older.size
+    const averageAccessTime = Math.round((this.#newerSeconds + this.#olderSeconds) / Math.max(1, entryCount))
+    return { ...this.#counts, entryCount, averageAccessTime }
+  }
+
+  #until(key: string, nowSeconds: number): number | undefined {
+    const found = this.#newer.get(key)
     if (found !== undefined) return found
-    const old = older.get(key)
+    const old = this.#older.get(key)
     if (old === undefined) return undefined
     // When one entry was put is not kept; it goes with the mean.
-    olderSeconds -= olderSeconds / older.size
-    older.delete(key)
-    put(key, old, nowSeconds)
+    this.#olderSeconds -= this.#olderSeconds / this.#older.size
+    this.#older.delete(key)
+    this.#put(key, old, nowSeconds)
     return old
   }
 
-  return {
-    has(key, nowSeconds) {
-      counts.lookupCount += 1
-      const untilSeconds = until(key, nowSeconds)
-      if (untilSeconds !== undefined && nowSeconds < untilSeconds) {
-        counts.hitCount += 1
-        return true
-      }
-      if (untilSeconds !== undefined) {
-        counts.expiredCount += 1
-        newerSeconds -= newerSeconds / newer.size
-        newer.delete(key)
-        newerBytes -= key.length + entryBytes
-      }
-      counts.missCount += 1
-      return false
-    },
-    add(key, untilSeconds, nowSeconds) {
-      if (key.length > maxKeyLength) return
-      if (until(key, nowSeconds) === undefined) put(key, untilSeconds, nowSeconds)
-      else {
-        counts.overwriteCount += 1
-        newer.set(key, untilSeconds)
-      }
-    },
-    get counts() {
-      const entryCount = newer.size + older.size
-      const averageAccessTime = Math.round((newerSeconds + olderSeconds) / Math.max(1, entryCount))
-      return { ...counts, entryCount, averageAccessTime }
-    },
+  #put(key: string, untilSeconds: number, nowSeconds: number): void {
+    const bytes = key.length + entryBytes
+    if (this.#newerBytes + bytes > this.#maxGenerationBytes) {
+      this.#counts.evacuateCount += this.#older.size
+      this.#older = this.#newer
+      this.#newer = new Map()
+      this.#newerBytes = 0
+      this.#olderSeconds = this.#newerSeconds
+      this.#newerSeconds = 0
+    }
+    this.#newer.set(key, untilSeconds)
+    this.#newerBytes += bytes
+    this.#newerSeconds += nowSeconds
   }
 }

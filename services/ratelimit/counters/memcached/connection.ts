@@ -27,28 +27,52 @@ export interface ConnectionOptions extends SessionOptions {
   readonly backoff: Backoff
 }
 
+/** As only this file may change it. Accessors in its place would make V8 keep the object as a hash table. */
+interface State {
+  healthy: boolean
+  tried: boolean
+  problem: string
+}
+
 const closedText = 'the connection to memcached is closed'
 
 /** Connects at once. Never throws; all that fails is told by `problem` and `onChange`. */
 export function createConnection(options: ConnectionOptions): Connection {
   const { backoff } = options
   const listeners: (() => void)[] = []
-  let healthy = false
-  let tried = false
   let closed = false
-  let problem = 'not connected to memcached yet'
   let retry: NodeJS.Timeout | undefined
+  const connection: Connection & State = {
+    healthy: false,
+    tried: false,
+    problem: 'not connected to memcached yet',
+    send(requests, count, onReplies) {
+      if (connection.healthy) session.send(requests, count, onReplies)
+      else onReplies([], connection.problem)
+    },
+    onChange: listener => listeners.push(listener),
+    renew: reason => session.end(reason),
+    async close() {
+      if (!closed) {
+        closed = true
+        clearTimeout(retry)
+        session.end(closedText)
+        connection.problem = closedText
+      }
+      await session.closed
+    },
+  }
   let session: Session = open()
 
   function open(): Session {
     return openSession(options, {
       onServing() {
         backoff.reset()
-        problem = lostText
+        connection.problem = lostText
         change(true)
       },
       onEnd(reason) {
-        problem = reason
+        connection.problem = reason
         if (!closed) retry = setTimeout(reopen, backoff.nextMs())
         change(false)
       },
@@ -60,36 +84,11 @@ export function createConnection(options: ConnectionOptions): Connection {
   }
 
   function change(next: boolean): void {
-    if (healthy === next && tried) return
-    healthy = next
-    tried = true
+    if (connection.healthy === next && connection.tried) return
+    connection.healthy = next
+    connection.tried = true
     for (const listener of listeners) listener()
   }
 
-  return {
-    send(requests, count, onReplies) {
-      if (healthy) session.send(requests, count, onReplies)
-      else onReplies([], problem)
-    },
-    get healthy() {
-      return healthy
-    },
-    get tried() {
-      return tried
-    },
-    get problem() {
-      return problem
-    },
-    onChange: listener => listeners.push(listener),
-    renew: reason => session.end(reason),
-    async close() {
-      if (!closed) {
-        closed = true
-        clearTimeout(retry)
-        session.end(closedText)
-        problem = closedText
-      }
-      await session.closed
-    },
-  }
+  return connection
 }

@@ -14,9 +14,9 @@ export interface NodeList {
   /** Undefined while there are no servers. */
   nodeOf(key: string): MemcachedNode | undefined
   /** Whether any server is, since each of them was tried. */
-  readonly healthy: boolean
+  healthy(): boolean
   /** Why none is. */
-  readonly problem: string
+  problem(): string
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
   close(): Promise<void>
@@ -40,8 +40,8 @@ export function createNodeList(options: NodeListOptions): NodeList {
   let closed = false
 
   function isHealthy(): boolean {
-    const all = [...nodes.values()]
-    return all.some(node => node.healthy) && (healthy || all.every(node => node.tried))
+    const all = [...nodes.values()].map(node => node.connection)
+    return all.some(connection => connection.healthy) && (healthy || all.every(({ tried }) => tried))
   }
 
   function checkHealth(): void {
@@ -57,9 +57,9 @@ export function createNodeList(options: NodeListOptions): NodeList {
   }
 
   function tell(node: MemcachedNode): void {
-    if (!node.healthy) {
+    if (!node.connection.healthy) {
       lost.add(node)
-      onWarning(`${node.problem}; calls with a key of this server fail until it is back`)
+      onWarning(`${node.problem()}; calls with a key of this server fail until it is back`)
     } else if (lost.delete(node)) onWarning(`memcached ${node.address.text} is back`)
   }
 
@@ -92,11 +92,10 @@ export function createNodeList(options: NodeListOptions): NodeList {
       noServers = problem
     },
     nodeOf: key => order[pickServer(key, order.length)],
-    get healthy() {
-      return healthy
-    },
-    get problem() {
-      return order.length === 0 ? noServers : (order.find(node => !node.healthy)?.problem ?? '')
+    healthy: () => healthy,
+    problem() {
+      if (order.length === 0) return noServers
+      return order.find(node => !node.connection.healthy)?.problem() ?? ''
     },
     onHealth: listener => listeners.push(listener),
     async close() {

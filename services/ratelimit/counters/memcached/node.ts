@@ -6,7 +6,7 @@ import { createPipeline } from '../pipeline.ts'
 import { sendSums } from '../sum-equal-keys.ts'
 import { createTouchedKeys } from '../touched-keys.ts'
 import type { CallStats } from './call-stats.ts'
-import { createConnection } from './connection.ts'
+import { type Connection, createConnection } from './connection.ts'
 import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
 import { createCountSender, createLookSender, type SendCounts } from './send-counts.ts'
 import { createLargeCountSender } from './send-large-counts.ts'
@@ -15,13 +15,11 @@ import type { ServerAddress } from './server-list.ts'
 /** The counters of one memcached. */
 export interface MemcachedNode {
   readonly address: ServerAddress
+  readonly connection: Connection
   /** As `Counters.add`, of legal keys. Rejects at once while there is no connection. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  readonly healthy: boolean
-  /** Whether at least one try to connect has ended, well or not. */
-  readonly tried: boolean
-  /** Why it is not healthy, with its address. */
-  readonly problem: string
+  /** Why it is not connected, with its address; empty when it is. */
+  problem(): string
   close(): Promise<void>
 }
 
@@ -70,21 +68,15 @@ export function createNode(
     clock,
   })
   let closed = false
+  const problem = () => (connection.healthy ? '' : `memcached ${address.text}: ${connection.problem}`)
   const node: MemcachedNode = {
     address,
+    connection,
     add(batch) {
       if (closed || connection.healthy) return pipeline.add(batch)
-      return Promise.reject(new CountersError(node.problem))
+      return Promise.reject(new CountersError(problem()))
     },
-    get healthy() {
-      return connection.healthy
-    },
-    get tried() {
-      return connection.tried
-    },
-    get problem() {
-      return connection.healthy ? '' : `memcached ${address.text}: ${connection.problem}`
-    },
+    problem,
     close() {
       closed = true
       pipeline.close()

@@ -37,6 +37,13 @@ export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'> 
   readonly stats?: PoolStats
 }
 
+/** As only this file may change it. Accessors in its place would make V8 keep the object as a hash table. */
+interface State {
+  endpoint: Endpoint | undefined
+  healthy: boolean
+  problem: string
+}
+
 const closedText = 'the connection to Redis is closed'
 const movedText = 'Redis is at another address now'
 
@@ -44,79 +51,69 @@ const movedText = 'Redis is at another address now'
 export function createRespConnection(options: RespConnectionOptions): RespConnection {
   const { backoff, stats } = options
   const listeners: ((healthy: boolean) => void)[] = []
-  let endpoint = options.endpoint
-  let healthy = false
   let closed = false
-  let problem = 'not connected to Redis yet'
   let retry: NodeJS.Timeout | undefined
   let session: Session | undefined
-  if (endpoint !== undefined) session = open(endpoint)
-
-  function open(place: Endpoint): Session {
-    return openSession(
-      { ...options, endpoint: place },
-      {
-        onServing() {
-          backoff.reset()
-          problem = lostText
-          stats?.opened()
-          become(true)
-        },
-        onEnd(reason) {
-          problem = reason
-          if (!closed) retry = setTimeout(reopen, backoff.nextMs())
-          if (healthy) stats?.ended()
-          become(false)
-        },
-      },
-    )
-  }
-
-  function reopen(): void {
-    if (endpoint !== undefined) session = open(endpoint)
-  }
-
-  function become(next: boolean): void {
-    if (healthy === next) return
-    healthy = next
-    for (const listener of listeners) listener(next)
-  }
-
-  return {
+  const connection: RespConnection & State = {
+    endpoint: options.endpoint,
+    healthy: false,
+    problem: 'not connected to Redis yet',
     send(requests, onReplies) {
-      if (healthy && session !== undefined) session.send(requests, onReplies)
+      if (connection.healthy && session !== undefined) session.send(requests, onReplies)
       else {
         requests.clear(true)
-        onReplies([], problem)
+        onReplies([], connection.problem)
       }
-    },
-    get endpoint() {
-      return endpoint
-    },
-    get healthy() {
-      return healthy
-    },
-    get problem() {
-      return problem
     },
     onHealth: listener => listeners.push(listener),
     moveTo(next) {
-      if (closed || isDeepStrictEqual(endpoint, next)) return
-      endpoint = next
+      if (closed || isDeepStrictEqual(connection.endpoint, next)) return
+      connection.endpoint = next
       session?.end(movedText)
       clearTimeout(retry)
       backoff.reset()
-      reopen()
+      open()
     },
     renew: reason => session?.end(reason),
     async close() {
       if (!closed) {
         closed = true
         clearTimeout(retry)
-        problem = closedText
+        connection.problem = closedText
         session?.end(closedText)
       }
       await session?.closed
     },
   }
+
+  function open(): void {
+    const { endpoint } = connection
+    if (endpoint === undefined) return
+    session = openSession(
+      { ...options, endpoint },
+      {
+        onServing() {
+          backoff.reset()
+          connection.problem = lostText
+          stats?.opened()
+          become(true)
+        },
+        onEnd(reason) {
+          connection.problem = reason
+          if (!closed) retry = setTimeout(open, backoff.nextMs())
+          if (connection.healthy) stats?.ended()
+          become(false)
+        },
+      },
+    )
+  }
+
+  function become(next: boolean): void {
+    if (connection.healthy === next) return
+    connection.healthy = next
+    for (const listener of listeners) listener(next)
+  }
+
+  open()
+  return connection
 }

@@ -45,6 +45,7 @@ const maxDigits = 19
 /** Memory for a part of a reply that is larger than this is not kept. */
 const maxStoredBytes = 65_536
 
+const noBytes: Buffer = Buffer.alloc(0)
 const carriageReturn = 0x0d
 const lineFeed = 0x0a
 const minus = 0x2d
@@ -63,7 +64,7 @@ export function createReplyParser(
 ): ReplyParser {
   const { maxLineBytes, maxReplyBytes, maxDepth } = limits
   const store = createStore()
-  let source: Buffer = Buffer.alloc(0)
+  let source = noBytes
   let at = 0
   let end = 0
   /** Where the reply that is incomplete ends at the earliest. */
@@ -186,31 +187,26 @@ export function createReplyParser(
 
 /** The beginning of a reply whose rest has not come yet. */
 function createStore() {
-  let buffer: Buffer = Buffer.alloc(0)
-  let length = 0
-  return {
-    get buffer() {
-      return buffer
-    },
-    get length() {
-      return length
-    },
+  const store = {
+    buffer: noBytes,
+    length: 0,
     /** @param capacity how many bytes are expected in the end, as far as is known */
     append(chunk: Buffer, start: number, end: number, capacity: number): void {
-      const total = length + end - start
-      if (total > buffer.length) {
-        const larger = Buffer.allocUnsafeSlow(Math.max(2 * buffer.length, total, capacity))
-        buffer.copy(larger, 0, 0, length)
-        buffer = larger
+      const total = store.length + end - start
+      if (total > store.buffer.length) {
+        const larger = Buffer.allocUnsafeSlow(Math.max(2 * store.buffer.length, total, capacity))
+        store.buffer.copy(larger, 0, 0, store.length)
+        store.buffer = larger
       }
-      chunk.copy(buffer, length, start, end)
-      length = total
+      chunk.copy(store.buffer, store.length, start, end)
+      store.length = total
     },
     /** Takes the first bytes away. */
     drop(bytes: number): void {
-      buffer.copyWithin(0, bytes, length)
-      length -= bytes
-      if (length === 0 && buffer.length > maxStoredBytes) buffer = Buffer.alloc(0)
+      store.buffer.copyWithin(0, bytes, store.length)
+      store.length -= bytes
+      if (store.length === 0 && store.buffer.length > maxStoredBytes) store.buffer = noBytes
     },
   }
+  return store
 }
