@@ -22,6 +22,7 @@ describe('messages', () => {
           reader.push(rest.subarray(0, length))
           rest = rest.subarray(length)
           if (takes) takeAll()
+          reader.keep()
         }
         reader.push(rest)
         takeAll()
@@ -38,10 +39,24 @@ describe('messages', () => {
     const reader = new MessageReader(100, 'identity')
     reader.push(Buffer.concat([frame('one'), frame('two').subarray(0, 6)]))
     const one = reader.take()
+    reader.keep()
     reader.push(frame('two').subarray(6))
     for (let more = 0; more < 500; more += 1) reader.push(frame('more'))
     assert.equal(Buffer.from(one ?? []).toString(), 'one')
     assert.equal(Buffer.from(reader.take() ?? []).toString(), 'two')
+  })
+
+  test('a message that is taken at once lies where it came, and what is left lies elsewhere', () => {
+    const reader = new MessageReader(100, 'identity')
+    const memory = Buffer.concat([frame('one'), frame('two'), frame('three').subarray(0, 7)])
+    reader.push(memory)
+    assert.equal(reader.take()?.buffer, memory.buffer)
+    reader.keep()
+    memory.fill(0)
+    reader.push(frame('three').subarray(7))
+    reader.keep()
+    assert.equal(Buffer.from(reader.take() ?? []).toString(), 'two')
+    assert.equal(Buffer.from(reader.take() ?? []).toString(), 'three')
   })
 
   test('what cannot be taken is refused by its prefix', () => {

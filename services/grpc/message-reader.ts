@@ -22,15 +22,20 @@ export function onlyMessage(bytes: Buffer, maxBytes: number): Uint8Array | undef
 }
 
 /**
- * Puts messages together, however the bytes are cut. They are copied, so that whoever keeps one keeps nothing
- * else alive but those before and after it, and these only while they are short.
+ * Puts messages together, however the bytes are cut. What can be taken at once lies where it came; the rest is copied,
+ * so that whoever keeps a part of it keeps nothing else alive but what comes before and after it, and these only
+ * while they are short.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  #buffer: Buffer = Buffer.alloc(0)
+  /** What waits to be taken lies between `start` and `end` of this: our own memory, or the bytes that came last. */
+  #buffer: Buffer = noBuffer
   #start = 0
   #end = 0
+  #own: Buffer = noBuffer
+  /** Up to here our own memory is used. */
+  #ownEnd = 0
 
   /** `compression` is the grpc-encoding of the request. */
   constructor(maxBytes: number, compression: string) {
@@ -43,10 +48,25 @@ export class MessageReader {
     return this.#end - this.#start
   }
 
+  /** Takes bytes that are only lent until `keep`, which is to be called after what can be taken at once. */
   push(bytes: Buffer): void {
-    if (this.#end + bytes.length > this.#buffer.length) this.#makeRoom(bytes.length)
-    bytes.copy(this.#buffer, this.#end)
-    this.#end += bytes.length
+    if (this.heldBytes > 0) {
+      this.#copy(bytes)
+      return
+    }
+    this.#buffer = bytes
+    this.#start = 0
+    this.#end = bytes.length
+  }
+
+  /** What was pushed and not taken goes into memory of its own. */
+  keep(): void {
+    if (this.#buffer === this.#own) return
+    const held = this.#buffer.subarray(this.#start, this.#end)
+    this.#buffer = this.#own
+    this.#start = this.#ownEnd
+    this.#end = this.#ownEnd
+    if (held.length > 0) this.#copy(held)
   }
 
   /**
@@ -64,11 +84,7 @@ export class MessageReader {
     if (end > this.#end) return undefined
     const message = this.#buffer.subarray(end - length, end)
     this.#start = end
-    if (this.heldBytes === 0 && this.#buffer.length > maxSharedBytes) {
-      this.#buffer = Buffer.alloc(0)
-      this.#start = 0
-      this.#end = 0
-    }
+    if (this.heldBytes === 0 && this.#own.length > maxSharedBytes) this.#dropOwn()
     return message
   }
 
@@ -84,14 +100,35 @@ export class MessageReader {
     return length
   }
 
-  /** A new buffer each time: messages that were taken lie in the old one. */
+  /** Puts bytes behind those that are held, in our own memory. */
+  #copy(bytes: Buffer): void {
+    this.keep()
+    if (this.#ownEnd + bytes.length > this.#own.length) this.#makeRoom(bytes.length)
+    bytes.copy(this.#own, this.#ownEnd)
+    this.#ownEnd += bytes.length
+    this.#end = this.#ownEnd
+  }
+
+  /** New memory each time: messages that were taken lie in the old one. */
   #makeRoom(bytes: number): void {
     const held = this.heldBytes
-    const shared = Math.min(maxSharedBytes, 2 * this.#buffer.length)
+    const shared = Math.min(maxSharedBytes, 2 * this.#own.length)
     const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, shared, 2 * (held + bytes)))
-    this.#buffer.copy(larger, 0, this.#start, this.#end)
+    this.#own.copy(larger, 0, this.#start, this.#end)
+    this.#own = larger
+    this.#ownEnd = held
     this.#buffer = larger
     this.#start = 0
     this.#end = held
   }
+
+  #dropOwn(): void {
+    this.#own = noBuffer
+    this.#ownEnd = 0
+    this.#buffer = noBuffer
+    this.#start = 0
+    this.#end = 0
+  }
 }
+
+const noBuffer = Buffer.alloc(0)

@@ -16,8 +16,8 @@ export interface CallWire {
   /** Throws for metadata that cannot be sent. */
   sendHeaders(metadata: Metadata): void
   /**
-   * Sends it behind those that wait, with empty headers before, if none were sent. The bytes must not change
-   * until they are taken.
+   * Sends it behind those that wait, with empty headers before, if none were sent. The bytes are the caller's again
+   * afterwards.
    */
   sendMessage(bytes: Uint8Array): void
   /** Of what was sent, what the connection has not taken; `taken` tells when that is less. */

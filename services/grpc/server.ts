@@ -142,7 +142,7 @@ export type Method<In, Out> = Codec<In, Out> & {
 /** Where a handler pushes its messages. All of it may be called at any time, from anywhere. */
 export interface MessageSink {
   /**
-   * Sends an encoded message, behind those that wait. It is taken in any case, and must not change any more;
+   * Sends an encoded message, behind those that wait. It is taken in any case, and may change afterwards;
    * false says that `sinkHighWaterBytes` or more wait, and that the handler should stop until `onReady`.
    * After the call's end, or an abort of its signal, it does nothing and returns false. Instead of a message
    * longer than `maxSendBytes` the caller gets RESOURCE_EXHAUSTED at once, and the signal is aborted.

@@ -89,6 +89,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
         uncredited += bytes.length
         reader.push(bytes)
         deliver()
+        reader.keep()
       },
       onEnd(): void {
         ended = true

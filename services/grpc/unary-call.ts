@@ -144,13 +144,13 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   #readSlowly(bytes: Buffer): void {
     this.#reader ??= new MessageReader(this.#context.limits.maxReceiveBytes, this.#head.compression)
-    this.#reader.push(bytes)
-    for (;;) {
-      const message = this.#reader.take()
-      if (!message) return
+    const reader = this.#reader
+    reader.push(bytes)
+    for (let message = reader.take(); message; message = reader.take()) {
       if (this.#request) throw new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent')
       this.#request = message
     }
+    reader.keep()
   }
 
   #work(method: AnyMethod, bytes: Uint8Array): void {

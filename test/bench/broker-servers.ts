@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { nodeOptions } from '@tollway/broker/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -11,9 +12,9 @@ export async function startBroker(
   name: string,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<MeasuredServer> {
-  await fillCache([main], 'GRPC_PORT')
+  await fillCache([...nodeOptions, main], 'GRPC_PORT')
   const [port = 0, debugPort = 0] = await freePorts(2)
-  const program = startOnServerCore([main], {
+  const program = startOnServerCore([...nodeOptions, main], {
     ...fromCache,
     GRPC_HOST: '127.0.0.1',
     GRPC_PORT: `${port}`,

@@ -1,23 +1,36 @@
 import { type Entry, entryOverheadBytes } from './stream-log.ts'
 
-const initialCapacity = 16
+const initialSlots = 16
+const initialBytes = 4 * 1024
+/** Memory that is used to no more than this is halved when it begins anew. */
+const sparseShare = 1 / 4
 /** Beyond it, what a sealed queue would save is little beside what it keeps. */
 const maxCopiedBytes = 64 * 1024
 
-/** What came before an entry, so that the bytes behind any position are known without counting. */
-interface CountedEntry extends Entry {
-  readonly bytesBefore: number
-}
-
-type Slots = (CountedEntry | undefined)[]
+/** What is kept of an entry besides its bytes, in so many numbers of one array. */
+const numbersOfEntry = 4
+const offsetOf = 0
+const lengthOf = 1
+const receivedOf = 2
+/** What came before the entry, so that the bytes behind any position are known without counting. */
+const bytesBeforeOf = 3
 
 /**
  * The entries of a ring without its header: a range of positions, in a circular array that grows at need. The first
  * entry of an empty queue has the position 1: the header's is 0.
+ *
+ * Entries live for seconds, which is when objects are dear: the garbage collector copies each of them twice, and then
+ * marks it again and again. So an entry is no object here, but some numbers, and bytes that are copied to where those
+ * of older ones lay. With 1,000 streams of 30 messages a second, collections of a hundred milliseconds, one in each
+ * second, are gone.
  */
 export class EntryQueue {
-  /** The entry at a position lies at the position modulo the length. */
-  #slots: Slots = emptySlots(initialCapacity)
+  /** The numbers of the entry at a position lie at the position modulo this. */
+  #slots = initialSlots
+  #numbers = new Float64Array(initialSlots * numbersOfEntry)
+  #memory = Buffer.allocUnsafeSlow(0)
+  /** Of the entry that was pushed last, which is mostly read at once, by all. */
+  #newest: Entry | undefined
   #first = 1
   #end = 1
   #bytesPushed = 0
@@ -38,85 +51,121 @@ export class EntryQueue {
     return this.#bytesPushed - this.#bytesDropped
   }
 
-  /** The entry at a position from `first` to before `end`. */
+  /** The entry at a position; undefined before `first` and from `end` on. */
   at(position: number): Entry | undefined {
-    return this.#slots[position % this.#slots.length]
+    if (position === this.#newest?.position) return this.#newest
+    if (position < this.#first || position >= this.#end) return undefined
+    return { position, bytes: this.#bytesAt(position), receivedMs: this.receivedMs(position) }
   }
 
+  /** When the entry at a position came in; only for one that is there. */
+  receivedMs(position: number): number {
+    return this.#number(position, receivedOf)
+  }
+
+  /** Copies the bytes. */
   push(bytes: Uint8Array, receivedMs: number): void {
-    if (this.#end - this.#first === this.#slots.length) this.#grow()
-    const entry = { position: this.#end, bytes, receivedMs, bytesBefore: this.#bytesPushed }
-    this.#slots[this.#end % this.#slots.length] = entry
+    if (this.#end - this.#first === this.#slots) this.#resize(2 * this.#slots)
+    const position = this.#end
+    const offset = this.#findRoom(bytes.length)
+    this.#memory.set(bytes, offset)
+    const at = (position % this.#slots) * numbersOfEntry
+    this.#numbers[at + offsetOf] = offset
+    this.#numbers[at + lengthOf] = bytes.length
+    this.#numbers[at + receivedOf] = receivedMs
+    this.#numbers[at + bytesBeforeOf] = this.#bytesPushed
+    this.#newest = { position, bytes: this.#memory.subarray(offset, offset + bytes.length), receivedMs }
     this.#end += 1
-    this.#bytesPushed += sizeOf(entry)
+    this.#bytesPushed += bytes.length + entryOverheadBytes
   }
 
   dropOldest(): void {
-    const slot = this.#first % this.#slots.length
-    const oldest = this.#slots[slot]
-    if (oldest === undefined) return
-    this.#slots[slot] = undefined
+    if (this.#first === this.#end) return
+    this.#bytesDropped += this.#number(this.#first, lengthOf) + entryOverheadBytes
     this.#first += 1
-    this.#bytesDropped += sizeOf(oldest)
+    if (this.#first === this.#end) this.#newest = undefined
   }
 
   /** Drops all; the next entry has this position. */
   restartAt(position: number): void {
-    this.#slots = emptySlots(initialCapacity)
+    this.#newest = undefined
     this.#first = position
     this.#end = position
     this.#bytesDropped = this.#bytesPushed
   }
 
-  /**
-   * Nothing more will be pushed: few bytes are kept without what else lies in their memory, and no slots that are
-   * not used.
-   */
+  /** Nothing more will be pushed: little is kept without memory that is not used. */
   seal(): void {
     if (this.bytes > maxCopiedBytes) return
-    const entries = copyTogether(this.#kept())
-    this.#slots = emptySlots(Math.max(1, entries.length))
-    for (const entry of entries) this.#slots[entry.position % this.#slots.length] = entry
+    this.#moveTo(this.#messageBytes())
+    this.#resize(Math.max(1, this.#end - this.#first))
   }
 
   /** Of the entries from this position on. */
   bytesFrom(position: number): number {
     if (position >= this.#end) return 0
-    const from = this.#slots[Math.max(position, this.#first) % this.#slots.length]
-    return this.#bytesPushed - (from?.bytesBefore ?? this.#bytesPushed)
+    return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeOf)
   }
 
-  #grow(): void {
-    const larger = emptySlots(2 * this.#slots.length)
-    for (const entry of this.#kept()) larger[entry.position % larger.length] = entry
-    this.#slots = larger
+  #number(position: number, which: number): number {
+    return this.#numbers[(position % this.#slots) * numbersOfEntry + which] ?? 0
   }
 
-  /** In the order of their positions. */
-  #kept(): CountedEntry[] {
-    const entries: CountedEntry[] = []
+  #bytesAt(position: number): Uint8Array {
+    const offset = this.#number(position, offsetOf)
+    return this.#memory.subarray(offset, offset + this.#number(position, lengthOf))
+  }
+
+  #messageBytes(): number {
+    return this.bytes - (this.#end - this.#first) * entryOverheadBytes
+  }
+
+  /**
+   * Where so many bytes may be put: behind the newest entry, or at the begin when they do not fit there; always before
+   * the oldest one once the entries go round, with a byte between that tells them from such that do not.
+   */
+  #findRoom(bytes: number): number {
+    if (this.#first === this.#end) return bytes <= this.#memory.length ? 0 : this.#grow(bytes)
+    const oldest = this.#number(this.#first, offsetOf)
+    const newest = this.#number(this.#end - 1, offsetOf)
+    const behind = newest + this.#number(this.#end - 1, lengthOf)
+    if (newest < oldest) return behind + bytes < oldest ? behind : this.#grow(bytes)
+    if (behind + bytes <= this.#memory.length) return behind
+    if (this.#isSparse(bytes)) return this.#moveTo(this.#memory.length / 2)
+    return bytes < oldest ? 0 : this.#grow(bytes)
+  }
+
+  #isSparse(bytes: number): boolean {
+    const { length } = this.#memory
+    return length > initialBytes && this.#messageBytes() + bytes <= length * sparseShare
+  }
+
+  #grow(bytes: number): number {
+    return this.#moveTo(Math.max(initialBytes, 2 * this.#memory.length, 2 * (this.#messageBytes() + bytes)))
+  }
+
+  /** Moves the entries to the begin of other memory, and answers where they end. */
+  #moveTo(memoryBytes: number): number {
+    const memory = Buffer.allocUnsafeSlow(memoryBytes)
+    let end = 0
     for (let position = this.#first; position < this.#end; position += 1) {
-      const entry = this.#slots[position % this.#slots.length]
-      if (entry !== undefined) entries.push(entry)
+      const bytes = this.#bytesAt(position)
+      memory.set(bytes, end)
+      this.#numbers[(position % this.#slots) * numbersOfEntry + offsetOf] = end
+      end += bytes.length
     }
-    return entries
+    this.#memory = memory
+    this.#newest = undefined
+    return end
   }
-}
 
-const emptySlots = (length: number): Slots => new Array(length).fill(undefined)
-const sizeOf = (entry: Entry) => entry.bytes.length + entryOverheadBytes
-
-/**
- * Messages are parts of pieces of memory that may be much larger, and that live as long as any part is
- * kept.
- */
-function copyTogether(entries: readonly CountedEntry[]): CountedEntry[] {
-  const memory = Buffer.allocUnsafeSlow(entries.reduce((sum, { bytes }) => sum + bytes.length, 0))
-  let used = 0
-  return entries.map(entry => {
-    const bytes = memory.subarray(used, used + entry.bytes.length)
-    bytes.set(entry.bytes)
-    used += bytes.length
-    return { ...entry, bytes }
-  })
+  #resize(slots: number): void {
+    const numbers = new Float64Array(slots * numbersOfEntry)
+    for (let position = this.#first; position < this.#end; position += 1) {
+      const from = (position % this.#slots) * numbersOfEntry
+      numbers.set(this.#numbers.subarray(from, from + numbersOfEntry), (position % slots) * numbersOfEntry)
+    }
+    this.#slots = slots
+    this.#numbers = numbers
+  }
 }

@@ -192,7 +192,7 @@ export class Ring {
     let high = this.#queue.end
     while (low < high) {
       const middle = (low + high) >>> 1
-      if ((this.#queue.at(middle)?.receivedMs ?? 0) < receivedMs) low = middle + 1
+      if (this.#queue.receivedMs(middle) < receivedMs) low = middle + 1
       else high = middle
     }
     return low
@@ -221,7 +221,7 @@ export class Ring {
     const queue = this.#queue
     if (queue.end - queue.first <= 1) return false
     if (queue.bytes > this.#limits.bytes) return true
-    return (queue.at(queue.first)?.receivedMs ?? nowMs) < nowMs - this.#limits.ms
+    return queue.receivedMs(queue.first) < nowMs - this.#limits.ms
   }
 
   #isOverBudget(): boolean {

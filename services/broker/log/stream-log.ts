@@ -104,7 +104,7 @@ export interface RingCursor {
 
 export interface Entry {
   readonly position: number
-  /** As received. */
+  /** As received. They lie in the memory of the ring, which may use it for others at its next entry. */
   readonly bytes: Uint8Array
   /** When it came in, in milliseconds since the epoch. */
   readonly receivedMs: number

@@ -117,16 +117,17 @@ export class Stream {
 
   /** Sends bytes of the body behind what is queued. They must not change until they are taken. */
   sendData(bytes: Uint8Array): void {
-    if (!this.closed) this.#enqueue(undefined, bytes)
+    if (!this.closed) this.#enqueue(bytes)
   }
 
-  /** The same for a gRPC message, whose prefix is put before it. */
+  /** Sends a gRPC message, whose prefix is put before it. Its bytes are the caller's again afterwards. */
   sendMessage(message: Uint8Array): void {
     if (this.closed || this.#sendWhole(message)) return
-    const prefix = Buffer.allocUnsafe(messagePrefixBytes)
-    prefix.writeUInt8(0, 0)
-    prefix.writeUInt32BE(message.length, 1)
-    this.#enqueue(prefix, message)
+    const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
+    framed.writeUInt8(0, 0)
+    framed.writeUInt32BE(message.length, 1)
+    framed.set(message, messagePrefixBytes)
+    this.#enqueue(framed)
   }
 
   /** Forgets what is queued, of which a part may be sent already. */
@@ -208,10 +209,9 @@ export class Stream {
     return true
   }
 
-  #enqueue(prefix: Uint8Array | undefined, bytes: Uint8Array): void {
+  #enqueue(bytes: Uint8Array): void {
     this.#queue ??= new SendQueue()
     const first = this.#queue.bytes === 0
-    if (prefix) this.#queue.push(prefix)
     this.#queue.push(bytes)
     while (first && this.#moveQueued());
     if (this.#queue.bytes > 0) this.#host.waiting.add(this)

@@ -168,7 +168,7 @@ function createQueue(
 
   return {
     sendMessage(bytes) {
-      queue.push({ bytes })
+      queue.push({ bytes: Buffer.from(bytes) })
       queuedBytes += prefixBytes + bytes.length
       sendNext()
     },

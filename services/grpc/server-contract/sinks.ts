@@ -56,9 +56,11 @@ function orderContract(createServer: CreateServer): void {
   test('messages of any length arrive whole and in order', async t => {
     const lengths = [0, 1, 1300, 16_379, 16_380, 40_000, 0, 200_000, 7]
     const sent = lengths.map((length, index) => String(index).repeat(length))
+    const memory = Buffer.alloc(Math.max(...lengths))
     const { client, server } = await startRig(t, createServer, [
       texts.serverSink(path, async (_, _call, sink) => {
-        for (const text of sent) sink.write(Buffer.from(text))
+        // A sink has what it needs of the bytes when it returns.
+        for (const text of sent) sink.write(memory.subarray(0, memory.write(text)))
       }),
     ])
     const { stream, readAll, status } = openStream(client, path)
