@@ -40,9 +40,13 @@ export async function startBroker(
 }
 
 /** What one would build without us. */
-export async function startRelay(): Promise<MeasuredServer> {
+export const startRelay = () => startYardstick('yardstick', 'relay.ts')
+/** What the kernel takes of whoever writes to sockets. */
+export const startBareWrites = () => startYardstick('bare writes', 'bare-writes.ts')
+
+async function startYardstick(name: string, file: string): Promise<MeasuredServer> {
   const [port = 0] = await freePorts(1)
-  const program = startOnServerCore([join(root, 'test/bench/yardstick/relay.ts'), `${port}`])
+  const program = startOnServerCore([join(root, 'test/bench/yardstick', file), `${port}`])
   await program.said('serving')
-  return measured('yardstick', program, port, port, () => {})
+  return measured(name, program, port, port, () => {})
 }

@@ -1,9 +1,11 @@
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
-import { startBroker, startRelay } from './broker-servers.ts'
+import { startBareWrites, startBroker, startRelay } from './broker-servers.ts'
 import { type Comparison, compareRounds } from './compare.ts'
+import { formatNumber } from './format-number.ts'
 import { inTurn } from './in-turn.ts'
 import { openStreamLoad, type StreamLoad } from './load/stream-load.ts'
-import { measureStreams } from './measure-streams.ts'
+import { measureStreams, type StreamMeasurement } from './measure-streams.ts'
+import { median } from './percentiles.ts'
 import type { MeasuredServer } from './servers.ts'
 
 /**
@@ -67,6 +69,8 @@ async function run(fanOut: FanOut, extent: Extent): Promise<CaseResult> {
   try {
     servers.push(await startBroker('ours'))
     servers.push(await startRelay())
+    // Flat out it is no floor: who gathers what comes at once needs fewer writes.
+    if (fanOut.messagesPerSecond !== undefined) servers.push(await startBareWrites())
     const contestants: Contestant[] = []
     for (const server of servers) contestants.push({ server, load: await open(fanOut, server) })
     const result = await compare(fanOut, extent, contestants)
@@ -91,13 +95,28 @@ async function compare(
   const measuredMs = messagesPerSecond === undefined ? roundMs : Math.max(roundMs, minPacedRoundMs)
   // Code is compiled only after thousands of messages, so the first ones come as fast as they can.
   for (const { load } of contestants) await load.flatOut(firstWarmUpMs)
-  const [ours = [], yardstick = []] = await inTurn(contestants, rounds, async ({ server, load }) => {
-    await drive(load, warmUpMs)
-    return measureStreams([server], () => drive(load, measuredMs))
-  })
+  const [ours = [], yardstick = [], bareWrites = []] = await inTurn(
+    contestants,
+    rounds,
+    async ({ server, load }) => {
+      await drive(load, warmUpMs)
+      return measureStreams([server], () => drive(load, measuredMs))
+    },
+  )
   return {
     rows: compareRounds(comparisons, ours, yardstick),
-    measurements: { ours, yardstick },
-    notes: [],
+    measurements: { ours, yardstick, ...(bareWrites.length > 0 && { 'bare writes': bareWrites }) },
+    notes: bareWrites.length > 0 ? [floorNote(bareWrites, yardstick)] : [],
   }
+}
+
+/** What is left of a ratio of CPU when the program itself takes nothing. */
+function floorNote(
+  bareWrites: readonly StreamMeasurement[],
+  yardstick: readonly StreamMeasurement[],
+): string {
+  const ratios = bareWrites.map(
+    ({ cpuMicros }, round) => cpuMicros / (yardstick[round]?.cpuMicros ?? Number.NaN),
+  )
+  return `to write the same bytes to the same sockets, and nothing else, takes ${formatNumber(median(ratios))} of the yardstick's CPU`
 }
