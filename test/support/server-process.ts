@@ -1,11 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { waitFor } from './wait-for.ts'
 
 /** The process of a server that a test may stop, kill and start again. */
 export interface ServerProcess {
   /** Of the process that runs now. */
   readonly pid: number
-  /** Sends a signal; SIGKILL waits until the process is gone. */
+  /** Sends a signal; waits until the process is gone after SIGKILL, and until it stands still after SIGSTOP. */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
   /** Starts it anew, after a SIGKILL if it still runs, and waits until it serves. */
   restart(): Promise<void>
@@ -32,8 +34,9 @@ export async function startServerProcess(start: () => Promise<ChildProcess>): Pr
       return child.pid ?? 0
     },
     async kill(signal) {
-      if (signal === 'SIGKILL') await end()
-      else child.kill(signal)
+      if (signal === 'SIGKILL') return end()
+      child.kill(signal)
+      if (signal === 'SIGSTOP') await waitFor('the process to stand still', () => isStopped(child.pid ?? 0))
     },
     async restart() {
       await end()
@@ -44,4 +47,10 @@ export async function startServerProcess(start: () => Promise<ChildProcess>): Pr
       await end()
     },
   }
+}
+
+/** Every thread of it: one that still ran could answer a request. */
+function isStopped(pid: number): boolean {
+  const threads = readdirSync(`/proc/${pid}/task`)
+  return threads.every(thread => /\) T /.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')))
 }
