@@ -29,7 +29,7 @@ export function onlyMessage(bytes: Buffer, maxBytes: number): Uint8Array | undef
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  /** What waits to be taken lies between `start` and `end` of this: our own memory, or the bytes that came last. */
+  /** What waits lies between `start` and `end` of this: of our own memory, or of the bytes that came last. */
   #buffer: Buffer = noBuffer
   #start = 0
   #end = 0

@@ -118,5 +118,6 @@ function floorNote(
   const ratios = bareWrites.map(
     ({ cpuMicros }, round) => cpuMicros / (yardstick[round]?.cpuMicros ?? Number.NaN),
   )
-  return `to write the same bytes to the same sockets, and nothing else, takes ${formatNumber(median(ratios))} of the yardstick's CPU`
+  const share = formatNumber(median(ratios))
+  return `only to write the same bytes to the same sockets takes ${share} of the CPU of the yardstick`
 }

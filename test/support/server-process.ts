@@ -7,7 +7,7 @@ import { waitFor } from './wait-for.ts'
 export interface ServerProcess {
   /** Of the process that runs now. */
   readonly pid: number
-  /** Sends a signal; waits until the process is gone after SIGKILL, and until it stands still after SIGSTOP. */
+  /** Sends a signal; waits until it is gone after SIGKILL, and until it stands still after SIGSTOP. */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
   /** Starts it anew, after a SIGKILL if it still runs, and waits until it serves. */
   restart(): Promise<void>
