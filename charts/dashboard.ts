@@ -291,6 +291,81 @@ const streamsRow: Row = {
   ],
 }
 
+const payments = (metric: string) => `payments_${metric}`
+const requests = payments('http_requests_total')
+const serverErrors = 'status=~"5.."'
+
+const paymentsRow: Row = {
+  title: 'Payments',
+  panels: [
+    {
+      title: 'Requests',
+      description: 'Of the API, the payment page and the operator, by status.',
+      unit: 'ops',
+      queries: [{ expr: sum(rate(requests), 'status'), legend: '{{status}}' }],
+    },
+    {
+      title: 'Server errors',
+      description: 'The share of all requests that the service failed to answer.',
+      unit: 'percentunit',
+      queries: [{ expr: `${sum(rate(requests, serverErrors))} / ${sum(rate(requests))}`, legend: '5xx' }],
+    },
+    {
+      title: 'Time of a request',
+      description: 'Inside the pods, of all routes.',
+      unit: 's',
+      queries: quantiles(payments('http_request_seconds')),
+    },
+    {
+      title: 'What waits',
+      description: 'Mail, events for webhooks and instructions for the processor that are still to be told.',
+      queries: [{ expr: `max by (outbox) (${of(payments('outbox_waiting'))})`, legend: '{{outbox}}' }],
+    },
+    {
+      title: 'How late it is',
+      description:
+        'For how long the next of what waits has been due. Seconds at most, while somebody works on it.',
+      unit: 's',
+      queries: [
+        { expr: `max by (outbox) (${of(payments('outbox_overdue_seconds'))})`, legend: '{{outbox}}' },
+      ],
+    },
+    {
+      title: 'Told to others',
+      description: 'Tries to deliver events, to send mail and to instruct the processor, by outcome.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(rate(payments('webhook_tries_total')), 'outcome'), legend: 'webhook {{outcome}}' },
+        { expr: sum(rate(payments('mails_total')), 'outcome'), legend: 'mail {{outcome}}' },
+        {
+          expr: sum(rate(payments('processor_instructions_total')), 'outcome'),
+          legend: 'processor {{outcome}}',
+        },
+      ],
+    },
+    {
+      title: 'Database',
+      description: 'Transactions of the database, by outcome.',
+      unit: 'ops',
+      queries: [
+        { expr: sum(rate(payments('database_transactions_total')), 'outcome'), legend: '{{outcome}}' },
+      ],
+    },
+    {
+      title: 'Time of a transaction of the database',
+      description: 'With the wait for a connection.',
+      unit: 's',
+      queries: quantiles(payments('database_transaction_seconds')),
+    },
+    {
+      title: 'Answers given again',
+      description: 'Requests that came once more with their Idempotency-Key.',
+      unit: 'ops',
+      queries: [{ expr: sum(rate(payments('idempotency_replays_total')), 'pod'), legend: '{{pod}}' }],
+    },
+  ],
+}
+
 const datasource: JsonObject = { type: 'prometheus', uid: `\${datasource}` }
 
 /** The dashboard in the form in which Grafana imports it. */
@@ -298,7 +373,7 @@ export function dashboard(): JsonObject {
   return {
     title: 'Tollway',
     uid: 'tollway',
-    description: 'The operator, its feed, the rate limit pods, and the brokers.',
+    description: 'The operator, its feed, the rate limit pods, the brokers, and payments.',
     tags: ['tollway'],
     schemaVersion: 39,
     version: 1,
@@ -306,7 +381,7 @@ export function dashboard(): JsonObject {
     refresh: '30s',
     time: { from: 'now-1h', to: 'now' },
     templating: { list: variables },
-    panels: layOut([operatorRow, feedRow, decisionsRow, latencyRow, backendRow, streamsRow]),
+    panels: layOut([operatorRow, feedRow, decisionsRow, latencyRow, backendRow, streamsRow, paymentsRow]),
   }
 }
 

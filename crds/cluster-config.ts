@@ -98,6 +98,19 @@ const payments = Type.Object(
       },
       { default: {}, description: 'Where payments are kept. Pods keep nothing themselves.' },
     ),
+    mail: Type.Object(
+      {
+        urlSecret: secretKey(
+          'url',
+          "A Secret of the operator's namespace with the address of the mail server: " +
+            'smtp://user:password@host:port, or smtps://.',
+        ),
+      },
+      {
+        default: {},
+        description: 'Where invitations go. Without it they end as files in the pods, and with them.',
+      },
+    ),
     baseUrl: webAddress('Where programs find the API from outside. Left empty: within the cluster.'),
     payPageUrl: webAddress('Where payers find the payment page. Left empty: /pay below baseUrl.'),
     env: settingsOfService(),

@@ -226,7 +226,8 @@ const webhook = Type.Object(
     }),
     secretRef: secretEntry(
       'secret',
-      'What signatures are made with. Of two lines the first one signs first: so that it can be replaced.',
+      'What signatures are made with: "whsec_" and 24 to 64 random bytes in base64. Of two lines the first one ' +
+        'signs first: so that it can be replaced.',
     ),
   },
   { required: ['url', 'secretRef'], description: 'Who is told of events.' },

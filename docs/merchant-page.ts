@@ -74,6 +74,19 @@ machine, where a resource of the same name is the same resource, take another na
 With \`adopt\` a merchant that was made through the API becomes that of the resource. Whoever wants it shows
 an API key that has it, for its id alone is no secret. It must be as the resource says, and it gets an app and
 a key for this resource. Once it is adopted the other key is not asked for any more.
+
+So a merchant that was retained goes on under a new resource, of another name or cluster too, if a key of it
+was kept. Before the resource is deleted:
+
+\`\`\`sh
+kubectl get secret shop-payments -o jsonpath='{.data.PAYMENTS_API_KEY}' | base64 -d > key
+kubectl get mer shop -o jsonpath='{.status.merchantId}' > merchant-id
+kubectl delete mer shop
+kubectl create secret generic shop-before --from-file=apiKey=key
+\`\`\`
+
+and then the same resource with \`adopt\`. Without it a new merchant is made. The resource before, should it
+still be there, has none any more (\`MerchantClosed\`), and closes none when it goes.
 `
 
 const whatTheStatusTells = `## What the status tells
@@ -86,6 +99,7 @@ const whatTheStatusTells = `## What the status tells
 | | \`ImmutableFieldChanged\` | the resource says otherwise than the merchant that was made of it |
 | | \`MerchantClosed\` | the merchant was closed |
 | | \`SecretMissing\` | a Secret that a webhook names is not there |
+| | \`SecretInvalid\` | what is in it is no secret that receivers can verify with; it says why |
 | | \`PaymentsUnreachable\`, \`KeyRefused\` | passes by itself; it is tried again |
 | | \`PaymentsDisabled\` | no payments service runs here |
 | | \`NotClosed\` | the resource is deleted, and its merchant could not be closed yet |

@@ -39,6 +39,8 @@ export function testServerRecipes(): readonly Recipe[] {
   ]
 }
 
+const debianPostgres = '/usr/lib/postgresql'
+
 interface Server {
   readonly run: Omit<RunConfig, 'User'>
   entries(): readonly Entries[]
@@ -85,12 +87,22 @@ function findEnvoy(): string {
   throw new Error(`${found} is a script, and the program that it starts was not found below ${libraries}`)
 }
 
+/** Debian keeps it, in a folder a version, off the PATH. */
+function findPostgres(): string {
+  const versions = existsSync(debianPostgres) ? readdirSync(debianPostgres) : []
+  const found = versions
+    .toSorted((a, b) => Number(b) - Number(a))
+    .map(version => join(debianPostgres, version, 'bin/postgres'))
+    .find(program => existsSync(program))
+  return found ?? findProgram('postgres', 'postgresql')
+}
+
 /**
  * Debian's PostgreSQL without its compiler for queries, which would be most of the image. `initdb` starts
  * programs by way of a shell, so there is one.
  */
 function postgresEntries(): readonly Entries[] {
-  const bin = dirname(findProgram('postgres', 'postgresql, and put its bin folder on the PATH'))
+  const bin = dirname(findPostgres())
   const version = basename(dirname(bin))
   const library = join(bin, '..', 'lib')
   const share = `/usr/share/postgresql/${version}`

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
@@ -131,6 +132,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
 
 const provisionTokenFile = (stateDir: string) => join(stateDir, 'provision-token')
 const tokenBytes = 32
+const maxTokenFileBytes = 4_096
 
 /** Where the payments service will be. The operator provisions there by a token, new with each start. */
 function openPayments(started: AsyncDisposableStack, { stateDir, config }: StandaloneOptions) {
@@ -138,10 +140,12 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   const baseUrl = `http://${shownHost(host)}:${paymentsPort}`
   const addresses = { baseUrl, payPageUrl: `${baseUrl}/pay` }
   if (!payments) return { provisioner: undefined, addresses }
-  const token = randomBytes(tokenBytes).toString('hex')
-  writeAtomically(provisionTokenFile(stateDir), token)
+  const file = provisionTokenFile(stateDir)
+  writeAtomically(file, randomBytes(tokenBytes).toString('hex'))
   const url = new URL(`http://${loopback}:${paymentsProvisionPort}`)
-  const provisioner = createProvisionClient({ url, token: () => token })
+  // Both sides read it again each time, so that somebody can replace it.
+  const token = () => readBoundedFile(file, maxTokenFileBytes).toString('utf8').trim()
+  const provisioner = createProvisionClient({ url, token })
   started.defer(async () => provisioner.end())
   return { provisioner, addresses }
 }

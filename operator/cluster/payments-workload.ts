@@ -8,6 +8,7 @@ import { feedClientSecret, feedHost, paymentsHost, paymentsSecret } from './name
 import { closeMs, feedFolder } from './pod-surroundings.ts'
 
 const databaseFolder = '/etc/tollway/database'
+const mailFolder = '/etc/tollway/mail'
 const ownFolder = '/etc/tollway/payments'
 
 /** What all processes of one database share: entries of a Secret that the operator makes, and settings. */
@@ -22,9 +23,9 @@ export const sharedSecrets = {
  */
 export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string): Workload {
   const { payments, logLevel, name } = config
-  const { autoscaling, database, metricsPort } = payments
+  const { autoscaling, database, mail, metricsPort } = payments
   const { urlSecret } = database
-  const env = { ...ownEnv(metricsPort), ...payments.env }
+  const env = { ...ownEnv(metricsPort), ...mailEnv(mail), ...payments.env }
   const workload = paymentsWorkload({
     replicas: payments.replicas,
     storage: { type: 'postgres', urlFile: join(databaseFolder, urlSecret.key) },
@@ -49,6 +50,7 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
       { name: 'feed', secretName: feedClientSecret(name), folder: feedFolder },
       { name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
       { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },
+      ...mailFiles(mail),
     ],
     ports: [...workload.ports, { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
@@ -56,6 +58,16 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
       alive: { port: 'metrics', path: '/healthz' },
     },
   }
+}
+
+type Mail = ClusterConfig['payments']['mail']
+
+function mailEnv({ urlSecret: { name, key } }: Mail): Readonly<Record<string, string>> {
+  return name === '' ? {} : { MAIL_SMTP_URL_FILE: join(mailFolder, key) }
+}
+
+function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['secretFiles']> {
+  return name === '' ? [] : [{ name: 'mail', secretName: name, keys: [key], folder: mailFolder }]
 }
 
 function ownEnv(metricsPort: number): Readonly<Record<string, string>> {

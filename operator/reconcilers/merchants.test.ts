@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { newWebhookSecret } from '@tollway/payments/domain/webhook-secret.ts'
 import type { MerchantAccount } from '../ir.ts'
 import type { CredentialStore } from '../payments/credential-store.ts'
 import type { Provisioner } from '../payments/provisioner.ts'
@@ -282,7 +283,35 @@ describe('a Merchant, by a real payments service', () => {
     const { obstacle } = await world.reconcile()
     assert.equal(obstacle?.reason, 'SecretMissing')
     assert.match(obstacle.message, /^the Secret sales\/hooks is not there, or has nothing in its entry a$/)
-    world.secrets.set('sales/hooks', { a: 'newer\nolder\n' })
+    world.secrets.set('sales/hooks', {
+      a: `${newWebhookSecret(randomBytes)}\n${newWebhookSecret(randomBytes)}\n`,
+    })
+    await ready(world)
+  })
+
+  it('takes no secret of a webhook that receivers could not verify with, and quotes none', async () => {
+    const world = openWorld()
+    const webhook = { url: 'https://example.org/hook', events: [], secret: { name: 'hooks', key: 'a' } }
+    world.change({ webhooks: [webhook] })
+    const good = newWebhookSecret(randomBytes)
+    const place = 'spec.webhooks[0].secretRef: the entry a of the Secret hooks: '
+    const allowed = 'allowed is "whsec_" and 24 to 64 bytes in base64'
+    const table: readonly (readonly [entry: string, found: string])[] = [
+      ['hunter2', `line 1 does not begin with "whsec_"; ${allowed}`],
+      [`${good}\nwhsec_aHVudGVyMg==`, `line 2 has 7 bytes after "whsec_"; ${allowed}`],
+      [`${good}\n${good}\n${good}`, 'has 3 lines; 1 or 2 are allowed'],
+    ]
+    for (const [entry, found] of table) {
+      world.secrets.set('sales/hooks', { a: entry })
+      const { obstacle } = await world.reconcile()
+      assert.deepEqual(
+        [obstacle?.step, obstacle?.reason, obstacle?.stalled],
+        ['Synced', 'SecretInvalid', true],
+      )
+      assert.equal(obstacle?.message, place + found)
+    }
+    assert.equal(world.calls(), 0)
+    world.secrets.set('sales/hooks', { a: good })
     await ready(world)
   })
 

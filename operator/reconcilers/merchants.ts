@@ -1,5 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { hashApiKey, newApiKey, type RandomBytes } from '@tollway/payments/domain/ids.ts'
+import { webhookSecretFault, webhookSecretForm } from '@tollway/payments/domain/webhook-secret.ts'
 import type { MerchantAccount, SecretEntry } from '../ir.ts'
 import type { CredentialPlace, CredentialStore, KeptCredentials } from '../payments/credential-store.ts'
 import { dueInMs, graceOf, readKeys, stagedEntry, whyNewKey } from '../payments/key-plan.ts'
@@ -255,10 +256,12 @@ async function readWishes(
     return entries !== undefined && Object.hasOwn(entries, key) ? entries[key]?.trim() : undefined
   }
   const found: ProvisionRequest['webhooks'][number][] = []
-  for (const { url, events, secret } of webhooks) {
+  for (const [index, { url, events, secret }] of webhooks.entries()) {
     const lines = (await textIn(secret))?.split('\n').map(line => line.trim()) ?? []
     const secrets = lines.filter(line => line !== '')
     if (secrets.length === 0) throw new Stop(missing(namespace, secret))
+    const faults = secretFaults(secrets)
+    if (faults.length > 0) throw new Stop(invalidSecret(`spec.webhooks[${index}].secretRef`, secret, faults))
     found.push({ url, events, secrets })
   }
   if (adopt === undefined) return { webhooks: found }
@@ -306,6 +309,23 @@ function foreign({ namespace, name }: CredentialPlace): Obstacle {
 function missing(namespace: string, { name, key }: SecretEntry): Obstacle {
   const message = `the Secret ${namespace}/${name} is not there, or has nothing in its entry ${key}`
   return { step: 'Synced', reason: 'SecretMissing', message, stalled: true }
+}
+
+/** One that signs, and one before it while they are exchanged. */
+const maxSecrets = 2
+
+/** Of the lines of an entry, by their places. Never a character of a secret. */
+function secretFaults(lines: readonly string[]): readonly string[] {
+  if (lines.length > maxSecrets) return [`has ${lines.length} lines; 1 or ${maxSecrets} are allowed`]
+  return lines.flatMap((line, index) => {
+    const fault = webhookSecretFault(line)
+    return fault === undefined ? [] : [`line ${index + 1} ${fault}; allowed is ${webhookSecretForm}`]
+  })
+}
+
+function invalidSecret(path: string, { name, key }: SecretEntry, faults: readonly string[]): Obstacle {
+  const message = `${path}: the entry ${key} of the Secret ${name}: ${faults.join('; ')}`
+  return { step: 'Synced', reason: 'SecretInvalid', message, stalled: true }
 }
 
 const reasons = { closed: 'MerchantClosed', key: 'KeyRefused', invalid: 'Refused' } as const

@@ -18,9 +18,14 @@ export interface BackgroundOptions {
   readonly payments: Payments
   readonly log: Log
   readonly intervalMs: number
+  /** Told of what the processor took, or did not take, at once. */
+  readonly onInstructed: (outcome: InstructionOutcome, count: number) => void
   /** More that is to be done, by what the log calls it. */
   readonly tasks?: Readonly<Record<string, Task>>
 }
+
+export const instructionOutcomes = ['taken', 'failed'] as const
+export type InstructionOutcome = (typeof instructionOutcomes)[number]
 
 /** Answers whether there is more to do at once. */
 export type Task = () => Promise<boolean>
@@ -28,9 +33,10 @@ export type Task = () => Promise<boolean>
 const maxKeysAtOnce = 1_000
 
 /** Begins to do what is due, in intervals, and at once again while there is more. */
-export function startBackground({ payments, log, intervalMs, tasks }: BackgroundOptions): Background {
+export function startBackground(options: BackgroundOptions): Background {
+  const { payments, log, intervalMs, tasks } = options
   const all: Readonly<Record<string, Task>> = {
-    'telling the processor': () => tellProcessor(payments, log),
+    'telling the processor': () => tellProcessor(options),
     'asking the processor': () => askProcessors(payments, log),
     'expiring authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
     'forgetting idempotency keys': () => forgetKeys(payments),
@@ -74,8 +80,10 @@ function repeat(
   }
 }
 
-async function tellProcessor(payments: Payments, log: Log): Promise<boolean> {
+async function tellProcessor({ payments, log, onInstructed }: BackgroundOptions): Promise<boolean> {
   const { due, failures } = await instructProcessor(payments)
+  onInstructed('failed', failures.length)
+  onInstructed('taken', due - failures.length)
   for (const failure of failures) log.warn('the processor did not take an instruction', { ...failure })
   return due === maxInstructionsAtOnce
 }

@@ -31,6 +31,8 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   const { storage, clock, webhookPolicy: policy = strictPolicy } = payments
   const common = { storage, clock, random: Math.random, log }
   const countMail = metrics.counter('payments_mails_total', 'Tries to send mail by outcome.')
+  // So that the first of each is an increase.
+  for (const outcome of ['sent', 'postponed', 'given-up']) countMail({ outcome }, 0)
   const countWebhook = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
   const webhooks = createWebhookDeliverer({
     ...common,

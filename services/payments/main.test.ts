@@ -8,6 +8,7 @@ import { freePorts } from '../../test/support/free-ports.ts'
 import { missingPostgres, startPostgres } from '../../test/support/postgres-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { basic, merchantInput } from './http/api-under-test.ts'
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url))
 
@@ -15,8 +16,9 @@ function start(env: Readonly<Record<string, string>>): Program {
   return startProgram(process.execPath, [main], { env: { PATH: process.env['PATH'], ...env } })
 }
 
-async function statusOf(url: string): Promise<number> {
-  return (await fetch(url).catch(() => undefined))?.status ?? 0
+async function statusOf(url: string, token?: string): Promise<number> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  return (await fetch(url, { headers }).catch(() => undefined))?.status ?? 0
 }
 
 test('the program serves on PostgreSQL, tells of itself, and drains', {
@@ -30,6 +32,8 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
   })
   const urlFile = join(folder, 'database-url')
   await writeFile(urlFile, `${await server.createDatabase('payments')}?password=top-secret\n`)
+  const tokenFile = join(folder, 'token')
+  await writeFile(tokenFile, 'provision-secret')
   const [port = 0, debugPort = 0, provisionPort = 0] = await freePorts(3)
   const running = start({
     STATE_DIR: join(folder, 'state'),
@@ -39,8 +43,10 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
     DEBUG_HOST: '127.0.0.1',
     DEBUG_PORT: String(debugPort),
     PROVISION_PORT: String(provisionPort),
-    PROVISION_TOKEN: 'provision-secret',
+    PROVISION_TOKEN_FILE: tokenFile,
     DRAIN_DELAY: '400ms',
+    PAY_ATTEMPTS_PER_ADDRESS: '1',
+    TRUSTED_PROXIES: '127.0.0.0/8',
     LOG_LEVEL: 'debug',
   })
   t.after(() => running.end())
@@ -52,11 +58,21 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
     30_000,
   )
   assert.equal(await statusOf(`${debug}/readyz`), 200)
-  assert.equal(await statusOf(`http://127.0.0.1:${provisionPort}/`), 401)
+  const provisioning = `http://127.0.0.1:${provisionPort}/`
+  assert.deepEqual(
+    [await statusOf(provisioning), await statusOf(provisioning, 'provision-secret')],
+    [401, 404],
+  )
+  await writeFile(tokenFile, 'rotated-secret')
+  assert.deepEqual(
+    [await statusOf(provisioning, 'provision-secret'), await statusOf(provisioning, 'rotated-secret')],
+    [401, 404],
+  )
   const made = await fetch(`${api}/apps`, { method: 'POST' })
   const { app } = (await made.json()) as { app: { key: string } }
   const page = await fetch(`${api}/pay/?key=nobody`, { headers: { accept: 'text/html' } })
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/)
+  await assertAttemptsLimited(api, app.key)
   const metrics = await (await fetch(`${debug}/metrics`)).text()
   assert.match(metrics, /payments_http_requests_total\{route="\/apps",method="POST",status="201"\} 1\n/)
   assert.match(await (await fetch(`${debug}/stats`)).text(), /^payments_database_transactions_running: \d+$/m)
@@ -65,12 +81,41 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
   await waitFor('the end of readiness', async () => (await statusOf(`${debug}/readyz`)) === 503)
   assert.equal(await statusOf(`${api}/healthz`), 200)
   assert.equal(await stopped, 0, running.output())
-  for (const secret of [app.key, 'top-secret', 'provision-secret'])
+  for (const secret of [app.key, 'top-secret', 'provision-secret', 'rotated-secret'])
     assert.ok(!running.output().includes(secret))
   const state = join(folder, 'state', 'payments')
   assert.deepEqual((await readdir(state)).sort(), ['pay-page-secret', 'test-processor-key'])
   assert.equal((await stat(join(state, 'test-processor-key'))).mode & 0o777, 0o600)
 })
+
+/** By the address that the proxy tells, and not what the API is asked with the merchant's key. */
+async function assertAttemptsLimited(api: string, key: string): Promise<void> {
+  const made = await fetch(`${api}/merchants`, {
+    method: 'POST',
+    headers: { authorization: basic(key), 'content-type': 'application/json' },
+    body: JSON.stringify(merchantInput),
+  })
+  const { merchant } = (await made.json()) as { merchant: { id: string; key: string } }
+  const link = `${api}/pay/?key=${merchant.key}&amount=500`
+  const attempt = async (address: string) => {
+    const page = await (await fetch(link)).text()
+    const token = /name="token" value="([^"]+)"/.exec(page)?.[1] ?? ''
+    const card = { number: '4100000000000001', expiry: '12 / 66', code: '123' }
+    const headers = { 'x-forwarded-for': address }
+    const body = new URLSearchParams({ token, ...card })
+    return (await fetch(link, { method: 'POST', redirect: 'manual', headers, body })).status
+  }
+  assert.deepEqual(
+    [await attempt('203.0.113.1'), await attempt('203.0.113.1'), await attempt('203.0.113.2')],
+    [303, 429, 303],
+  )
+  for (let count = 0; count < 3; count += 1) {
+    const path = `${api}/merchants/${merchant.id}/transactions?limit=9`
+    const headers = { authorization: basic(key), 'x-forwarded-for': '203.0.113.1' }
+    const listed = (await (await fetch(path, { headers })).json()) as readonly object[]
+    assert.equal(listed.length, 2)
+  }
+}
 
 test('settings that are wrong are all told, and end the program', async () => {
   const running = start({ PORT: 'x', FUNDING_CURRENCIES: 'DK', FEES: '{"DKK":{"gift":{}}}' })
@@ -78,4 +123,12 @@ test('settings that are wrong are all told, and end the program', async () => {
   for (const name of ['PORT', 'FUNDING_CURRENCIES', 'FEES']) {
     assert.match(running.output(), new RegExp(`^${name}: `, 'm'))
   }
+})
+
+test('with a command it does what an operator does by hand, and serves nothing', async () => {
+  const running = startProgram(process.execPath, [main, 'verify', '--help'], {
+    env: { PATH: process.env['PATH'] },
+  })
+  assert.equal(await running.exited(), 0)
+  assert.match(running.output(), /^Usage: tollway payments verify/)
 })

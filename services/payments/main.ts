@@ -6,6 +6,15 @@ import { describeError } from './describe-error.ts'
 import { type Service, startService } from './service.ts'
 import { settings } from './settings.ts'
 
+// `payments verify` in a container of the service: what an operator does by hand, see `admin.ts`.
+const command = process.argv.slice(2)
+if (command.length > 0) {
+  const { runAdmin } = await import('./admin/run-admin.ts')
+  const print = (text: string) => void process.stdout.write(text)
+  const printError = (text: string) => void process.stderr.write(text)
+  process.exit(await runAdmin(command, process.env, { print, printError }))
+}
+
 const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
 if ('problems' in read) {
   for (const { name, message } of read.problems) process.stderr.write(`${name}: ${message}\n`)
@@ -23,7 +32,8 @@ runUntilStopped({
   onFatal: error => log.error('ended by a defect', { error: describeError(error) }),
 })
 try {
-  service = await startService(read.value, log)
+  const provisionTokenFile = process.env[`${settings.provisionToken.name}_FILE`] || undefined
+  service = await startService(read.value, log, { provisionTokenFile })
   // Not before: a new embedded database takes seconds, in which this thread does nothing else.
   showSignsOfLife()
 } catch (error) {

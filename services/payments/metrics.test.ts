@@ -7,6 +7,7 @@ test('figures are exposed as Prometheus reads them, and as names with values', (
   const count = metrics.counter('requests_total', 'Requests.')
   const time = metrics.histogram('request_seconds', 'Durations.')
   metrics.gauge('running', 'Now.', () => 3)
+  metrics.gauge('waiting', 'Now.', () => [[{ outbox: 'mail' }, 2]])
   count({ route: '/a"\n' })
   count({ route: '/b' }, 2)
   for (const ms of [0.5, 1, 40, 20_000]) time({ route: '/a' }, ms)
@@ -22,6 +23,7 @@ test('figures are exposed as Prometheus reads them, and as names with values', (
     'request_seconds_sum{route="/a"} 20.0415',
     'request_seconds_count{route="/a"} 4',
     'running 3',
+    'waiting{outbox="mail"} 2',
   ]) {
     assert.ok(text.includes(`${line}\n`), line)
   }

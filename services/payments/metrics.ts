@@ -2,8 +2,8 @@
 export interface Metrics {
   /** Labels are given with each count, as names and values; their combinations are few. */
   counter(name: string, help: string): (labels?: Labels, by?: number) => void
-  /** Read when somebody asks. */
-  gauge(name: string, help: string, read: () => number): void
+  /** Read when somebody asks: one value, or one for each of some labels. */
+  gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
   /** Durations in milliseconds; shown in seconds, as Prometheus has them. */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void
   /** The exposition, whose media type is `expositionType`. */
@@ -13,6 +13,7 @@ export interface Metrics {
 }
 
 export type Labels = Readonly<Record<string, string>>
+export type LabelledValue = readonly [labels: Labels, value: number]
 
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -43,7 +44,12 @@ export function createMetrics(): Metrics {
       }
     },
     gauge(name, help, read) {
-      families.push({ name, help, type: 'gauge', samples: () => [[name, read()]] })
+      const samples = () => {
+        const value = read()
+        const labelled: readonly LabelledValue[] = typeof value === 'number' ? [[{}, value]] : value
+        return labelled.map(([labels, one]) => [sampleName(name, labels), one] as const)
+      }
+      families.push({ name, help, type: 'gauge', samples })
     },
     histogram(name, help) {
       const distributions = new Map<string, { readonly labels: Labels; readonly all: Distribution }>()

@@ -5,17 +5,21 @@ import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { findPortProblems } from '@tollway/chassis/taken-ports.ts'
 import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/tls.ts'
-import { startBackground } from './background.ts'
+import { type BackgroundOptions, instructionOutcomes, startBackground } from './background.ts'
 import { createDelivery } from './delivery.ts'
 import { describeError } from './describe-error.ts'
+import { followSecret } from './follow-secret.ts'
+import { forgetEnded } from './forget-ended.ts'
+import { type AdminServer, startAdminServer } from './http/admin-server.ts'
 import { createApiServer } from './http/api-server.ts'
 import { createMonitorServer } from './http/monitor-server.ts'
 import { createProvisionServer } from './http/provision-server.ts'
+import { createRateLimit } from './http/rate-limit.ts'
 import type { JsonServer, JsonServerOptions } from './http/server.ts'
-import { createSignUpLimit } from './http/sign-up-limit.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { folderOf, openStorage } from './open-storage.ts'
 import type { Payments } from './operations/operation.ts'
+import { createAttemptLimit } from './pages/attempt-limit.ts'
 import { payPages } from './pages/pay-pages.ts'
 import { paymentsCheckout } from './pages/payments-checkout.ts'
 import { createTestProcessor } from './processor/test-processor.ts'
@@ -25,6 +29,7 @@ import { createIdempotency } from './storage/idempotency.ts'
 import { type MeasuredStorage, measureStorage } from './storage/measured-storage.ts'
 import type { Storage } from './storage/storage.ts'
 import { createStoredJournal } from './storage/stored-journal.ts'
+import { watchOutboxes } from './watch-outboxes.ts'
 import { createAddressPolicy } from './webhooks/address-policy.ts'
 
 export interface Service {
@@ -36,14 +41,24 @@ export interface Service {
   stop(): Promise<void>
 }
 
+const dayMs = 86_400_000
 /** For the database to tell that it is there. */
 const readyTimeoutMs = 2_000
+
+/** Files of secrets that are read again when they change. */
+export interface SecretFiles {
+  readonly provisionTokenFile?: string | undefined
+}
 
 /**
  * Starts the whole service and resolves when it takes requests. What cannot be had is told first. Each part is
  * made from the ones above it: storage, operations, servers, work in the background.
  */
-export async function startService(settings: Settings, log: Log): Promise<Service> {
+export async function startService(
+  settings: Settings,
+  log: Log,
+  { provisionTokenFile }: SecretFiles = {},
+): Promise<Service> {
   await assertPortsFree(settings)
   const tls = tlsOf(settings, log)
   const metrics = createMetrics()
@@ -58,19 +73,34 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     ...shared,
     ready,
     onReplay: () => countReplay(),
-    signUps: openSignup ? createSignUpLimit(signupsPerMinute, systemClock) : null,
+    signUps: openSignup ? createRateLimit(signupsPerMinute, systemClock) : null,
+    trustedProxies: settings.trustedProxies,
     tls: tls.api,
     extend: app => app.register(pagesOf(settings, payments, log), { prefix: '/pay' }),
   })
-  const provision = createProvision(settings, shared, tls.provision)
+  const provisionToken = followSecret({
+    first: settings.provisionToken,
+    path: provisionTokenFile,
+    onWarning: text => log.warn('PROVISION_TOKEN_FILE cannot be followed', { reason: text }),
+  })
+  const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
+  const admin = await startAdmin(settings, shared)
   const monitor = createMonitorServer({ metrics, ready })
   const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
   const provisionPort =
     (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
   const port = await api.listen({ host: settings.host, port: settings.port })
   const delivery = createDelivery({ settings, payments, log, metrics })
-  const { tasks } = delivery
-  const background = startBackground({ payments, log, intervalMs: settings.backgroundIntervalMs, tasks })
+  const tasks = {
+    ...delivery.tasks,
+    'looking at what waits': watchOutboxes(payments, metrics),
+    'forgetting what ended': forgetEnded(payments, settings.deliveryRetentionDays * dayMs),
+  }
+  const background = startBackground({
+    ...{ payments, log, tasks },
+    intervalMs: settings.backgroundIntervalMs,
+    onInstructed: countInstructions(metrics),
+  })
   reportHealth(true)
   log.info('serving', { http: port, provision: provisionPort, debug: debugPort })
   return {
@@ -81,7 +111,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       draining = true
       reportHealth(false, 'draining')
       await pause(settings.drainDelayMs)
-      await Promise.all([api.close(settings.drainTimeoutMs), provision?.close(settings.drainTimeoutMs)])
+      await Promise.all([api, provision, admin].map(server => server?.close(settings.drainTimeoutMs)))
       await background.stop()
       await delivery.settle()
       await monitor.close()
@@ -117,11 +147,30 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
 function pagesOf(settings: Settings, payments: Payments, log: Log) {
   return payPages({
     checkout: paymentsCheckout(payments),
+    attempts: createAttemptLimit(
+      { perAddress: settings.payAttemptsPerAddress, perMerchant: settings.payAttemptsPerMerchant },
+      systemClock,
+    ),
     secret: readSecret(settings.payPageSecret, folderOf(settings), 'pay-page-secret'),
     clock: systemClock,
     randomBytes,
     onError: (error, { id }) =>
       log.error('a page met a defect', { requestId: id, error: describeError(error) }),
+  })
+}
+
+/** PostgreSQL takes commands from whoever may connect; the embedded database only through this process. */
+function startAdmin(
+  settings: Settings,
+  shared: JsonServerOptions & { readonly payments: Payments },
+): Promise<AdminServer> | undefined {
+  if (settings.databaseUrl !== '') return undefined
+  const { payments } = shared
+  return startAdminServer({
+    ...shared,
+    storage: payments.storage,
+    payments: () => payments,
+    folder: folderOf(settings),
   })
 }
 
@@ -141,12 +190,12 @@ function provisions({ provisionToken, provisionTlsClientCa }: Settings): boolean
 
 function createProvision(
   settings: Settings,
-  shared: JsonServerOptions & { readonly payments: Payments },
+  shared: JsonServerOptions & { readonly payments: Payments; readonly provisionToken: () => string },
   tls: TlsFiles | undefined,
 ): JsonServer | undefined {
   if (!provisions(settings)) return undefined
-  const { provisionToken, provisionTlsClientCa, provisionTlsClientName: clientName } = settings
-  const token = provisionToken === '' ? null : provisionToken
+  const { provisionTlsClientCa, provisionTlsClientName: clientName } = settings
+  const token = settings.provisionToken === '' ? null : shared.provisionToken
   const demandsCertificate = provisionTlsClientCa !== ''
   return createProvisionServer({ ...shared, token, tls, demandsCertificate, clientName })
 }
@@ -180,6 +229,13 @@ function measured(storage: Storage, metrics: Metrics): MeasuredStorage {
   metrics.gauge('payments_database_transactions_running', 'Those that run or wait.', () => meter.running())
   metrics.gauge('payments_process_resident_bytes', 'Memory of this process.', () => process.memoryUsage.rss())
   return meter
+}
+
+function countInstructions(metrics: Metrics): BackgroundOptions['onInstructed'] {
+  const help = 'Captures, refunds and voids that the processor was told, by outcome.'
+  const count = metrics.counter('payments_processor_instructions_total', help)
+  for (const outcome of instructionOutcomes) count({ outcome }, 0)
+  return (outcome, number) => count({ outcome }, number)
 }
 
 function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {

@@ -8,10 +8,10 @@ import {
   text,
   type Values,
 } from '@tollway/chassis/settings.ts'
+import { cidrs } from './cidr.ts'
 import { mailbox } from './mail/mailbox.ts'
 import { smtpServer } from './mail/smtp-server.ts'
 import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
-import { cidrs } from './webhooks/address-policy.ts'
 
 const port = integer(0, 65_535)
 
@@ -30,6 +30,14 @@ const serverSettings = settingsTable({
     help: 'A certificate file in PEM: with it, that port speaks TLS. Changes are followed.',
   },
   tlsKey: { name: 'TLS_KEY', kind: text, fallback: '', help: 'The file of its private key.' },
+  trustedProxies: {
+    name: 'TRUSTED_PROXIES',
+    kind: cidrs,
+    fallback: '',
+    help:
+      'Networks of the proxies in front of that port. Only they are believed when X-Forwarded-For names the ' +
+      'client; without them, all clients of a proxy share one address, and the limits of one.',
+  },
   debugHost: {
     name: 'DEBUG_HOST',
     kind: text,
@@ -74,7 +82,7 @@ const provisionSettings = settingsTable({
     name: 'PROVISION_TOKEN',
     kind: text,
     fallback: '',
-    help: 'The bearer token that it asks for.',
+    help: 'The bearer token that it asks for. In a file, another one holds as soon as it stands there.',
     secret: true,
   },
   provisionTlsCert: {
@@ -177,6 +185,18 @@ const moneySettings = settingsTable({
     fallback: '60',
     help: 'How many apps may be made from one address.',
   },
+  payAttemptsPerAddress: {
+    name: 'PAY_ATTEMPTS_PER_ADDRESS',
+    kind: integer(1, 1_000_000),
+    fallback: '60',
+    help: 'How many payments may be tried a minute on the payment page from one address (IPv6: one /64).',
+  },
+  payAttemptsPerMerchant: {
+    name: 'PAY_ATTEMPTS_PER_MERCHANT',
+    kind: integer(1, 1_000_000),
+    fallback: '600',
+    help: 'How many payments may be tried a minute on the page of one merchant. The API is not limited.',
+  },
   testProcessorKey: {
     name: 'TEST_PROCESSOR_KEY',
     kind: text,
@@ -242,6 +262,14 @@ const deliverySettings = settingsTable({
     kind: boolean,
     fallback: 'false',
     help: 'Whether webhooks may go to http:// besides https://.',
+  },
+  deliveryRetentionDays: {
+    name: 'DELIVERY_RETENTION_DAYS',
+    kind: integer(1, 3_650),
+    fallback: '30',
+    help:
+      'How many days it stays known what became of mail and of each delivery of an event. The log of events is ' +
+      'never shortened.',
   },
   payoutTime: {
     name: 'PAYOUT_TIME',

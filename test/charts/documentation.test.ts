@@ -11,7 +11,10 @@ import { root } from '../support/tollway.ts'
 import { missingHelm, render } from './helm.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
-const pages = ['README.md', 'docs/install.md', 'docs/troubleshooting.md', 'docs/runbooks.md']
+const pages = [
+  'README.md',
+  ...['install', 'payments', 'troubleshooting', 'runbooks'].map(page => `docs/${page}.md`),
+]
 const text = pages.map(read).join('\n')
 
 function blocks(language: string, start = ''): readonly string[] {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -10,9 +10,12 @@ import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
+import { startService as startPayments } from '@tollway/payments/service.ts'
+import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { CORE_SCHEMA, dump, load } from 'js-yaml'
 import { createOperatorMetrics } from '../../operator/cluster/metrics.ts'
 import { freePorts } from '../support/free-ports.ts'
+import { newPgliteFolder } from '../support/pglite-folder.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -101,7 +104,7 @@ test('promtool takes the rules as the chart makes them', { skip: missingHelm() }
   assertSucceeds(promtool, 'check', 'rules', made)
   const text = read(made)
   assert.equal(text.match(/alert:/g)?.length, alerts.length)
-  const unnamed = text.match(/job="(?!tollway-(operator|ratelimit|broker)")|\{job=/g)
+  const unnamed = text.match(/job="(?!tollway-(operator|ratelimit|broker|payments)")|\{job=/g)
   assert.equal(unnamed, null, 'each metric is of the namespace')
   assert.doesNotMatch(text, /docs\/runbooks/)
 })
@@ -130,6 +133,7 @@ test('alerts and dashboard ask only for metrics that there are, with labels that
     await operatorMetrics(),
     await rateLimitMetrics(t),
     await brokerMetrics(t),
+    await paymentsMetrics(t),
     'up{pod="a"} 1',
   ].join('\n')
   const series = metrics.split('\n').filter(line => line !== '' && !line.startsWith('#'))
@@ -146,7 +150,7 @@ test('alerts and dashboard ask only for metrics that there are, with labels that
     assert.ok(found, `no metric is ${selector}`)
   }
   for (const expr of expressions) {
-    const names = expr.replaceAll(/\{[^}]*\}/g, '{}').match(/\b(tollway|ratelimit)_\w+(?!\w*\{)/g)
+    const names = expr.replaceAll(/\{[^}]*\}/g, '{}').match(/\b(tollway|ratelimit|payments)_\w+(?!\w*\{)/g)
     assert.equal(names, null, `${expr} asks for metrics of everybody`)
   }
 })
@@ -204,6 +208,33 @@ async function brokerMetrics(t: TestContext): Promise<string> {
   await pushed.answer
   assert.equal(await served.end, 'OK')
   return (await fetch(`http://127.0.0.1:${debugPort}/metrics`)).text()
+}
+
+/** The metrics of a payments service that refused a request, and looked at what waits. */
+async function paymentsMetrics(t: TestContext): Promise<string> {
+  const stateDir = mkdtempSync(join(tmpdir(), 'payments-'))
+  renameSync(await newPgliteFolder(), join(stateDir, 'payments'))
+  const env = { HOST: '127.0.0.1', PORT: '0', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', DRAIN_DELAY: '0s' }
+  const read = readSettings(paymentsSettings, { ...env, STATE_DIR: stateDir }, () => '')
+  assert.ok('value' in read)
+  const service = await startPayments(read.value, silentLog)
+  t.after(async () => {
+    await service.stop()
+    rmSync(stateDir, { recursive: true })
+  })
+  assert.equal((await fetch(`http://127.0.0.1:${service.port}/me`)).status, 401)
+  let metrics = ''
+  await waitFor('a look at what waits', async () => {
+    metrics = await (await fetch(`http://127.0.0.1:${service.debugPort}/metrics`)).text()
+    return metrics.includes('payments_outbox_waiting{outbox="processor"}')
+  })
+  // No event was delivered, and no answer given again.
+  const others = [
+    'payments_webhook_tries_total{outcome="delivered"} 0',
+    'payments_idempotency_replays_total 0',
+  ]
+  assert.ok(others.every(line => metrics.includes(`# TYPE ${line.replace(/[ {].*/, ' counter')}\n`)))
+  return [metrics, ...others].join('\n')
 }
 
 function assertSucceeds(program: string, ...args: readonly string[]): void {

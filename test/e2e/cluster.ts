@@ -54,6 +54,26 @@ export async function pods(namespace: string, selector: string): Promise<readonl
   return (JSON.parse(text) as { items: Pod[] }).items
 }
 
+/** Whether it takes calls, and goes on to. */
+export function isReady({ metadata, status }: Pod): boolean {
+  const isTrue = status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
+  return isTrue && metadata.deletionTimestamp === undefined
+}
+
+/** Replaces the pods of a Deployment as an upgrade does; resolves when none of those before is left. */
+export async function restart(namespace: string, deployment: string, selector: string): Promise<void> {
+  const before = new Set((await pods(namespace, selector)).map(({ metadata }) => metadata.uid))
+  await kubectl('-n', namespace, 'rollout', 'restart', `deploy/${deployment}`)
+  await eventually(
+    'all pods to be new',
+    async () => {
+      const found = await pods(namespace, selector)
+      return found.length === before.size && found.every(pod => isReady(pod) && !before.has(pod.metadata.uid))
+    },
+    240_000,
+  )
+}
+
 /** Waits as long as a busy cluster may take. */
 export async function eventually(
   what: string,
@@ -66,16 +86,17 @@ export async function eventually(
 /** The labels of a namespace that takes only pods that are restricted, as Pod Security means it. */
 export const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
 
-/** Installs the chart with the values of these tests; resolves when everything is ready. */
-export async function install(namespace: string): Promise<void> {
-  await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady)
+/** Installs the chart with the values of these tests, and those given; resolves when everything is ready. */
+export async function install(namespace: string, ...given: readonly string[]): Promise<void> {
+  await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))
 }
 
 /** Upgrades it to the same values, and to those that are given: `broker.enabled=false`. */
 export async function upgrade(namespace: string, ...given: readonly string[]): Promise<void> {
-  const set = given.flatMap(value => ['--set', value])
-  await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...set)
+  await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))
 }
+
+const settersOf = (given: readonly string[]) => given.flatMap(value => ['--set', value])
 
 /** Whatever a release may have in its namespace. */
 const kindsOfRelease =

@@ -20,10 +20,12 @@ import {
   eventually,
   helm,
   install,
+  isReady,
   kubectl,
   type Pod,
   pods,
   read,
+  restart,
   restricted,
   uninstall,
   upgrade,
@@ -139,16 +141,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply(checkout(1_000_000))
     const load = startLoad(envoy, { user: 'bob' })
     t.after(load.stop)
-    const before = new Set((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid))
-    await kubectl('-n', system, 'rollout', 'restart', 'deploy/tollway-ratelimit')
-    await eventually(
-      'all pods to be new',
-      async () => {
-        const found = await pods(system, ratelimit)
-        return found.length === 3 && found.every(pod => isReady(pod) && !before.has(pod.metadata.uid))
-      },
-      180_000,
-    )
+    await restart(system, 'tollway-ratelimit', ratelimit)
     await load.stop()
     figures.note('calls in a rolling restart', '0 failed', describeCodes(load.codes))
     assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
@@ -304,11 +297,6 @@ function messageOf(
 ): string {
   const { status } = (limits.get(namespace, name) ?? {}) as Partial<StoredResource>
   return status?.conditions?.find(({ type }) => type === condition)?.message ?? ''
-}
-
-function isReady({ metadata, status }: Pod): boolean {
-  const isTrue = status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
-  return isTrue && metadata.deletionTimestamp === undefined
 }
 
 function podOf(identity: string): string {

@@ -6,9 +6,11 @@ import {
   apply,
   eventually,
   install,
+  isReady,
   kubectl,
   type Pod,
   pods,
+  restart,
   restricted,
   uninstall,
   upgrade,
@@ -70,16 +72,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     const producer = startProducer(found.next)
     t.after(() => Promise.all([producer.stop(), ...consumers.map(({ stop }) => stop())]))
     await eventually('a request', async () => producer.answers.size > 0)
-    const before = new Set((await readyBrokers()).map(({ metadata }) => metadata.uid))
-    await kubectl('-n', system, 'rollout', 'restart', 'deploy/tollway-broker')
-    await eventually(
-      'all brokers to be new',
-      async () => {
-        const all = await pods(system, brokers)
-        return all.length === 2 && all.every(pod => isReady(pod) && !before.has(pod.metadata.uid))
-      },
-      240_000,
-    )
+    await restart(system, 'tollway-broker', brokers)
     const done = producer.answers.size
     await eventually('a request after that', async () => producer.answers.size > done + 1)
     await producer.stop()
@@ -161,9 +154,4 @@ function followReadyBrokers() {
       await following
     },
   }
-}
-
-function isReady({ metadata, status }: Pod): boolean {
-  const isTrue = status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
-  return isTrue && metadata.deletionTimestamp === undefined
 }

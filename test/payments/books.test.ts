@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,9 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { runAdmin } from '@tollway/payments/admin/run-admin.ts'
 import { lockFolder } from '@tollway/payments/storage/folder-lock.ts'
+import { newPgliteFolder } from '../support/pglite-folder.ts'
 import {
   findPostgresProgram,
   missingPostgres,
@@ -28,6 +30,8 @@ import {
   startPaymentsProcess,
 } from './payments-process.ts'
 
+const main = fileURLToPath(new URL('../../services/payments/main.ts', import.meta.url))
+const tollway = fileURLToPath(new URL('../../operator/cli/tollway.ts', import.meta.url))
 const missingDump = findPostgresProgram('pg_dump') === undefined ? missingProgram('pg_dump') : false
 
 describe('the books of payments, by an operator', { skip: missingPostgres() || missingDump }, () => {
@@ -166,14 +170,56 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
   })
 })
 
-test('the embedded database is not opened beside the service, and the way out is told', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-embedded-'))
-  const lock = lockFolder(join(folder, 'payments'))
-  const tollway = fileURLToPath(new URL('../../operator/cli/tollway.ts', import.meta.url))
-  const env = { ...paymentsEnv(''), DATABASE_URL: '', STATE_DIR: folder }
-  const program = startProgram(process.execPath, [tollway, 'payments', 'verify'], { env })
-  assert.equal(await program.exited(), 2)
-  assert.match(program.output(), /in use by another process\n.*stop the service, run this again/s)
-  lock.release()
-  await rm(folder, { recursive: true })
+describe('the embedded database, by an operator', () => {
+  let folder = ''
+  let env: Readonly<Record<string, string>> = {}
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'tollway-embedded-'))
+    await rename(await newPgliteFolder(), join(folder, 'payments'))
+    env = { ...paymentsEnv(''), DATABASE_URL: '', STATE_DIR: folder, PORT: '0' }
+  })
+  after(() => rm(folder, { recursive: true }))
+
+  async function ask(
+    ...args: readonly string[]
+  ): Promise<{ readonly code: number; readonly output: string }> {
+    let output = ''
+    const hear = (text: string) => {
+      output += text
+    }
+    return { code: await runAdmin(args, env, { print: hear, printError: hear }), output }
+  }
+
+  test('commands go through the service that has it open, and open it when there is none', async t => {
+    const service = startProgram(process.execPath, [main], { env: { ...env, LOG_LEVEL: 'info' } })
+    t.after(() => service.end('SIGKILL'))
+    await service.said('msg=serving', 60_000)
+    const file = join(folder, 'payments', 'admin.json')
+    assert.equal((await stat(file)).mode & 0o777, 0o600)
+    const { port, token } = JSON.parse(await readFile(file, 'utf8'))
+    assert.ok(!service.output().includes(token))
+    for (const authorization of ['', 'Bearer x', `Bearer ${token}x`]) {
+      const headers = { authorization, 'content-type': 'application/json' }
+      const asked = { method: 'POST', headers, body: '["verify"]' }
+      assert.equal((await fetch(`http://127.0.0.1:${port}/commands`, asked)).status, 401)
+    }
+    const verified = await ask('verify')
+    assert.equal(verified.code, 0, verified.output)
+    assert.match(verified.output, /^merchants +0$(.*\n)*Everything adds up/m)
+    assert.deepEqual(await ask('payout', '--period', 'a'), { code: 0, output: '' })
+    const refused = await ask('dispute', 'win', 'nothing')
+    assert.equal(refused.code, 1, refused.output)
+    assert.match(refused.output, /^tollway payments: refused: .*no such dispute/)
+    await service.end('SIGKILL')
+    assert.equal((await stat(file)).mode & 0o777, 0o600)
+    assert.deepEqual(await ask('verify'), verified)
+    const lock = lockFolder(join(folder, 'payments'))
+    const held = startProgram(process.execPath, [tollway, 'payments', 'verify'], { env })
+    assert.equal(await held.exited(), 2)
+    lock.release()
+    assert.match(
+      held.output(),
+      /in use by another process\n.*takes\nno commands: stop the service, run this again/s,
+    )
+  })
 })

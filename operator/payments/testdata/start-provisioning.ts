@@ -30,7 +30,7 @@ export async function startProvisioning(): Promise<ProvisioningUnderTest> {
   const lines: string[] = []
   const server = createProvisionServer({
     payments,
-    token,
+    token: () => token,
     clock,
     randomBytes,
     log: createLog({ level: 'debug', format: 'json', write: line => lines.push(line) }),

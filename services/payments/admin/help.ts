@@ -5,8 +5,8 @@ export const adminHelp = `Usage: tollway payments verify
        tollway payments dispute win|lose DISPUTE
 
 Works on the database of the payments service, which the environment names as it does for the service:
-DATABASE_URL (or DATABASE_URL_FILE), or STATE_DIR for the embedded one, which only one process can open:
-stop the service first.
+DATABASE_URL (or DATABASE_URL_FILE), or STATE_DIR for the embedded one. Only one process can open that:
+while the service runs, it carries the command out.
 
   verify          replay all records and prove that they add up; changes nothing
   payout          pay merchants their balance, each once a period

@@ -7,6 +7,7 @@ import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints/endpoints.ts'
 import { RefusedError } from './failure.ts'
 import { createOpenapiDocument, openapiPath } from './openapi.ts'
+import { addressKey, type RateLimit } from './rate-limit.ts'
 import { type Request, runEndpoint } from './run-endpoint.ts'
 import {
   bodyOf,
@@ -16,12 +17,11 @@ import {
   sendAnswer,
   sendRefusal,
 } from './server.ts'
-import type { SignUpLimit } from './sign-up-limit.ts'
 
 export interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
-  /** Null when nobody may make an app by the API. */
-  readonly signUps: SignUpLimit | null
+  /** By address; null when nobody may make an app by the API. */
+  readonly signUps: RateLimit | null
   /** Whether the database answers, and the process is not about to end. */
   readonly ready: () => Promise<boolean>
   /** Told of each answer that was given before. */
@@ -79,7 +79,7 @@ async function handle(
   { payments, signUps, onReplay }: ApiServerOptions,
 ): Promise<FastifyReply> {
   if (endpoint.kind === 'sign-up') {
-    const waitMs = signUps?.take(request.ip) ?? 0
+    const waitMs = signUps?.take(addressKey(request.ip)) ?? 0
     if (waitMs > 0) return sendRefusal(reply, refuse('too_many_requests'), waitMs)
   }
   const { outcome, retryAfterMs, replayed = false } = await runEndpoint(payments, endpoint, read(request))

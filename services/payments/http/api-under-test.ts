@@ -21,8 +21,8 @@ import type { Storage } from '../storage/storage.ts'
 import { createStoredJournal } from '../storage/stored-journal.ts'
 import { createApiServer } from './api-server.ts'
 import { assertConforms } from './conformance-under-test.ts'
+import type { RateLimit } from './rate-limit.ts'
 import type { JsonServerOptions } from './server.ts'
-import type { SignUpLimit } from './sign-up-limit.ts'
 
 /** A moment in which the test cards' usual dates are not past. */
 export const startMs = Date.UTC(2026, 6, 10, 8, 30)
@@ -140,7 +140,7 @@ export interface TestResponse {
 }
 
 export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'> {
-  readonly signUps?: SignUpLimit | null
+  readonly signUps?: RateLimit | null
 }
 
 /** The API on a free port. Every answer is held against the OpenAPI document. */

@@ -4,7 +4,6 @@ import { acceptsJson } from './accept.ts'
 import { basic } from './api-under-test.ts'
 import { readApiKey } from './credentials.ts'
 import { requestIdOf } from './request-id.ts'
-import { createSignUpLimit } from './sign-up-limit.ts'
 
 test('an Accept header takes JSON, or does not', () => {
   const takes = [
@@ -52,26 +51,5 @@ test('an id of a request is taken where it can do no harm', () => {
     ['a'],
   ]) {
     assert.equal(requestIdOf(id, 0, random), own, String(id))
-  }
-})
-
-test('sign-ups of one address are limited, and come back with time', () => {
-  let nowMs = 0
-  const limit = createSignUpLimit(2, { nowMs: () => 0, monotonicMs: () => nowMs })
-  const takes: [address: string, atMs: number, waitMs: number][] = [
-    ['a', 0, 0],
-    ['a', 0, 0],
-    ['a', 0, 30_000],
-    ['b', 0, 0],
-    ['a', 29_999, 1],
-    ['a', 30_000, 0],
-    ['a', 30_000, 30_000],
-    ['a', 1_000_000, 0],
-    ['a', 1_000_000, 0],
-    ['a', 1_000_000, 30_000],
-  ]
-  for (const [address, atMs, waitMs] of takes) {
-    nowMs = atMs
-    assert.equal(limit.take(address), waitMs, `${address} at ${atMs}`)
   }
 })

@@ -3,11 +3,12 @@ import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { hashApiKey, newApiKey } from '../domain/ids.ts'
+import { newWebhookSecret } from '../domain/webhook-secret.ts'
 import { type ApiUnderTest, merchantInput, openShop, sharedApi } from './api-under-test.ts'
 import { createProvisionServer } from './provision-server.ts'
 import type { JsonServer } from './server.ts'
 
-const token = 'a token of the operator'.replaceAll(' ', '-')
+let token = 'a token of the operator'.replaceAll(' ', '-')
 
 let api: ApiUnderTest
 let server: JsonServer
@@ -21,7 +22,7 @@ before(async () => {
     log: silentLog,
     randomBytes,
     onAnswer: () => {},
-    token,
+    token: () => token,
   })
   url = `http://127.0.0.1:${await server.listen({ host: '127.0.0.1', port: 0 })}`
 })
@@ -105,7 +106,7 @@ test('webhooks are as the resource has them', async () => {
   const hook = (path: string, events: string[] = []) => ({
     url: `https://example.com/${path}`,
     events,
-    secrets: ['whsec_0123456789'],
+    secrets: [newWebhookSecret(randomBytes)],
   })
   const active = async (merchantId: string) => {
     const rows = await api.storage.transaction(tx =>
@@ -128,6 +129,14 @@ test('webhooks are as the resource has them', async () => {
     (refused.json as unknown as { field: string }[]).map(({ field }) => field),
     ['webhooks.0.events.0', 'webhooks.0.secrets'],
   )
+  const weak = await put([{ ...hook('d'), secrets: [newWebhookSecret(randomBytes), 'hunter2'] }])
+  const [fault] = weak.json as unknown as { field: string; message: string }[]
+  assert.equal(fault?.field, 'webhooks.0.secrets.1')
+  assert.match(
+    fault.message,
+    /^does not begin with "whsec_"; allowed is "whsec_" and 24 to 64 bytes in base64/,
+  )
+  assert.deepEqual(await active(merchantId), ['/a'])
 })
 
 test('a closed merchant keeps what it has, and takes nothing new', async () => {
@@ -145,7 +154,7 @@ test('a closed merchant keeps what it has, and takes nothing new', async () => {
   assert.equal((await provision('DELETE', newUid())).status, 404)
 })
 
-test('a merchant that is there is taken over by who has a key of it, and by one resource', async () => {
+test('a merchant that is there is taken over by who has a key of it, and by one at a time', async () => {
   const shop = await openShop(api)
   const adopt = (keyHash: string | null, merchantId = shop.merchantId) => ({ adopt: { merchantId, keyHash } })
   const other = await openShop(api)
@@ -160,7 +169,25 @@ test('a merchant that is there is taken over by who has a key of it, and by one 
   assert.deepEqual(await provision('PUT', uid, inputWith(key, adopt(null))), taken)
   assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, { key })).status, 200)
   assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, shop)).status, 200)
-  assert.equal((await provision('PUT', newUid(), inputWith(newKey(), adopt(own)))).status, 400)
+  const next = await provision('PUT', newUid(), inputWith(newKey(), adopt(hashApiKey(key))))
+  assert.deepEqual([next.status, next.json['merchantId']], [200, shop.merchantId])
+  assert.notEqual(next.json['appId'], taken.json['appId'])
+  // The resource before has no merchant any more, gets no other, and closes none.
+  for (const more of [{}, adopt(own)]) {
+    const before = await provision('PUT', uid, inputWith(key, more))
+    assert.deepEqual([before.status, before.json['code']], [409, 'merchant_closed'])
+  }
+  assert.equal((await provision('DELETE', uid)).status, 404)
+  assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, shop)).status, 200)
+})
+
+test('another token holds from the next request on', async () => {
+  const before = token
+  const input = inputWith(newKey())
+  token = 'another-token'
+  assert.equal((await provision('PUT', newUid(), input, `Bearer ${before}`)).status, 401)
+  assert.equal((await provision('PUT', newUid(), input, `Bearer ${token}`)).status, 200)
+  token = before
 })
 
 test('nobody else is let in, and nothing is taken that does not fit', async () => {

@@ -1,4 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
@@ -6,6 +5,7 @@ import { type Outcome, type Payments, perform } from '../operations/operation.ts
 import { parseProvision, parseUid } from '../operations/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../operations/provision-merchant.ts'
 import { type Answer, answer, noContent } from './answer.ts'
+import { hasBearerToken } from './bearer-token.ts'
 import { RefusedError } from './failure.ts'
 import {
   bodyOf,
@@ -18,8 +18,11 @@ import {
 
 export interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments
-  /** What callers show as a bearer token (RFC 6750); null where their certificate says who they are. */
-  readonly token: string | null
+  /**
+   * What callers show as a bearer token (RFC 6750), asked for at each request; null where their certificate says
+   * who they are.
+   */
+  readonly token: (() => string) | null
   /** The DNS name that a caller's certificate must be for, where callers show one; any will do without. */
   readonly clientName?: string
 }
@@ -35,7 +38,7 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
   const server = createJsonServer(options)
   const { app } = server
   app.addHook('onRequest', async request => {
-    if (token !== null && !hasToken(request.headers.authorization, token)) {
+    if (token !== null && !hasBearerToken(request.headers.authorization, token())) {
       throw new RefusedError(refuse('unauthorized', 'The token is missing or not valid.'))
     }
     if (clientName !== '' && !isFor(request.raw.socket, clientName)) {
@@ -74,11 +77,4 @@ async function close(payments: Payments, text: string): Outcome<Answer> {
 function isFor(socket: Socket, name: string): boolean {
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
   return certificate?.checkHost(name, { subject: 'never' }) !== undefined
-}
-
-/** Compared by their hashes, which have one length, in constant time. */
-function hasToken(authorization: string | undefined, token: string): boolean {
-  const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []
-  const hash = (text: string) => createHash('sha256').update(text).digest()
-  return timingSafeEqual(hash(given), hash(token))
 }

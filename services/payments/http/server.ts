@@ -4,6 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { TlsFiles } from '@tollway/chassis/tls.ts'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { Cidr } from '../cidr.ts'
 import { describeError } from '../describe-error.ts'
 import type { RandomBytes } from '../domain/ids.ts'
 import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
@@ -23,6 +24,8 @@ export interface JsonServerOptions {
   /** Certificate files, followed when they change; plain HTTP without. */
   readonly tls?: TlsFiles | undefined
   readonly timeouts?: Timeouts
+  /** Who may tell by `X-Forwarded-For` on whose behalf it asks; of all others the header is passed over. */
+  readonly trustedProxies?: readonly Cidr[]
   /** Only clients with a certificate of the CA among the TLS files are let in. */
   readonly demandsCertificate?: boolean
 }
@@ -63,11 +66,13 @@ const maxRequestsPerConnection = 10_000
 export const unknownRoute = 'none'
 
 export function createJsonServer(options: JsonServerOptions): JsonServer {
-  const { log, clock, randomBytes, onAnswer, timeouts = defaultTimeouts } = options
+  const { log, clock, randomBytes, onAnswer, timeouts = defaultTimeouts, trustedProxies = [] } = options
   let draining = false
   const app = Fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
+    trustProxy:
+      trustedProxies.length > 0 && trustedProxies.map(({ address, prefix }) => `${address}/${prefix}`),
     requestTimeout: timeouts.requestMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     maxRequestsPerSocket: maxRequestsPerConnection,
@@ -86,6 +91,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     },
     ...serverOptions(options, timeouts),
   })
+  warnOfStrangers(app, log)
   const stopFollowing = followCertificates(app.server, options.tls)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
@@ -105,7 +111,8 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     const { method } = request
     const durationMs = reply.elapsedTime
     onAnswer({ route, method, status: reply.statusCode, durationMs })
-    log.debug('request', { method, route, status: reply.statusCode, durationMs, requestId: request.id })
+    const { id: requestId, ip: client } = request
+    log.debug('request', { method, route, status: reply.statusCode, durationMs, requestId, client })
   })
   return {
     app,
@@ -137,6 +144,21 @@ function serverOptions({ tls, demandsCertificate = false }: JsonServerOptions, t
 function contextOptions(tls: TlsFiles) {
   const { identity, ca } = tls.credentials()
   return { ...identity, ...(ca === undefined ? {} : { ca }), minVersion: 'TLSv1.2' as const }
+}
+
+/**
+ * Behind a proxy that nobody trusts all clients have one address, and share the limits of one. Told once: anybody
+ * can send the header.
+ */
+function warnOfStrangers(app: FastifyInstance, log: Log): void {
+  let isTold = false
+  app.addHook('onRequest', async request => {
+    if (isTold || request.headers['x-forwarded-for'] === undefined || (request.ips?.length ?? 1) > 1) return
+    isTold = true
+    log.warn('X-Forwarded-For of an address that TRUSTED_PROXIES does not have is passed over', {
+      from: request.ip,
+    })
+  })
 }
 
 /** New handshakes get the new certificate; connections that are there keep the old one. */

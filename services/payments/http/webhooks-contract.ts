@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
+import { webhookSecretFault } from '../domain/webhook-secret.ts'
+import { forgetEnded } from '../forget-ended.ts'
 import { createAddressPolicy } from '../webhooks/address-policy.ts'
 import { createWebhookDeliverer } from '../webhooks/deliver-webhooks.ts'
-import { isWebhookSecret } from '../webhooks/signature.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 let api: ApiUnderTest
@@ -52,11 +55,12 @@ const listed = async (list: string, query = '') =>
 
 test('a secret is shown once, and a new one beside the old', async () => {
   const made = await create({ url: 'https://example.com/hook', events: ['transaction.captured'] })
-  assert.ok(isWebhookSecret(made.secret ?? ''))
+  assert.equal(webhookSecretFault(made.secret ?? ''), undefined)
   assert.equal((await read(made.id)).secret, undefined)
   assert.ok(!JSON.stringify(await listed('webhooks')).includes('whsec_'))
   const { webhook } = (await call('POST', `/webhooks/${made.id}/secrets`)) as { webhook: Webhook }
-  assert.ok(isWebhookSecret(webhook.secret ?? '') && webhook.secret !== made.secret)
+  assert.equal(webhookSecretFault(webhook.secret ?? ''), undefined)
+  assert.notEqual(webhook.secret, made.secret)
   await call('POST', `/webhooks/${made.id}/secrets`)
   assert.ok(!api.logged().includes('whsec_'))
 })
@@ -110,34 +114,56 @@ test('a merchant has 20 webhooks at most', async () => {
   assert.equal((await post()).status, 409)
 })
 
-test('what happens is told, is in the log, and can be told again', async () => {
+/** A receiver on this machine, where the API would let no webhook point to. */
+async function startReceiver(status: () => number) {
   const received: string[] = []
-  let status = 500
-  const receiver = createServer((request, response) => {
-    received.push(`${request.headers['webhook-id']}`)
-    response.writeHead(status).end()
+  const signed: SignedEvent[] = []
+  const server = createServer(async (request, response) => {
+    const { headers } = request
+    const [id, timestamp, signatures] = ['id', 'timestamp', 'signature'].map(
+      name => `${headers[`webhook-${name}`]}`,
+    ) as [string, string, string]
+    received.push(id)
+    signed.push({ content: `${id}.${timestamp}.${await text(request)}`, signatures: signatures.split(' ') })
+    response.writeHead(status()).end()
   })
   await new Promise<void>(resolve => {
-    receiver.listen(0, '127.0.0.1', resolve)
+    server.listen(0, '127.0.0.1', resolve)
   })
-  const { id } = await create()
-  const { port } = receiver.address() as AddressInfo
-  const url = `http://127.0.0.1:${port}/`
+  const { port } = server.address() as AddressInfo
+  return { received, signed, url: `http://127.0.0.1:${port}/`, close: () => server.close() }
+}
+
+interface SignedEvent {
+  readonly content: string
+  readonly signatures: readonly string[]
+}
+
+async function pointTo(id: string, url: string): Promise<void> {
   await api.storage.transaction(tx =>
     tx.query('UPDATE webhook_endpoints SET url = $2 WHERE id = $1', [id, url]),
   )
+}
+
+async function deliverAll(): Promise<void> {
   const { clock, storage } = api
   const policy = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
   const resolve = () => Promise.reject(new Error('unknown here'))
   const deliverer = createWebhookDeliverer({
     ...{ clock, storage, policy, resolve, random: () => 0, log: silentLog },
   })
-  const deliver = async () => {
-    while (await deliverer.deliverDue());
-  }
+  while (await deliverer.deliverDue());
+}
+
+test('what happens is told, is in the log, and can be told again', async () => {
+  let status = 500
+  const receiver = await startReceiver(() => status)
+  const { received } = receiver
+  const { id } = await create()
+  await pointTo(id, receiver.url)
   const payment = await payAt(api, shop)
   await call('POST', `/transactions/${payment.id}/captures`, { amount: 300 })
-  await deliver()
+  await deliverAll()
   const filter = `&filter[subjectId]=${payment.id}`
   const events = (await listed('events', filter)) as Event[]
   const [captured, created] = events
@@ -148,10 +174,10 @@ test('what happens is told, is in the log, and can be told again', async () => {
   status = 204
   received.length = 0
   await call('POST', `/webhooks/${id}/retries`)
-  await deliver()
+  await deliverAll()
   assert.deepEqual(received, [created?.id, captured?.id])
   await call('POST', `/webhooks/${id}/events/${created?.id}/deliveries`)
-  await deliver()
+  await deliverAll()
   assert.equal(received[2], created?.id)
   const own = (await call('GET', `/events/${captured?.id}`)) as { event: Event }
   assert.deepEqual(own.event, captured)
@@ -161,4 +187,60 @@ test('what happens is told, is in the log, and can be told again', async () => {
     [created?.id],
   )
   receiver.close()
+})
+
+test('a secret signs beside the one before it until the next rotation', async () => {
+  const receiver = await startReceiver(() => 200)
+  const { id, secret: first = '' } = await create({ url: 'https://example.com/', events: ['card.saved'] })
+  await pointTo(id, receiver.url)
+  const rotate = async () =>
+    ((await call('POST', `/webhooks/${id}/secrets`)) as { webhook: Webhook }).webhook.secret ?? ''
+  const { id: transactionId } = await payAt(api, shop)
+  const signatureBy = (secret: string, content: string) => {
+    const key = Buffer.from(secret.replace('whsec_', ''), 'base64')
+    return `v1,${createHmac('sha256', key).update(content).digest('base64')}`
+  }
+  const secrets = [first]
+  for (const count of [1, 2, 2]) {
+    await call('POST', `/merchants/${shop.merchantId}/cards`, { transactionId })
+    await deliverAll()
+    const { content, signatures } = receiver.signed.at(-1) ?? assert.fail('nothing came')
+    const expected = secrets.slice(0, count).map(secret => signatureBy(secret, content))
+    assert.deepEqual(signatures, expected)
+    secrets.unshift(await rotate())
+  }
+  receiver.close()
+})
+
+test('what happens while a webhook is disabled is in the log, and is not told later by itself', async () => {
+  const { id } = await create({ url: 'https://example.com/', events: ['transaction.created'] })
+  const before = await payAt(api, shop)
+  await call('PUT', `/webhooks/${id}`, { disabled: true })
+  const missed = await payAt(api, shop)
+  await call('PUT', `/webhooks/${id}`, { disabled: false })
+  assert.equal((await read(id)).waiting?.events, 1)
+  for (const { id: subject } of [before, missed]) {
+    assert.equal(((await listed('events', `&filter[subjectId]=${subject}`)) as Event[]).length, 1)
+  }
+  const [event] = (await listed('events', `&filter[subjectId]=${missed.id}`)) as Event[]
+  await call('POST', `/webhooks/${id}/events/${event?.id}/deliveries`)
+  assert.equal((await read(id)).waiting?.events, 2)
+})
+
+test('what became of a delivery is forgotten after its time; the log is not, and tells again', async () => {
+  const { id } = await create({ url: 'https://example.com/', events: ['transaction.created'] })
+  const { id: subject } = await payAt(api, shop)
+  const [event] = (await listed('events', `&filter[subjectId]=${subject}`)) as Event[]
+  const { clock, storage } = api
+  const rows = async (change: string) =>
+    (await storage.transaction(tx => tx.query(change, [id, new Date(clock.nowMs())]))).length
+  const ofWebhook = 'webhook_deliveries WHERE endpoint_id = $1 AND due <= $2'
+  await rows('UPDATE webhook_deliveries SET delivered = $2 WHERE endpoint_id = $1')
+  const forget = forgetEnded(api.payments, 0)
+  while (await forget());
+  assert.equal(await rows(`SELECT 1 AS one FROM ${ofWebhook}`), 0)
+  assert.deepEqual(((await call('GET', `/events/${event?.id}`)) as { event: Event }).event, event)
+  await call('POST', `/webhooks/${id}/events/${event?.id}/deliveries`)
+  assert.equal(await forget(), false)
+  assert.equal(await rows(`SELECT 1 AS one FROM ${ofWebhook}`), 1)
 })

@@ -1,4 +1,4 @@
-import { email, id, isStorable, text, webAddress } from '../domain/input/fields.ts'
+import { email, id, text, webAddress } from '../domain/input/fields.ts'
 import { type MerchantInput, maxNameCharacters, parseMerchant } from '../domain/input/inputs.ts'
 import { list } from '../domain/input/list.ts'
 import {
@@ -12,6 +12,7 @@ import {
   withDefault,
 } from '../domain/input/record.ts'
 import { isRefused, type Refused, refuse, refuseFields } from '../domain/refusals.ts'
+import { webhookSecretFault, webhookSecretForm } from '../domain/webhook-secret.ts'
 import { eventTypes } from './announce.ts'
 import { eventType } from './webhook-input.ts'
 
@@ -49,7 +50,6 @@ const maxUsers = 100
 const maxWebhooks = 20
 /** Two while they are rotated. */
 const maxSecrets = 2
-const maxSecretCharacters = 256
 const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
 const hash: Reader<string> = (value, place) => {
@@ -64,10 +64,9 @@ const milliseconds: Reader<number> = (value, place) => {
 
 /** Never quoted in a message. */
 const secret: Reader<string> = (value, place) => {
-  const fits = typeof value === 'string' && value !== '' && value.length <= maxSecretCharacters
-  return fits && isStorable(value)
-    ? value
-    : refuseValue(place, 'format', `is no text of 1 to ${maxSecretCharacters} characters`)
+  const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is no text'
+  if (typeof value === 'string' && fault === undefined) return value
+  return refuseValue(place, 'format', `${fault}; allowed is ${webhookSecretForm}`)
 }
 
 const webhook = record({

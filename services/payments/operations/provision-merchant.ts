@@ -18,7 +18,7 @@ import {
   updateMerchant as saveMerchant,
 } from '../storage/merchants.ts'
 import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
-import { addAppKey, claimMerchant, lockProvisioning } from '../storage/provisioning.ts'
+import { addAppKey, claimMerchant, isHandedOver, lockProvisioning } from '../storage/provisioning.ts'
 import type { Tx } from '../storage/storage.ts'
 import {
   findWebhookEndpoint,
@@ -57,6 +57,9 @@ export async function provisionMerchant(
   await lockProvisioning(tx, uid)
   const appId = appIdOf(uid)
   const known = await findMerchantByProvisionUid(tx, uid)
+  if (known === undefined && (await isHandedOver(tx, uid))) {
+    return refuse('merchant_closed', 'Another resource has taken over the merchant of this one.')
+  }
   const found = known ?? (await adopted(tx, payments, { uid, input }))
   if (found !== undefined && isRefused(found)) return found
   const merchant =
@@ -91,7 +94,8 @@ async function createProvisioned(
 
 /**
  * The merchant that the resource is to take over, if it is to take over one. Whoever shows the key of an app that
- * has the merchant could do everything with it anyway; others learn nothing of it.
+ * has the merchant could do everything with it anyway; others learn nothing of it. So a merchant that stayed when
+ * its resource went, or whose cluster was lost, goes on under another resource.
  */
 async function adopted(
   tx: Tx,
@@ -110,9 +114,7 @@ async function adopted(
       'there is no such merchant that the app of this key has',
     )
   }
-  if (!(await claimMerchant(tx, merchantId, uid))) {
-    return refuseField('adopt.merchantId', 'mismatch', 'the merchant belongs to another resource')
-  }
+  await claimMerchant(tx, { merchantId, uid, nowMs })
   await insertApp(tx, { id: appIdOf(uid), name: app.name, createdMs: nowMs })
   return merchant
 }

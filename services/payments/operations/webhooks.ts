@@ -1,5 +1,6 @@
 import type { App } from '../domain/app.ts'
 import { isRefused, refuse } from '../domain/refusals.ts'
+import { newWebhookSecret } from '../domain/webhook-secret.ts'
 import type { Tx } from '../storage/storage.ts'
 import { deliverAgain, retryUndelivered, type Waiting, waitingAt } from '../storage/webhook-deliveries.ts'
 import {
@@ -10,7 +11,6 @@ import {
   type WebhookEndpoint,
   type WebhookEvent,
 } from '../storage/webhooks.ts'
-import { newWebhookSecret } from '../webhooks/signature.ts'
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 import { type Done, done, nextId, type Outcome, type Payments } from './operation.ts'
 import type { NewWebhookInput, WebhookUpdate } from './webhook-input.ts'

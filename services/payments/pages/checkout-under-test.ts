@@ -5,6 +5,7 @@ import { newId, newPublicKey } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
 import { createMemoryJournal } from '../processor/event-journal.ts'
 import { createTestProcessor } from '../processor/test-processor.ts'
+import { type AttemptsPerMinute, createAttemptLimit } from './attempt-limit.ts'
 import type { Checkout, PaymentOutcome, PaymentRequest } from './checkout.ts'
 import { payPages } from './pay-pages.ts'
 
@@ -93,13 +94,21 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
 }
 
 /** The pages under /pay, as the service mounts them. `errors` are those that were told. */
-export function pagesUnderTest(checkout: Checkout) {
+export function pagesUnderTest(
+  checkout: Checkout,
+  attemptsPerMinute: AttemptsPerMinute = { perAddress: 1_000, perMerchant: 1_000 },
+) {
   const errors: unknown[] = []
-  const clock = { ...systemClock, aheadMs: 0, nowMs: () => Date.now() + clock.aheadMs }
-  const app = fastify()
+  const clock = {
+    aheadMs: 0,
+    nowMs: () => Date.now() + clock.aheadMs,
+    monotonicMs: () => systemClock.monotonicMs() + clock.aheadMs,
+  }
+  const app = fastify({ trustProxy: true })
   app.register(
     payPages({
       checkout,
+      attempts: createAttemptLimit(attemptsPerMinute, clock),
       clock,
       randomBytes,
       secret: new Uint8Array(32).fill(9),

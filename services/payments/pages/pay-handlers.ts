@@ -4,6 +4,7 @@ import { currencyCodes } from '../domain/currencies.ts'
 import type { RandomBytes } from '../domain/ids.ts'
 import type { CardInput } from '../processor/processor.ts'
 import { amountPage } from './amount-page.ts'
+import type { AttemptLimit } from './attempt-limit.ts'
 import { readCardFields } from './card-fields.ts'
 import { type CardPage, cardPage } from './card-page.ts'
 import { challengePage } from './challenge-page.ts'
@@ -28,7 +29,13 @@ import { textsOf } from './texts.ts'
  * log: the page does not tell it. It holds no card data.
  */
 export type PageAnswer =
-  | { readonly status: number; readonly page: string; readonly error?: unknown }
+  | {
+      readonly status: number
+      readonly page: string
+      readonly error?: unknown
+      /** When the same request may be made again. */
+      readonly retryAfterMs?: number
+    }
   | { readonly location: string }
 
 export type FormFields = Readonly<Record<string, unknown>>
@@ -39,8 +46,8 @@ export interface PayHandlers {
   open(query: string): Promise<PageAnswer>
   /** The form of the point of sale. */
   chooseAmount(query: string, body: FormFields): Promise<PageAnswer>
-  /** The card form. */
-  pay(query: string, body: FormFields): Promise<PageAnswer>
+  /** The card form. `address` is the payer's. */
+  pay(query: string, body: FormFields, address: string): Promise<PageAnswer>
   /** The answer to a challenge, or to the question whether to look again. */
   confirm(query: string, body: FormFields): Promise<PageAnswer>
   /** The receipt or the decline. */
@@ -49,6 +56,7 @@ export interface PayHandlers {
 
 export interface PayHandlersOptions {
   readonly checkout: Checkout
+  readonly attempts: AttemptLimit
   /** See `SealOptions`. */
   readonly secret: Uint8Array
   readonly clock: Clock
@@ -177,12 +185,17 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
         return { location: queryOf(link, { amount, currency, isPointOfSale: true }) }
       }),
 
-    pay: (query, body) =>
+    pay: (query, body, address) =>
       withPayment(query, link => {
         const token = seal.open(formToken, bindingOf(link), body['token'])
         if (token === undefined) return askCard(link, 400, { message: textsOf(link.locale).card.formExpired })
         const read = readCardFields(body, { isTest: link.merchant.test, nowMs: clock.nowMs() })
-        if ('card' in read) return attempt(link, { ...token, card: read.card, challengeAnswer: null })
+        if ('card' in read) {
+          // What follows of this attempt, such as the answer to a challenge, is not counted once more.
+          const retryAfterMs = options.attempts.take({ address, merchantId: link.merchant.id })
+          if (retryAfterMs > 0) return tooManyAttempts(link, retryAfterMs)
+          return attempt(link, { ...token, card: read.card, challengeAnswer: null })
+        }
         const message = textsOf(link.locale).card.formError
         return askCard(link, 422, { errors: read.errors, message })
       }),
@@ -211,6 +224,11 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
 
 function startOver(link: Link): PageAnswer {
   return { location: queryOf(link) }
+}
+
+function tooManyAttempts(link: PaymentLink, retryAfterMs: number): PageAnswer {
+  const page = problemPage('too-many', { locale: link.locale, startOver: `./${queryOf(link)}` })
+  return { status: 429, page, retryAfterMs }
 }
 
 function faultyLinkAnswer({ fault, status, locale, details }: FaultyLink): PageAnswer {

@@ -2,16 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Merchant } from '../domain/merchant.ts'
 import { assets } from './assets.ts'
+import type { AttemptsPerMinute } from './attempt-limit.ts'
 import { checkoutUnderTest, pagesUnderTest, someMerchant } from './checkout-under-test.ts'
 
 const cardNumber = '4100000000000100'
 const securityCode = '739'
 const card = { number: cardNumber, expiry: '08 / 66', code: securityCode }
 
-function open(change: Partial<Merchant> = {}) {
+function open(change: Partial<Merchant> = {}, attempts?: AttemptsPerMinute) {
   const merchant = someMerchant(change)
   const checkout = checkoutUnderTest([merchant])
-  const { app, errors, clock } = pagesUnderTest(checkout)
+  const { app, errors, clock } = pagesUnderTest(checkout, attempts)
   const addressOf = (parameters: Readonly<Record<string, string>> = {}, page = '') =>
     `/pay/${page}?${new URLSearchParams({ key: merchant.key, ...parameters })}`
   const get = (url: string) => app.inject({ url })
@@ -308,4 +309,53 @@ test('a defect says that nothing was charged, and is told', async () => {
   const { statusCode, body } = await get(addressOf({ locale: 'da' }))
   assert.equal(`${statusCode} ${titleOf(body)}`, '500 Noget gik galt her')
   assert.match(String(errors[0]), /a defect/)
+})
+
+test('attempts to pay are limited by address and by merchant, in both languages', async () => {
+  const { addressOf, get, post, clock, checkout } = open({}, { perAddress: 2, perMerchant: 5 })
+  const attempt = async (from: string, fields: Readonly<Record<string, string>> = card, locale = 'en') => {
+    const link = addressOf({ ...amount, locale })
+    const token = hiddenIn((await get(link)).body, 'token')
+    return post(link, { token, ...fields }, { 'x-forwarded-for': from })
+  }
+  const mistyped = { ...card, code: '1' }
+  const steps: readonly (readonly [from: string, fields: typeof card, status: number])[] = [
+    ['203.0.113.1', mistyped, 422],
+    ['203.0.113.1', card, 303],
+    ['203.0.113.1', mistyped, 422],
+    ['203.0.113.1', card, 303],
+    ['203.0.113.1', card, 429],
+    ['203.0.113.2', card, 303],
+    ['203.0.113.3', card, 303],
+    ['203.0.113.4', card, 303],
+    ['203.0.113.5', card, 429],
+    ['203.0.113.1', mistyped, 422],
+  ]
+  for (const [index, [from, fields, status]] of steps.entries()) {
+    assert.equal((await attempt(from, fields)).statusCode, status, `step ${index}`)
+  }
+  assert.equal(checkout.paid.length, 5)
+  const table = [
+    ['en', '30', 'Too many attempts', /Nothing was charged\. Please wait a minute/],
+    ['da', '30', 'For mange forsøg', /Der er ikke trukket noget\. Vent et minut/],
+  ] as const
+  for (const [locale, seconds, title, text] of table) {
+    const { statusCode, headers, body } = await attempt('203.0.113.1', card, locale)
+    assert.deepEqual([statusCode, headers['retry-after'], titleOf(body)], [429, seconds, title])
+    assert.match(body, text)
+    assert.match(body, /<a class="primary" href="\.\/\?key=/)
+    assert.doesNotMatch(body, new RegExp(cardNumber))
+  }
+  clock.aheadMs += 30_000
+  assert.equal((await attempt('203.0.113.1')).statusCode, 303)
+})
+
+test('an answer to a challenge goes on with an attempt that was counted', async () => {
+  const { addressOf, post, pay } = open({}, { perAddress: 1, perMerchant: 1 })
+  const link = addressOf(amount)
+  const challenged = await pay(link, { ...card, number: '4100000003002004' })
+  const ticket = hiddenIn(challenged.body, 'ticket')
+  const answer = await post(addressOf(amount, 'confirm'), { ticket, answer: 'yes' })
+  assert.equal(answer.statusCode, 303)
+  assert.equal((await pay(link)).statusCode, 429)
 })

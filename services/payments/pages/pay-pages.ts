@@ -104,7 +104,7 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
   for (const [path, name] of Object.entries(forms)) {
     scope.post<{ Body: FormFields | undefined }>(path, async (request, reply) => {
       if (isForeign(request)) return sendProblem(request, reply, 403, 'foreign-form')
-      return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}))
+      return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}, request.ip))
     })
     // Somebody who loads the address of a form begins at the beginning.
     if (path !== '/') scope.get(path, (request, reply) => redirect(reply, `./?${queryIn(request)}`))
@@ -139,6 +139,8 @@ function queryIn({ url }: FastifyRequest): string {
 
 function send(reply: FastifyReply, answer: PageAnswer): FastifyReply {
   if ('location' in answer) return redirect(reply, `./${answer.location}`)
+  const { retryAfterMs } = answer
+  if (retryAfterMs !== undefined) reply.header('retry-after', Math.ceil(retryAfterMs / 1000))
   return reply.code(answer.status).type('text/html; charset=utf-8').send(answer.page)
 }
 

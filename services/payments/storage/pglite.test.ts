@@ -11,6 +11,7 @@ import { lockFolder } from './folder-lock.ts'
 import { idempotencyContract } from './idempotency-contract.ts'
 import { migrate, readMigrations } from './migrate.ts'
 import { openPglite } from './pglite.ts'
+import { pruningContract } from './pruning-contract.ts'
 import { repositoriesContract } from './repositories-contract.ts'
 import type { Storage } from './storage.ts'
 import { storageContract } from './storage-contract.ts'
@@ -66,6 +67,7 @@ describe('PGlite', () => {
   repositoriesContract('PGlite', open)
   webhookDeliveriesContract('PGlite', open)
   idempotencyContract('PGlite', open)
+  pruningContract('PGlite', open, 'one')
 
   test('a closed storage takes nothing, and its folder is free', async () => {
     const storage = await open()

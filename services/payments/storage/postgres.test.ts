@@ -6,6 +6,7 @@ import { idempotencyContract } from './idempotency-contract.ts'
 import { migrate, readMigrations } from './migrate.ts'
 import { migrateContract } from './migrate-contract.ts'
 import { openPostgres } from './postgres.ts'
+import { pruningContract } from './pruning-contract.ts'
 import { repositoriesContract } from './repositories-contract.ts'
 import type { Storage } from './storage.ts'
 import { storageContract } from './storage-contract.ts'
@@ -52,6 +53,7 @@ describe('PostgreSQL', { skip }, () => {
     if (maxConnections === 1) continue
     repositoriesContract(name, openPayments)
     webhookDeliveriesContract(name, openPayments)
+    pruningContract(name, openPayments, 'several')
     concurrencyContract(name, openPayments)
   }
 

@@ -26,15 +26,21 @@ export async function addAppKey(
   return { appId: row.app_id, expiresMs: row.expires?.getTime() ?? null }
 }
 
-/**
- * Makes a merchant that is there that of a resource, for ever.
- *
- * @returns false when it is that of another resource already
- */
-export async function claimMerchant(tx: Tx, merchantId: string, uid: string): Promise<boolean> {
-  const claimed = await tx.query(
-    'UPDATE merchants SET provision_uid = $2 WHERE id = $1 AND provision_uid IS NULL RETURNING id',
-    [merchantId, uid],
+/** Makes a merchant that is there that of a resource. The one whose it was never gets another. */
+export async function claimMerchant(
+  tx: Tx,
+  { merchantId, uid, nowMs }: { readonly merchantId: string; readonly uid: string; readonly nowMs: number },
+): Promise<void> {
+  await tx.query(
+    `INSERT INTO provisions_handed_over (uid, merchant_id, created)
+     SELECT provision_uid, id, $2 FROM merchants WHERE id = $1 AND provision_uid IS NOT NULL FOR UPDATE`,
+    [merchantId, toDate(nowMs)],
   )
-  return claimed.length > 0
+  await tx.query('UPDATE merchants SET provision_uid = $2 WHERE id = $1', [merchantId, uid])
+}
+
+/** Whether another resource has taken over the merchant of this one. */
+export async function isHandedOver(tx: Tx, uid: string): Promise<boolean> {
+  const rows = await tx.query('SELECT uid FROM provisions_handed_over WHERE uid = $1', [uid])
+  return rows.length > 0
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cidrs, createAddressPolicy } from './address-policy.ts'
+import { cidrs } from '../cidr.ts'
+import { createAddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl } from './webhook-url.ts'
 
 const strict = createAddressPolicy([], false)

@@ -1,5 +1,5 @@
-import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
-import type { Kind } from '@tollway/chassis/settings.ts'
+import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { type Cidr, parseCidr } from '../cidr.ts'
 
 /** Where webhooks may go. */
 export interface AddressPolicy {
@@ -26,29 +26,6 @@ const privateIpv4 = [
  */
 const publicIpv6 = ['2000::/3']
 const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
-
-/** A network: an address and the length of its prefix. */
-export interface Cidr {
-  readonly address: string
-  readonly prefix: number
-}
-
-export function parseCidr(text: string): Cidr | undefined {
-  const [, address = '', digits = ''] = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(text) ?? []
-  const prefix = Number(digits)
-  const version = isIP(address)
-  return version === 0 || prefix > (version === 4 ? 32 : 128) ? undefined : { address, prefix }
-}
-
-/** Networks separated by commas; empty for none. */
-export const cidrs: Kind<readonly Cidr[]> = {
-  allowed: 'networks such as 10.1.0.0/16,fd00::/8',
-  parse: value => {
-    const parsed = value === '' ? [] : value.split(',').map(text => parseCidr(text.trim()))
-    const good = parsed.filter(cidr => cidr !== undefined)
-    return good.length < parsed.length ? undefined : good
-  },
-}
 
 /** @param allowed networks that are allowed though they are not public */
 export function createAddressPolicy(allowed: readonly Cidr[], allowsHttp: boolean): AddressPolicy {

@@ -10,6 +10,7 @@ import { missingPostgres, type PostgresServer, startPostgres } from '../../../te
 import { startProgram } from '../../../test/support/program.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { Merchant } from '../domain/merchant.ts'
+import { newWebhookSecret } from '../domain/webhook-secret.ts'
 import { migrate, readMigrations } from '../storage/migrate.ts'
 import { openMerchant, someId } from '../storage/payments-under-test.ts'
 import { openPostgres } from '../storage/postgres.ts'
@@ -18,7 +19,6 @@ import { waitingAt } from '../storage/webhook-deliveries.ts'
 import { findWebhookEndpoint, insertWebhookEndpoint, insertWebhookEvent } from '../storage/webhooks.ts'
 import { createAddressPolicy } from './address-policy.ts'
 import { createWebhookDeliverer, type DeliveryOutcome, deliveryWaitMs } from './deliver-webhooks.ts'
-import { newWebhookSecret } from './signature.ts'
 
 const hourMs = 60 * 60 * 1000
 const secrets = [7, 8].map(fill => newWebhookSecret(count => new Uint8Array(count).fill(fill)))

@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { requireProgram } from '../../../test/support/require-server.ts'
-import { type Cidr, createAddressPolicy } from './address-policy.ts'
+import type { Cidr } from '../cidr.ts'
+import { createAddressPolicy } from './address-policy.ts'
 import { type PostAnswer, PostError, postWebhook, type ResolveName } from './post-webhook.ts'
 
 const loopback: Cidr = { address: '127.0.0.1', prefix: 32 }

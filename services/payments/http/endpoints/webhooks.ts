@@ -117,7 +117,9 @@ const update: AppEndpoint = {
     operationId: 'updateWebhook',
     tag,
     summary: 'Change a webhook',
-    description: 'What is left out stays as it is. Events wait while it is disabled.',
+    description:
+      'What is left out stays as it is. What waits when it is disabled is delivered once it is enabled; what ' +
+      'happens in between is in the log alone.',
     body: { schema: ref('WebhookUpdate'), example: { disabled: false }, required: true },
     answers: { 200: webhook, 204: null },
   },
@@ -166,7 +168,8 @@ const retry: AppEndpoint = {
     operationId: 'retryWebhook',
     tag,
     summary: 'Deliver now what was not delivered',
-    description: 'Also what was given up. Enables the webhook.',
+    description:
+      'Also what was given up, as long as the service keeps account of it: 30 days by default. Enables the webhook.',
     answers: { 201: webhook },
   },
   async act(tx, call) {
@@ -183,6 +186,7 @@ const deliverOne: AppEndpoint = {
     operationId: 'redeliverEvent',
     tag,
     summary: 'Deliver one event, once more if it was',
+    description: 'Any of the log, however old.',
     answers: { 201: event },
   },
   async act(tx, call) {

@@ -1,0 +1,138 @@
+import { parseArgs } from 'node:util'
+import { isRefused, type Refused } from '../domain/refusals.ts'
+import {
+  type DisputeRequest,
+  raiseDisputeByHand,
+  resolveDisputeByHand,
+} from '../operations/dispute-by-hand.ts'
+import { type Payments, perform } from '../operations/operation.ts'
+import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/pay-out.ts'
+import { verifyBooks } from '../operations/verify-books.ts'
+import type { Storage } from '../storage/storage.ts'
+import { parseAmount, parseDay, UsageError } from './arguments.ts'
+import { describePayouts, describeVerification } from './describe.ts'
+
+export interface Output {
+  print(text: string): void
+  printError(text: string): void
+}
+
+/** 0: done. 1: the books do not add up, or it was refused. 2: it was not understood, or could not be done. */
+export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
+
+/** What an operator does by hand, on a database that somebody else has opened. */
+export interface AdminCommand {
+  /** Whether the database is to be brought to this program's schema before. */
+  readonly schema: 'as it is' | 'current'
+  /** Resolves with the exit code. */
+  readonly run: (place: AdminPlace, output: Output) => Promise<number>
+}
+
+export interface AdminPlace {
+  readonly storage: Storage
+  readonly payments: () => Payments
+}
+
+/** @throws UsageError */
+export function parseCommand([name, ...args]: readonly string[]): AdminCommand {
+  switch (name) {
+    case 'verify':
+      parse(args, {}, 0)
+      return verifyCommand
+    case 'payout':
+      return parsePayout(args)
+    case 'dispute':
+      return parseDispute(args)
+    default:
+      throw new UsageError(`there is no command "${name}"; there are verify, payout, dispute`)
+  }
+}
+
+type Options = Readonly<Record<string, { readonly type: 'string' }>>
+
+/** @throws UsageError for what is not understood, and for other than so many arguments without a name */
+function parse<const O extends Options>(args: readonly string[], options: O, count: number) {
+  let parsed: { readonly values: Readonly<Record<string, unknown>>; readonly positionals: readonly string[] }
+  try {
+    parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+  if (parsed.positionals.length !== count) {
+    throw new UsageError(`${parsed.positionals.length} arguments were given, and ${count} are expected`)
+  }
+  return { values: parsed.values as { readonly [K in keyof O]?: string }, positionals: parsed.positionals }
+}
+
+/** Who proves a backup changes nothing of it. */
+const verifyCommand: AdminCommand = {
+  schema: 'as it is',
+  async run({ storage }, output) {
+    const verification = await verifyBooks(storage)
+    output.print(describeVerification(verification))
+    return verification.findings.length === 0 ? exitCodes.ok : exitCodes.wrong
+  },
+}
+
+/** One that changes the books. */
+function change(run: (payments: Payments, output: Output) => Promise<number>): AdminCommand {
+  return { schema: 'current', run: ({ payments }, output) => run(payments(), output) }
+}
+
+function parsePayout(args: readonly string[]): AdminCommand {
+  const options = { period: { type: 'string' }, merchant: { type: 'string' } } as const
+  const { period = payoutPeriod(Date.now()), merchant } = parse(args, options, 0).values
+  if (!/^[\w.:-]{1,64}$/.test(period)) {
+    throw new UsageError(`--period ${period}: has 1 to 64 letters, digits, ".", ":", "_" and "-"`)
+  }
+  return change(async (payments, output) => {
+    if (merchant === undefined) {
+      await payOutAll(payments, period, line => output.print(describePayouts([line])))
+      return exitCodes.ok
+    }
+    const line = await perform(payments, tx => payOutMerchant(tx, payments, { merchantId: merchant, period }))
+    return tell(line, output, paid => describePayouts([paid]))
+  })
+}
+
+function parseDispute([action, ...args]: readonly string[]): AdminCommand {
+  if (action === 'win' || action === 'lose') {
+    const [disputeId = ''] = parse(args, {}, 1).positionals
+    const outcome = action === 'win' ? 'won' : 'lost'
+    return change(async (payments, output) => {
+      const dispute = await perform(payments, tx =>
+        resolveDisputeByHand(tx, payments, { disputeId, outcome }),
+      )
+      return tell(dispute, output, ({ id, status }) => `dispute ${id} is ${status}\n`)
+    })
+  }
+  if (action !== 'raise') throw new UsageError(`dispute ${action ?? ''}: must be raise, win or lose`)
+  const request = parseRaise(args)
+  return change(async (payments, output) => {
+    const dispute = await perform(payments, tx => raiseDisputeByHand(tx, payments, request))
+    return tell(dispute, output, ({ id }) => `dispute ${id} is open\n`)
+  })
+}
+
+function parseRaise(args: readonly string[]): DisputeRequest {
+  const options = { amount: { type: 'string' }, reason: { type: 'string' }, due: { type: 'string' } } as const
+  const { values, positionals } = parse(args, options, 1)
+  const { amount, reason = null, due } = values
+  return {
+    transactionId: positionals[0] ?? '',
+    amount: parseAmount(amount),
+    reason,
+    dueMs: due === undefined ? null : parseDay(due),
+  }
+}
+
+function tell<T extends object>(outcome: T | Refused, output: Output, describe: (done: T) => string): number {
+  if (!isRefused(outcome)) {
+    output.print(describe(outcome))
+    return exitCodes.ok
+  }
+  const { message, fields } = outcome.refusal
+  const details = fields.map(fault => ` ${fault.field}: ${fault.message}.`).join('')
+  output.printError(`tollway payments: refused: ${message}${details}\n`)
+  return exitCodes.wrong
+}

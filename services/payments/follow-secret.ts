@@ -1,0 +1,39 @@
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+
+const maxSecretBytes = 4_096
+
+export interface FollowSecretOptions {
+  /** As it was read at the start. */
+  readonly first: string
+  /** The file that it stands in, without a line feed at its end; undefined for one that does not change. */
+  readonly path: string | undefined
+  /** Told, without the secret, why a changed file is not used; once for each reason. */
+  readonly onWarning: (text: string) => void
+}
+
+/**
+ * The secret as the file has it right now: it is read at each call, so that a new one holds with the next
+ * request. While the file is missing, empty, or cannot be read, the last one that it had goes on to hold.
+ */
+export function followSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
+  if (path === undefined) return () => first
+  let current = first
+  let told = ''
+  const tell = (problem: string) => {
+    if (problem !== '' && problem !== told)
+      onWarning(`${path}: ${problem}; the secret before it is still used`)
+    told = problem
+  }
+  return () => {
+    try {
+      const found = readBoundedFile(path, maxSecretBytes)
+        .toString('utf8')
+        .replace(/\r?\n$/, '')
+      if (found !== '') current = found
+      tell(found === '' ? 'it is empty' : '')
+    } catch (error) {
+      tell((error as Error).message)
+    }
+    return current
+  }
+}

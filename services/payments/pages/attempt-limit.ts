@@ -1,0 +1,40 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { addressKey, createRateLimit } from '../http/rate-limit.ts'
+
+/**
+ * How often a payment may be tried: whoever has stolen numbers of cards finds out on payment pages which of them
+ * work, with many small payments.
+ */
+export interface AttemptLimit {
+  /**
+   * Counts one attempt.
+   *
+   * @returns 0 when it may be made, else in how many milliseconds the next may
+   */
+  take(attempt: Attempt): number
+}
+
+export interface Attempt {
+  /** The payer's, as far as it is known. */
+  readonly address: string
+  readonly merchantId: string
+}
+
+export interface AttemptsPerMinute {
+  /** At all merchants together. */
+  readonly perAddress: number
+  /** From all addresses together. */
+  readonly perMerchant: number
+}
+
+export function createAttemptLimit(
+  { perAddress, perMerchant }: AttemptsPerMinute,
+  clock: Clock,
+): AttemptLimit {
+  const addresses = createRateLimit(perAddress, clock)
+  const merchants = createRateLimit(perMerchant, clock)
+  return {
+    /** One address that is over its limit takes nothing from the others at the merchant. */
+    take: ({ address, merchantId }) => addresses.take(addressKey(address)) || merchants.take(merchantId),
+  }
+}

@@ -1,0 +1,56 @@
+import { toDate } from './statements.ts'
+import type { Tx } from './storage.ts'
+
+/**
+ * What is of no use any more some time after its end. Of `$1` and older, the oldest `$2` rows. Events of the log,
+ * and everything that the books consist of, are never removed.
+ */
+const statements = {
+  /** Delivered, or given up. */
+  'webhook deliveries': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
+      SELECT endpoint_id, event_id FROM webhook_deliveries WHERE coalesce(delivered, given_up) <= $1
+      ORDER BY coalesce(delivered, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
+  /** What waits for an endpoint that has been disabled, or deleted, for so long. */
+  'webhook deliveries to disabled endpoints': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
+      SELECT d.endpoint_id, d.event_id
+      FROM webhook_endpoints e JOIN webhook_deliveries d ON d.endpoint_id = e.id
+      WHERE e.disabled <= $1 AND d.delivered IS NULL AND d.given_up IS NULL
+      LIMIT $2 FOR UPDATE OF d SKIP LOCKED
+    ) RETURNING 1 AS removed`,
+  /** Once nothing on its way to them is left. */
+  'deleted webhook endpoints': `DELETE FROM webhook_endpoints WHERE id IN (
+      SELECT id FROM webhook_endpoints e WHERE e.disabled <= $1 AND e.deleted <= $1
+        AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id)
+      LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
+  /** Sent, or given up. */
+  mails: `DELETE FROM mails WHERE id IN (
+      SELECT id FROM mails WHERE coalesce(sent, given_up) <= $1
+      ORDER BY coalesce(sent, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
+  /** Longer ago than anything is asked of the processor again. */
+  'events of the test processor': `DELETE FROM test_processor_events WHERE id IN (
+      SELECT id FROM test_processor_events WHERE told AND due <= $1
+      ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
+} as const
+
+export type Prunable = keyof typeof statements
+export const prunables = Object.keys(statements) as readonly Prunable[]
+
+/** One process at a time removes, for it is nobody's hurry. */
+const lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('pruning', 3)) AS locked"
+
+export interface PruneOptions {
+  /** What ended later stays. */
+  readonly untilMs: number
+  readonly limit: number
+}
+
+/** @returns how many rows were removed; fewer than `limit` when no more are due, or others are at it */
+export async function prune(tx: Tx, what: Prunable, { untilMs, limit }: PruneOptions): Promise<number> {
+  const [row] = await tx.query<{ locked: boolean }>(lock)
+  if (row?.locked !== true) return 0
+  return (await tx.query(statements[what], [toDate(untilMs), limit])).length
+}

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { rm } from 'node:fs/promises'
+import { test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { newPgliteFolder } from '../../test/support/pglite-folder.ts'
+import { createMetrics } from './metrics.ts'
+import { insertMail, markMailSent } from './storage/mails.ts'
+import { migrate, readMigrations } from './storage/migrate.ts'
+import { nowMs, openMerchant, someId } from './storage/payments-under-test.ts'
+import { openPglite } from './storage/pglite.ts'
+import { type Storage, StorageError } from './storage/storage.ts'
+import { disableWebhookEndpoint, insertWebhookEndpoint, insertWebhookEvent } from './storage/webhooks.ts'
+import { watchOutboxes } from './watch-outboxes.ts'
+
+const minuteMs = 60_000
+
+test('what waits is counted, and how late the next of it is; and whether the database answers', async t => {
+  const folder = await newPgliteFolder()
+  const opened = await openPglite({ folder, clock: systemClock, random: Math.random })
+  t.after(async () => {
+    await opened.close()
+    await rm(folder, { recursive: true })
+  })
+  await migrate(opened, readMigrations(), systemClock)
+  const storage: { transaction: Storage['transaction']; close(): Promise<void> } = { ...opened }
+  let monotonicMs = 0
+  const clock = { ...systemClock, nowMs: () => nowMs + minuteMs, monotonicMs: () => monotonicMs }
+  const metrics = createMetrics()
+  const look = watchOutboxes({ storage, clock }, metrics)
+  const figures = async () => {
+    monotonicMs += 15_000
+    await look().catch(() => {})
+    return Object.fromEntries(
+      metrics.entries().map(([name, value]) => [name.replace('payments_', ''), value]),
+    )
+  }
+  const empty = {
+    'outbox_waiting{outbox="mail"}': 0,
+    'outbox_waiting{outbox="webhooks"}': 0,
+    'outbox_waiting{outbox="processor"}': 0,
+    'outbox_overdue_seconds{outbox="mail"}': 0,
+    'outbox_overdue_seconds{outbox="webhooks"}': 0,
+    'outbox_overdue_seconds{outbox="processor"}': 0,
+    database_reachable: 1,
+  }
+  assert.deepEqual(await figures(), empty)
+
+  await fill(opened)
+  const filled = {
+    'outbox_waiting{outbox="mail"}': 1,
+    'outbox_waiting{outbox="webhooks"}': 3,
+    'outbox_waiting{outbox="processor"}': 2,
+    'outbox_overdue_seconds{outbox="mail"}': 60,
+    // Of one subject the first is tried again later, and the second waits for it; the other one is due.
+    'outbox_overdue_seconds{outbox="webhooks"}': 40,
+    'outbox_overdue_seconds{outbox="processor"}': 0,
+    database_reachable: 1,
+  }
+  assert.deepEqual(await figures(), filled)
+
+  storage.transaction = () => Promise.reject(new StorageError('unavailable', 'no connection'))
+  assert.deepEqual(await figures(), { ...filled, database_reachable: 0 })
+  storage.transaction = opened.transaction
+  assert.deepEqual(await figures(), filled)
+})
+
+async function fill(storage: Storage): Promise<void> {
+  const { merchant } = await openMerchant(storage)
+  const merchantId = merchant.id
+  const mail = { createdMs: nowMs, template: 't', recipient: 'a@example.org', content: {} }
+  const [sent, endpoint, disabled] = [someId(), someId(), someId()]
+  await storage.transaction(async tx => {
+    await insertMail(tx, { ...mail, id: someId() })
+    await insertMail(tx, { ...mail, id: sent })
+    await markMailSent(tx, sent, nowMs)
+    for (const id of [endpoint, disabled]) {
+      const shape = { id, merchantId, createdMs: nowMs, url: 'https://example.org', events: [] }
+      await insertWebhookEndpoint(tx, { ...shape, secrets: ['s'], disabledMs: null })
+    }
+    const [subject, other] = [someId(), someId()]
+    for (const [index, subjectId] of [subject, subject, other].entries()) {
+      const createdMs = nowMs + index * 10_000
+      await insertWebhookEvent(tx, { id: someId(), merchantId, createdMs, type: 'a', subjectId, body: 'a' })
+    }
+    await disableWebhookEndpoint(tx, disabled, nowMs)
+    await tx.query(
+      `UPDATE webhook_deliveries SET due = due + interval '1 hour'
+       WHERE position = (SELECT min(position) FROM webhook_deliveries)`,
+    )
+    // Of one transaction the second waits for the first, which somebody has taken.
+    await tx.query('SET LOCAL session_replication_role = replica')
+    await tx.query(
+      `INSERT INTO processor_instructions
+         (transaction_id, number, operation_id, kind, test, reference, amount, currency, due)
+       SELECT $1, number, $1, 'capture', true, 'r', 1, 'DKK', $2::timestamptz + due
+       FROM (VALUES (0, interval '1 hour'), (1, interval '0')) AS instruction (number, due)`,
+      [someId(), new Date(nowMs)],
+    )
+  })
+}

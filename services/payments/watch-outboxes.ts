@@ -1,0 +1,47 @@
+import type { Task } from './background.ts'
+import type { Metrics } from './metrics.ts'
+import type { Payments } from './operations/operation.ts'
+import { type Outbox, outboxes, readOutbox } from './storage/outboxes.ts'
+
+const lookMs = 15_000
+
+/**
+ * Looks every 15 seconds at what waits to be told to others, and with that whether the database answers. Each process
+ * tells the same figures, for they are those of the database.
+ */
+export function watchOutboxes(
+  { storage, clock }: Pick<Payments, 'storage' | 'clock'>,
+  metrics: Metrics,
+): Task {
+  const waiting = new Map<Outbox, number>()
+  const overdueSeconds = new Map<Outbox, number>()
+  const readAll = (figures: ReadonlyMap<Outbox, number>) => () =>
+    [...figures].map(([outbox, value]) => [{ outbox }, value] as const)
+  metrics.gauge('payments_outbox_waiting', 'What waits to be told to others.', readAll(waiting))
+  metrics.gauge(
+    'payments_outbox_overdue_seconds',
+    'For how long the next of it has been due: 0 when somebody works on it.',
+    readAll(overdueSeconds),
+  )
+  let isReachable = true
+  metrics.gauge('payments_database_reachable', 'Whether the database answers.', () => (isReachable ? 1 : 0))
+  let nextMs = 0
+  return async () => {
+    const startMs = clock.monotonicMs()
+    if (startMs < nextMs) return false
+    try {
+      for (const outbox of outboxes) {
+        const state = await storage.transaction(tx => readOutbox(tx, outbox))
+        const overdueMs = state.nextDueMs === null ? 0 : Math.max(0, clock.nowMs() - state.nextDueMs)
+        waiting.set(outbox, Number(state.waiting))
+        overdueSeconds.set(outbox, overdueMs / 1000)
+      }
+    } catch (error) {
+      isReachable = false
+      throw error
+    }
+    isReachable = true
+    nextMs = startMs + lookMs
+    return false
+  }
+}

@@ -1,0 +1,347 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { openPostgres } from '@tollway/payments/storage/postgres.ts'
+import type { Storage } from '@tollway/payments/storage/storage.ts'
+import { CORE_SCHEMA, loadAll } from 'js-yaml'
+import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
+import { apiVersion } from '../../operator/kube/custom-resources.ts'
+import { root } from '../support/tollway.ts'
+import {
+  apply,
+  eventually,
+  install,
+  isReady,
+  kubectl,
+  type Pod,
+  pods,
+  read,
+  restart,
+  restricted,
+  uninstall,
+} from './cluster.ts'
+import { createFigures } from './figures.ts'
+import { startTill, type Till } from './till-pod.ts'
+
+const system = 'tollway-system'
+const shop = 'bakery'
+const payments = 'app.kubernetes.io/name=payments'
+const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
+/** The rest of the installation is not needed; another operator leads soon after one was killed. */
+const values = [
+  'payments.enabled=true',
+  'rateLimit.enabled=false',
+  'broker.enabled=false',
+  'lease.durationSeconds=6',
+  'lease.renewDeadlineSeconds=4',
+  'lease.retrySeconds=1',
+]
+
+describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
+  const figures = createFigures()
+  let storage: Storage
+  let till: Till
+
+  before(async () => {
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: shop } })
+    await apply(readFileSync(join(import.meta.dirname, 'postgres.yaml'), 'utf8'))
+    await kubectl('-n', 'databases', 'wait', '--for=condition=Ready', 'pod/postgres', '--timeout=60s')
+    const beginMs = performance.now()
+    await install(system, ...values)
+    figures.note('helm install with payments → all Ready', '< 30 s', seconds(performance.now() - beginMs))
+    storage = await openDatabase()
+  })
+  after(async () => {
+    await storage?.close()
+    await kubectl('delete', 'namespace', 'databases', '--wait=false')
+    figures.show()
+  })
+
+  it('has two processes that serve, with a schema, and what belongs to them', async () => {
+    assert.equal((await readyPods(payments)).length, 2)
+    const kinds = ['deployment', 'serviceaccount', 'networkpolicy', 'poddisruptionbudget', 'secret']
+    for (const kind of kinds) assert.ok(await read(system, `${kind}/tollway-payments`), kind)
+    assert.ok(await read(system, 'service/tollway-payments-http'))
+    assert.ok((await countOf('schema_migrations')) > 0)
+    const [pod] = await readyPods(payments)
+    const metrics = await (await fetch(`http://${pod?.status.podIP}:6073/metrics`)).text()
+    assert.match(metrics, /^payments_database_reachable 1$/m)
+  })
+
+  it('makes a merchant of a resource, and a Secret that opens it', async () => {
+    await apply(readFileSync(join(root, 'examples/payments/bakery.yaml'), 'utf8'))
+    await ready('bakery')
+    const { merchantId, publicKey } = await statusOf('bakery')
+    const entries = await entriesOf('bakery-payments')
+    const base = 'http://tollway-payments-http.tollway-system.svc:8090'
+    assert.deepEqual(
+      { ...entries, PAYMENTS_API_KEY: '', PAYMENTS_APP_ID: '' },
+      {
+        PAYMENTS_API_KEY: '',
+        PAYMENTS_APP_ID: '',
+        PAYMENTS_MERCHANT_ID: merchantId,
+        PAYMENTS_PUBLIC_KEY: publicKey,
+        PAYMENTS_URL: base,
+        PAYMENTS_PAGE_URL: `${base}/pay`,
+      },
+    )
+    assert.equal(await opens(entries['PAYMENTS_API_KEY'], merchantId), 200)
+    assert.match(await kubectl('-n', shop, 'get', 'mer'), /bakery +\S{36} +DKK +true +True/)
+  })
+
+  it('sells from a pod whose environment is that Secret', async () => {
+    till = await startTill(shop, 'bakery-payments')
+    const { transaction, lines } = await till.sell()
+    const { capturedAmount, refundedAmount, pendingAmount } = transaction
+    assert.deepEqual([capturedAmount, refundedAmount, pendingAmount], [7_500, 500, 2_500])
+    const amounts = lines.map(({ amount }) => amount.amount)
+    assert.deepEqual(
+      amounts.toSorted((a, b) => a - b),
+      [500, 7_500],
+    )
+  })
+
+  it('refuses a change of what is fixed', async () => {
+    const changes = { currency: 'EUR', test: false, website: 'https://a.example', company: { country: 'SE' } }
+    for (const [field, value] of Object.entries(changes)) {
+      const patch = [
+        'patch',
+        'mer',
+        'bakery',
+        '--type=merge',
+        '-p',
+        JSON.stringify({ spec: { [field]: value } }),
+      ]
+      await assert.rejects(kubectl('-n', shop, ...patch), new RegExp(`${field} is fixed since the Merchant`))
+    }
+  })
+
+  it('replaces a key when somebody asks for it, and that before stays valid for a while', async () => {
+    await apply(merchant('cafe'))
+    await ready('cafe')
+    const { merchantId } = await statusOf('cafe')
+    const { apiKey: before } = await entriesOf('cafe')
+    await kubectl('-n', shop, 'annotate', 'mer', 'cafe', 'tollway.dev/rotate-key=now')
+    await eventually('another key', async () => (await entriesOf('cafe'))['apiKey'] !== before)
+    const { apiKey: next } = await entriesOf('cafe')
+    assert.deepEqual([await opens(before, merchantId), await opens(next, merchantId)], [200, 200])
+  })
+
+  describe('at the same time', { concurrency: true }, () => {
+    it('makes a Secret anew that was deleted, and the key before opens nothing any more', async () => {
+      const { merchantId } = await statusOf('cafe')
+      const { apiKey: before } = await entriesOf('cafe')
+      const beginMs = performance.now()
+      await kubectl('-n', shop, 'delete', 'secret', 'cafe')
+      await eventually('the Secret', async () => (await entriesOf('cafe'))['apiKey'] !== undefined)
+      figures.note('a deleted Secret is there again', '< 30 s', seconds(performance.now() - beginMs))
+      const { apiKey: next } = await entriesOf('cafe')
+      assert.notEqual(next, before)
+      assert.equal(await opens(next, merchantId), 200)
+      await eventually('the key before to be closed', async () => (await opens(before, merchantId)) === 401)
+    })
+
+    it('replaces its processes, and no capture is lost or done twice', async () => {
+      const linesBefore = await countOf('lines')
+      const stop = till.rush()
+      await eventually('captures', async () => (await countOf('lines')) > linesBefore + 5)
+      await restart(system, 'tollway-payments', payments)
+      const during = await countOf('lines')
+      await eventually('captures after that', async () => (await countOf('lines')) > during + 5)
+      const { captures, wrong, sent, replayed, longestMs } = await stop()
+      assert.deepEqual(wrong, [])
+      assert.equal((await countOf('lines')) - linesBefore, captures)
+      const shown = `0 of ${captures}, ${sent} requests, ${replayed} given again`
+      figures.note('captures lost or doubled in a rolling restart', '0', shown)
+      figures.note('longest wait of a caller in it', '< 1 s', `${longestMs} ms`)
+    })
+  })
+
+  it('leaves a merchant as it is when its resource goes, and gives it to who has a key of it', async () => {
+    const { merchantId } = await statusOf('cafe')
+    const { apiKey } = await entriesOf('cafe')
+    await apply({ apiVersion: 'v1', kind: 'Secret', metadata: inShop('kept'), stringData: { apiKey } })
+    await kubectl('-n', shop, 'delete', 'mer', 'cafe')
+    await eventually('its Secret to go', async () => (await read(shop, 'secret/cafe')) === undefined)
+    assert.equal(await opens(apiKey, merchantId), 200)
+    await apply(merchant('cafe', { adopt: { merchantId, apiKeySecretRef: { name: 'kept' } } }))
+    await ready('cafe')
+    assert.equal((await statusOf('cafe')).merchantId, merchantId)
+    const { apiKey: own } = await entriesOf('cafe')
+    assert.notEqual(own, apiKey)
+    assert.deepEqual([await opens(own, merchantId), await opens(apiKey, merchantId)], [200, 200])
+    // A stranger who knows the id alone gets nothing.
+    const wrong = { merchantId, apiKeySecretRef: { name: 'cafe', key: 'publicKey' } }
+    await apply(merchant('thief', { adopt: wrong }))
+    await eventually('the refusal', async () => (await reasonOf('thief')) === 'Refused')
+    await kubectl('-n', shop, 'delete', 'mer', 'thief')
+  })
+
+  it('closes a merchant with its resource, where that is its policy', async () => {
+    const { merchantId } = await statusOf('cafe')
+    const { apiKey } = await entriesOf('cafe')
+    await apply(merchant('kiosk', { deletionPolicy: 'Delete' }))
+    await ready('kiosk')
+    const { apiKey: closing } = await entriesOf('kiosk')
+    const { merchantId: closed } = await statusOf('kiosk')
+    await kubectl('-n', shop, 'delete', 'mer', 'kiosk', '--timeout=30s')
+    assert.equal(await opens(closing, closed), 401)
+    assert.equal(await opens(apiKey, merchantId), 200)
+    const [row] = await query<{ closed: Date | null }>(`SELECT closed FROM merchants WHERE id = '${closed}'`)
+    assert.ok(row?.closed, 'its row stays')
+  })
+
+  it('makes ten merchants of ten resources while the operator that makes them is killed', async () => {
+    const [merchantsBefore, appsBefore] = [await countOf('merchants'), await countOf('apps')]
+    const names = Array.from({ length: 10 }, (_, index) => `stall-${index}`)
+    const applied = apply({ apiVersion: 'v1', kind: 'List', items: names.map(name => merchant(name)) })
+    const made = async () => (await countOf('merchants')) - merchantsBefore
+    await eventually('the first to be made', async () => (await made()) > 0)
+    const holder = await leader()
+    const atKill = await made()
+    await kubectl('-n', system, 'delete', 'pod', holder, '--grace-period=0', '--force')
+    await applied
+    await ready(...names)
+    figures.note('merchants made of ten, the operator killed at', '10', `${await made()}, ${atKill}`)
+    assert.equal(await made(), 10)
+    assert.equal((await countOf('apps')) - appsBefore, 10)
+    const ids = new Set<string>()
+    for (const { metadata, data } of await secretsOf(names)) {
+      const { apiKey, merchantId = '' } = decoded(data)
+      ids.add(merchantId)
+      assert.equal(await opens(apiKey, merchantId), 200, metadata.name)
+    }
+    assert.equal(ids.size, 10)
+  })
+
+  it('proves its books beside the service, and does what it is told by hand', async () => {
+    const [proof = {}] = loadAll(readFileSync(join(root, 'examples/payments/verify.yaml'), 'utf8'), {
+      schema: CORE_SCHEMA,
+    }) as object[]
+    await apply(JSON.stringify(proof).replace(/tollway\/operator:[^"]+/, 'tollway/operator:dev'))
+    await kubectl('-n', system, 'create', 'job', 'verify', '--from=cronjob/payments-verify')
+    await kubectl('-n', system, 'wait', '--for=condition=Complete', 'job/verify', '--timeout=60s')
+    assert.match(await kubectl('-n', system, 'logs', 'job/verify'), /\nEverything adds up\.\n/)
+    await kubectl('-n', system, 'delete', 'cronjob/payments-verify')
+    const byHand = ['exec', 'deploy/tollway-payments', '--', 'payments']
+    const { merchantId } = await statusOf('bakery')
+    const paid = await kubectl(
+      '-n',
+      system,
+      ...byHand,
+      'payout',
+      '--period',
+      'today',
+      '--merchant',
+      merchantId,
+    ).catch((error: Error) => error.message)
+    assert.match(paid, /the merchant has no bank account/)
+    assert.match(await kubectl('-n', system, ...byHand, 'verify'), /\nEverything adds up\.\n/)
+  })
+
+  it('is uninstalled whole, but for the resources and their Secrets', async () => {
+    await kubectl('-n', system, 'delete', 'secret', 'payments-database')
+    await uninstall(system)
+    assert.match(await kubectl('-n', shop, 'get', 'mer', '-o', 'name'), /bakery/)
+    assert.notEqual((await entriesOf('bakery-payments'))['PAYMENTS_API_KEY'], undefined)
+    await kubectl('delete', 'namespace', shop, '--wait=false')
+  })
+
+  async function readyPods(selector: string): Promise<readonly Pod[]> {
+    return (await pods(system, selector)).filter(isReady)
+  }
+
+  async function query<Row>(sql: string): Promise<readonly Row[]> {
+    return storage.transaction(tx => tx.query<Row>(sql))
+  }
+
+  async function countOf(table: string): Promise<number> {
+    const [row] = await query<{ count: bigint }>(`SELECT count(*) AS count FROM ${table}`)
+    return Number(row?.count ?? 0n)
+  }
+
+  /** What a key is answered that asks for a merchant: 200, or 401 for one that opens nothing. */
+  async function opens(key: string | undefined, merchantId: string | undefined): Promise<number> {
+    const [pod] = await readyPods(payments)
+    const authorization = `Basic ${Buffer.from(`:${key}`).toString('base64')}`
+    const url = `http://${pod?.status.podIP}:8090/merchants/${merchantId}`
+    return (await fetch(url, { headers: { authorization } })).status
+  }
+})
+
+/** The database of the tests, by the address of its pod. */
+async function openDatabase(): Promise<Storage> {
+  const pod = await read<Pod>('databases', 'pod/postgres')
+  return openPostgres({
+    url: `postgres://postgres:of-the-tests@${pod?.status.podIP}:5432/postgres`,
+    clock: systemClock,
+    random: Math.random,
+    maxConnections: 2,
+    statementTimeoutMs: 5_000,
+    onIdleError: () => {},
+  })
+}
+
+const inShop = (name: string) => ({ name, namespace: shop })
+
+function merchant(name: string, more: object = {}) {
+  const spec = {
+    currency: 'DKK',
+    email: `${name}@example.org`,
+    website: `https://${name}.example.org`,
+    descriptor: name.toUpperCase(),
+    company: { country: 'DK' },
+    ...more,
+  }
+  return { apiVersion, kind: 'Merchant', metadata: inShop(name), spec }
+}
+
+async function ready(...names: readonly string[]): Promise<void> {
+  const all = names.map(name => `mer/${name}`)
+  await kubectl('-n', shop, 'wait', '--for=condition=Ready', ...all, '--timeout=60s')
+}
+
+async function statusOf(name: string): Promise<{ readonly merchantId: string; readonly publicKey: string }> {
+  const { merchantId = '', publicKey = '' } = ((await read<StoredResource>(shop, `mer/${name}`))?.status ??
+    {}) as { readonly merchantId?: string; readonly publicKey?: string }
+  return { merchantId, publicKey }
+}
+
+/** Why it is not ready. */
+async function reasonOf(name: string): Promise<string | undefined> {
+  const { status } = (await read<StoredResource>(shop, `mer/${name}`)) ?? {}
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.reason
+}
+
+interface Secret {
+  readonly metadata: { readonly name: string }
+  readonly data?: Readonly<Record<string, string>>
+}
+
+async function secretsOf(names: readonly string[]): Promise<readonly Secret[]> {
+  const text = await kubectl('-n', shop, 'get', 'secrets', ...names, '-o', 'json')
+  return (JSON.parse(text) as { readonly items: readonly Secret[] }).items
+}
+
+/** Empty where there is no such Secret. */
+async function entriesOf(secret: string): Promise<Readonly<Record<string, string>>> {
+  return decoded((await read<Secret>(shop, `secret/${secret}`))?.data)
+}
+
+function decoded(data: Secret['data'] = {}): Readonly<Record<string, string>> {
+  const texts = Object.entries(data).map(([name, value]) => [name, Buffer.from(value, 'base64').toString()])
+  return Object.fromEntries(texts)
+}
+
+async function leader(): Promise<string> {
+  const lease = await read<{ readonly spec: { readonly holderIdentity: string } }>(
+    system,
+    'lease/tollway-operator',
+  )
+  return lease?.spec.holderIdentity.split('_')[0] ?? ''
+}
+
+const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
