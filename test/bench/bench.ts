@@ -12,6 +12,7 @@ import { profileDecisions } from './profile.ts'
 import { measurePropagation } from './propagation.ts'
 import { figureTable, goalTable, isBelowHalf, type Report, renderReport, type Table } from './report.ts'
 import { moveToOtherCore, SettingRefused } from './servers.ts'
+import { runWithOptions } from './with-options.ts'
 
 /** The benchmarks; `--help` tells how they are called. */
 const options = optionsOrExit()
@@ -183,4 +184,6 @@ async function main(): Promise<void> {
   if (isAsked('profile')) await profile()
 }
 
+// The load has one core. Threads that collect its garbage would take that from it, and the servers seem late.
+runWithOptions(['--single-threaded-gc'])
 await main()
