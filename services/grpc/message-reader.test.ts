@@ -8,7 +8,7 @@ import { GrpcError } from './status.ts'
 describe('messages', () => {
   test('the same messages come of every way to cut the bytes, and of every time to take them', () => {
     const bodies = fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 6 })
-    const cuts = fc.array(fc.record({ length: fc.nat(2500), takes: fc.boolean() }))
+    const cuts = fc.array(fc.record({ length: fc.nat(2500), takes: fc.boolean(), keeps: fc.boolean() }))
     fc.assert(
       fc.property(bodies, cuts, (sent, where) => {
         const reader = new MessageReader(3000, 'identity')
@@ -18,11 +18,11 @@ describe('messages', () => {
             received.push(Buffer.from(next).toString('hex'))
         }
         let rest = Buffer.concat(sent.map(body => frame(body)))
-        for (const { length, takes } of where) {
+        for (const { length, takes, keeps } of where) {
           reader.push(rest.subarray(0, length))
           rest = rest.subarray(length)
           if (takes) takeAll()
-          reader.keep()
+          if (keeps) reader.keep()
         }
         reader.push(rest)
         takeAll()

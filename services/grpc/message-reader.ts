@@ -22,17 +22,20 @@ export function onlyMessage(bytes: Buffer, maxBytes: number): Uint8Array | undef
 }
 
 /**
- * Puts messages together, however the bytes are cut. What can be taken at once lies where it came; the rest is copied,
- * so that whoever keeps a part of it keeps nothing else alive but what comes before and after it, and these only
- * while they are short.
+ * Puts messages together, however the bytes are cut. What is taken before `keep` lies where it came; the rest is copied
+ * there, so that whoever keeps a part of it keeps nothing else alive but what comes before and after it, and these
+ * only while they are short.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  /** What waits lies between `start` and `end` of this: of our own memory, or of the bytes that came last. */
+  /** What is looked at lies between `start` and `end` of this: of our own memory, or of lent bytes. */
   #buffer: Buffer = noBuffer
   #start = 0
   #end = 0
+  /** Lent bytes that come behind it. */
+  #behind: Buffer[] = []
+  #behindBytes = 0
   #own: Buffer = noBuffer
   /** Up to here our own memory is used. */
   #ownEnd = 0
@@ -45,28 +48,29 @@ export class MessageReader {
 
   /** How many bytes wait to be taken. */
   get heldBytes(): number {
-    return this.#end - this.#start
+    return this.#end - this.#start + this.#behindBytes
   }
 
-  /** Takes bytes that are only lent until `keep`, which is to be called after what can be taken at once. */
+  /** Bytes that were pushed are still held where they came. */
+  get lends(): boolean {
+    return this.#behindBytes > 0 || (this.#end > this.#start && this.#buffer !== this.#own)
+  }
+
+  /** Takes bytes that are only lent until `keep`. */
   push(bytes: Buffer): void {
-    if (this.heldBytes > 0) {
-      this.#copy(bytes)
-      return
+    if (this.heldBytes === 0) this.#look(bytes, 0, bytes.length)
+    else {
+      this.#behind.push(bytes)
+      this.#behindBytes += bytes.length
     }
-    this.#buffer = bytes
-    this.#start = 0
-    this.#end = bytes.length
   }
 
   /** What was pushed and not taken goes into memory of its own. */
   keep(): void {
-    if (this.#buffer === this.#own) return
-    const held = this.#buffer.subarray(this.#start, this.#end)
-    this.#buffer = this.#own
-    this.#start = this.#ownEnd
-    this.#end = this.#ownEnd
-    if (held.length > 0) this.#copy(held)
+    this.#keepWhatIsLookedAt()
+    for (const bytes of this.#behind) this.#copy(bytes)
+    this.#behind = []
+    this.#behindBytes = 0
   }
 
   /**
@@ -75,17 +79,22 @@ export class MessageReader {
    * @throws GrpcError as soon as its prefix says that it cannot be taken.
    */
   take(): Uint8Array | undefined {
-    if (this.heldBytes < prefixBytes) return undefined
+    let message = this.#takeHere()
+    while (message === undefined && this.#goOn()) message = this.#takeHere()
+    if (this.heldBytes === 0 && this.#own.length > maxSharedBytes) this.#dropOwn()
+    return message
+  }
+
+  #takeHere(): Uint8Array | undefined {
+    if (this.#end - this.#start < prefixBytes) return undefined
     const length = this.#checkedLength(
       this.#buffer.readUInt8(this.#start),
       this.#buffer.readUInt32BE(this.#start + 1),
     )
     const end = this.#start + prefixBytes + length
     if (end > this.#end) return undefined
-    const message = this.#buffer.subarray(end - length, end)
     this.#start = end
-    if (this.heldBytes === 0 && this.#own.length > maxSharedBytes) this.#dropOwn()
-    return message
+    return this.#buffer.subarray(end - length, end)
   }
 
   #checkedLength(flag: number, length: number): number {
@@ -100,9 +109,34 @@ export class MessageReader {
     return length
   }
 
-  /** Puts bytes behind those that are held, in our own memory. */
+  #look(buffer: Buffer, start: number, end: number): void {
+    this.#buffer = buffer
+    this.#start = start
+    this.#end = end
+  }
+
+  /** Looks at the next bytes too; a message that is spread over several is put together in our own memory. */
+  #goOn(): boolean {
+    const next = this.#behind.shift()
+    if (next === undefined) return false
+    this.#behindBytes -= next.length
+    if (this.#start === this.#end) this.#look(next, 0, next.length)
+    else {
+      this.#keepWhatIsLookedAt()
+      this.#copy(next)
+    }
+    return true
+  }
+
+  #keepWhatIsLookedAt(): void {
+    if (this.#buffer === this.#own) return
+    const held = this.#buffer.subarray(this.#start, this.#end)
+    this.#look(this.#own, this.#ownEnd, this.#ownEnd)
+    if (held.length > 0) this.#copy(held)
+  }
+
+  /** Puts bytes behind those of our own memory that are looked at. */
   #copy(bytes: Buffer): void {
-    this.keep()
     if (this.#ownEnd + bytes.length > this.#own.length) this.#makeRoom(bytes.length)
     bytes.copy(this.#own, this.#ownEnd)
     this.#ownEnd += bytes.length
@@ -111,23 +145,19 @@ export class MessageReader {
 
   /** New memory each time: messages that were taken lie in the old one. */
   #makeRoom(bytes: number): void {
-    const held = this.heldBytes
+    const held = this.#end - this.#start
     const shared = Math.min(maxSharedBytes, 2 * this.#own.length)
     const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, shared, 2 * (held + bytes)))
     this.#own.copy(larger, 0, this.#start, this.#end)
     this.#own = larger
     this.#ownEnd = held
-    this.#buffer = larger
-    this.#start = 0
-    this.#end = held
+    this.#look(larger, 0, held)
   }
 
   #dropOwn(): void {
     this.#own = noBuffer
     this.#ownEnd = 0
-    this.#buffer = noBuffer
-    this.#start = 0
-    this.#end = 0
+    this.#look(noBuffer, 0, 0)
   }
 }
 

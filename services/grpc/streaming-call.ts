@@ -89,7 +89,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
         uncredited += bytes.length
         reader.push(bytes)
         deliver()
-        reader.keep()
+        if (reader.lends) keepAtTurnEnd(reader)
       },
       onEnd(): void {
         ended = true
@@ -97,6 +97,22 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
       },
     },
   }
+}
+
+/**
+ * A handler that reads on takes the messages that came together one after the other within the turn, where they lie;
+ * what it leaves is copied then.
+ */
+let lenders: MessageReader[] = []
+
+function keepAtTurnEnd(reader: MessageReader): void {
+  if (lenders.push(reader) === 1) setImmediate(keepAll)
+}
+
+function keepAll(): void {
+  const readers = lenders
+  lenders = []
+  for (const reader of readers) reader.keep()
 }
 
 function createAnswer(
