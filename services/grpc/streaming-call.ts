@@ -1,4 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { atTurnEnd } from './at-turn-end.ts'
 import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
 import { healthWatchPath } from './health.ts'
 import type { Stream, StreamListener } from './http2/stream.ts'
@@ -103,17 +104,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
  * A handler that reads on takes the messages that came together one after the other within the turn, where they lie;
  * what it leaves is copied then.
  */
-let lenders: MessageReader[] = []
-
-function keepAtTurnEnd(reader: MessageReader): void {
-  if (lenders.push(reader) === 1) setImmediate(keepAll)
-}
-
-function keepAll(): void {
-  const readers = lenders
-  lenders = []
-  for (const reader of readers) reader.keep()
-}
+const keepAtTurnEnd = atTurnEnd<MessageReader>(reader => reader.keep())
 
 function createAnswer(
   stream: Stream,

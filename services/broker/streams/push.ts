@@ -2,6 +2,7 @@ import type { Span } from '@tollway/chassis/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/call-headers.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { LoggedRequest, RequestEnd } from '../log/stream-log.ts'
+import type { Mutable } from '../wire/read-header.ts'
 import type { Status } from '../wire/status.ts'
 import { hashToken } from './admission.ts'
 import { beginRequest, type PushedRequest, type Received, RuleBroken } from './pushed-request.ts'
@@ -155,5 +156,3 @@ export function createPush(context: StreamContext, caller: Caller): Push {
   }
   return push
 }
-
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import { atTurnEnd } from '../at-turn-end.ts'
 
 const largeBytes = 64 * 1024
 /**
@@ -130,21 +131,7 @@ export class Output {
   }
 }
 
-/**
- * What is to be written at the end of the turn. One immediate for all connections: of its own each would cost an
- * object and a place in a list, of which a message to a hundred consumers would need a hundred.
- */
-let due: Output[] = []
-
-function writeInTurn(output: Output): void {
-  if (due.push(output) === 1) setImmediate(writeDue)
-}
-
-function writeDue(): void {
-  const outputs = due
-  due = []
-  for (const output of outputs) output.flush()
-}
+const writeInTurn = atTurnEnd<Output>(output => output.flush())
 
 function keepSpare(buffer: Buffer): void {
   if (buffer.length === largeBytes && spareLarge.length < maxSpareLarge) spareLarge.push(buffer)

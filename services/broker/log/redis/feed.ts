@@ -84,8 +84,7 @@ function createFeed(
         } else if (position >= ring.nextPosition) {
           // What Redis has lost, or dropped before it came here, is a gap.
           ring.skipTo(position)
-          // A copy: the reply's bytes are part of a larger buffer, which the ring must not keep.
-          ring.append(new Uint8Array(value), Number(String(name)))
+          ring.append(value, Number(String(name)))
         }
       },
     },
