@@ -22,7 +22,7 @@ test('what waits is counted, and how late the next of it is; and whether the dat
     await rm(folder, { recursive: true })
   })
   await migrate(opened, readMigrations(), systemClock)
-  const storage: { transaction: Storage['transaction']; close(): Promise<void> } = { ...opened }
+  const storage: { -readonly [Part in keyof Storage]: Storage[Part] } = { ...opened }
   let monotonicMs = 0
   const clock = { ...systemClock, nowMs: () => nowMs + minuteMs, monotonicMs: () => monotonicMs }
   const metrics = createMetrics()
@@ -58,9 +58,9 @@ test('what waits is counted, and how late the next of it is; and whether the dat
   }
   assert.deepEqual(await figures(), filled)
 
-  storage.transaction = () => Promise.reject(new StorageError('unavailable', 'no connection'))
+  storage.read = () => Promise.reject(new StorageError('unavailable', 'no connection'))
   assert.deepEqual(await figures(), { ...filled, database_reachable: 0 })
-  storage.transaction = opened.transaction
+  storage.read = opened.read
   assert.deepEqual(await figures(), filled)
 })
 

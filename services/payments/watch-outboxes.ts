@@ -31,7 +31,7 @@ export function watchOutboxes(
     if (startMs < nextMs) return false
     try {
       for (const outbox of outboxes) {
-        const state = await storage.transaction(tx => readOutbox(tx, outbox))
+        const state = await storage.read(tx => readOutbox(tx, outbox))
         const overdueMs = state.nextDueMs === null ? 0 : Math.max(0, clock.nowMs() - state.nextDueMs)
         waiting.set(outbox, Number(state.waiting))
         overdueSeconds.set(outbox, overdueMs / 1000)

@@ -31,7 +31,7 @@ interface Documented {
   readonly document: EndpointDocument
 }
 
-/** Reads or changes in one transaction, which is undone when it refuses. */
+/** GET reads; what others change in one transaction is undone when it refuses. */
 export interface AppEndpoint extends Documented {
   readonly kind: 'app'
   readonly act: (tx: Tx, call: AppCall) => Promise<Answer | Refused>

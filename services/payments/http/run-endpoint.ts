@@ -58,12 +58,13 @@ async function runForApp(payments: Payments, endpoint: AppEndpoint, request: Req
     const call = callOf(payments, request)
     return isRefused(call) ? call : endpoint.act(tx, { ...call, app })
   }
+  const answer = async (tx: Tx) => {
+    const app = await authenticate(tx, payments, request.apiKey)
+    return isRefused(app) ? app : act(tx, app)
+  }
+  if (endpoint.method === 'GET') return { outcome: await payments.storage.read(answer) }
   if (endpoint.method !== 'POST' || request.idempotencyKey === null) {
-    const outcome = await perform(payments, async tx => {
-      const app = await authenticate(tx, payments, request.apiKey)
-      return isRefused(app) ? app : act(tx, app)
-    })
-    return { outcome }
+    return { outcome: await perform(payments, answer) }
   }
   const { idempotencyKey } = request
   const identify = async (tx: Tx): Outcome<OnceRequest & { readonly app: App }> => {
@@ -80,7 +81,7 @@ async function runWithProcessor(
   endpoint: ProcessorEndpoint,
   request: Request,
 ): Promise<Reply> {
-  const app = await perform(payments, tx => authenticate(tx, payments, request.apiKey))
+  const app = await payments.storage.read(tx => authenticate(tx, payments, request.apiKey))
   if (isRefused(app)) return { outcome: app }
   const call = callOf(payments, request)
   if (isRefused(call)) return { outcome: call }

@@ -10,7 +10,7 @@ import { findFraud } from '../storage/frauds.ts'
 import { findLine } from '../storage/lines.ts'
 import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
-import { findTransaction, lockTransaction } from '../storage/transactions.ts'
+import { findTransactionOfApp, lockTransaction } from '../storage/transactions.ts'
 import { findWebhookEndpoint, findWebhookEvent, lockWebhookEndpoint } from '../storage/webhooks.ts'
 import type { Outcome, Payments } from './operation.ts'
 
@@ -49,19 +49,15 @@ interface OwnTransaction {
 
 /** Locks it: it stays as it is until the end of `tx`. */
 export async function lockOwnTransaction(tx: Tx, app: App, id: string): Outcome<OwnTransaction> {
-  if (!isId(id)) return refuse('not_found')
-  return withMerchant(tx, app, await lockTransaction(tx, id))
-}
-
-export async function ownTransaction(tx: Tx, app: App, id: string): Outcome<OwnTransaction> {
-  if (!isId(id)) return refuse('not_found')
-  return withMerchant(tx, app, await findTransaction(tx, id))
-}
-
-async function withMerchant(tx: Tx, app: App, transaction: Transaction | undefined): Outcome<OwnTransaction> {
+  const transaction = isId(id) ? await lockTransaction(tx, id) : undefined
   if (transaction === undefined) return refuse('not_found')
   const merchant = await findMerchantOfApp(tx, transaction.merchantId, app.id)
   return merchant === undefined ? refuse('not_found') : { transaction, merchant }
+}
+
+export async function ownTransaction(tx: Tx, app: App, id: string): Outcome<Transaction> {
+  if (!isId(id)) return refuse('not_found')
+  return (await findTransactionOfApp(tx, id, app.id)) ?? refuse('not_found')
 }
 
 type Find<T> = (tx: Tx, id: string) => Promise<T | undefined>

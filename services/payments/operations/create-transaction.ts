@@ -9,7 +9,7 @@ import type { Tx } from '../storage/storage.ts'
 import { findTransaction } from '../storage/transactions.ts'
 import { ownMerchant } from './access.ts'
 import { type AuthorisationOnce, type AuthorisationPlan, authoriseOnce } from './authorise.ts'
-import { type Payments, perform, processorOf } from './operation.ts'
+import { type Payments, processorOf } from './operation.ts'
 
 export interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'present'> {
   readonly app: App
@@ -23,7 +23,7 @@ export interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'pr
  */
 export function createTransaction(payments: Payments, request: TransactionRequest): Promise<Once> {
   const { once, present } = request
-  const plan = () => perform(payments, tx => planRecurring(tx, payments, request))
+  const plan = () => payments.storage.read(tx => planRecurring(tx, payments, request))
   return authoriseOnce(payments, { once, present, plan })
 }
 

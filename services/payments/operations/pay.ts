@@ -10,7 +10,7 @@ import { requestFingerprint } from '../storage/sealed-answer.ts'
 import type { Tx } from '../storage/storage.ts'
 import { findTransaction } from '../storage/transactions.ts'
 import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
-import { type Outcome, type Payments, perform, processorOf } from './operation.ts'
+import { type Outcome, type Payments, processorOf } from './operation.ts'
 
 /** A payment that the payer makes, on the payment page. */
 export interface PaymentRequest {
@@ -41,7 +41,7 @@ export type PaymentOutcome =
  * processing error are payments that cannot be recorded: of no merchant, or of no card.
  */
 export async function pay(payments: Payments, request: PaymentRequest): Outcome<PaymentOutcome> {
-  const planned = await perform(payments, tx => planPayment(tx, payments, request))
+  const planned = await payments.storage.read(tx => planPayment(tx, payments, request))
   if (isRefused(planned)) return planned
   const proof = request.tdsProof === null ? await authenticatePayer(planned, request) : request
   if (isRefused(proof) || 'kind' in proof) return proof
@@ -64,7 +64,7 @@ export async function answerChallenge(
   payments: Payments,
   { merchantKey, challenge, confirmed }: ChallengeAnswer,
 ): Outcome<{ readonly tdsProof: string }> {
-  const merchant = await perform(payments, tx => findByKey(tx, merchantKey))
+  const merchant = await payments.storage.read(tx => findByKey(tx, merchantKey))
   if (isRefused(merchant)) return merchant
   const processor = processorOf(payments, merchant)
   if (processor === null) return refuseProcessing(27)
@@ -134,7 +134,7 @@ async function read(payments: Payments, once: Once): Outcome<PaymentOutcome> {
   if (once.kind === 'in-progress') return refuse('idempotency_in_progress')
   if (once.kind !== 'answered') return refuse('idempotency_mismatch')
   const id = once.answer.body
-  const transaction = await payments.storage.transaction(tx => findTransaction(tx, id))
+  const transaction = await payments.storage.read(tx => findTransaction(tx, id))
   if (transaction === undefined) throw new Error(`the payment ${id} was recorded, and is not there`)
   return { kind: 'made', transaction }
 }

@@ -13,7 +13,7 @@ const retryAfterMs = 250
 export function paymentsCheckout(payments: Payments): Checkout {
   return {
     findMerchant: async key =>
-      isId(key) ? payments.storage.transaction(tx => findMerchantByKey(tx, key)) : undefined,
+      isId(key) ? payments.storage.read(tx => findMerchantByKey(tx, key)) : undefined,
     acceptsCurrency: (merchant, currency) => canExchange(payments.pricing.rates, currency, merchant.currency),
     pay: request => makePayment(payments, request),
   }

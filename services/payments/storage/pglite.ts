@@ -57,7 +57,7 @@ export async function openPglite(options: PgliteOptions): Promise<Storage> {
   const { clock, random } = options
   const limits = options.retries ?? defaultRetryLimits
   return {
-    transaction: createTransactionRunner({ openSession, clock, random, limits }),
+    ...createTransactionRunner({ openSession, clock, random, limits }),
     async close() {
       await turns.end()
       await database.close()

@@ -95,6 +95,14 @@ describe('PostgreSQL that fails', { skip }, () => {
       await tx.query('SELECT 2')
     })
     assert.equal(tries, 2)
+    tries = 0
+    const read = await storage.read(async tx => {
+      tries += 1
+      const [own] = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+      if (tries === 1) await server.sql(`SELECT pg_terminate_backend(${own?.pid})`)
+      return tx.query('SELECT 2 AS two')
+    })
+    assert.deepEqual([tries, read], [2, [{ two: 2 }]])
   })
 
   test('a server that has become a standby is left', async () => {

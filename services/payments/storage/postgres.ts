@@ -83,7 +83,7 @@ export function openPostgres(options: PostgresOptions): Storage {
   const { clock, random } = options
   const limits = options.retries ?? defaultRetryLimits
   return {
-    transaction: createTransactionRunner({ openSession, clock, random, limits }),
+    ...createTransactionRunner({ openSession, clock, random, limits }),
     close: () => pool.end(),
   }
 }

@@ -3,9 +3,16 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { classifyDatabaseError, type DatabaseFailure } from './database-error.ts'
-import { type Isolation, type SqlValue, StorageError, type TransactionOptions, type Tx } from './storage.ts'
+import {
+  type Isolation,
+  type SqlValue,
+  type Storage,
+  StorageError,
+  type TransactionOptions,
+  type Tx,
+} from './storage.ts'
 
-/** One connection of a driver, checked out for one transaction. Rejects with the driver's own errors. */
+/** One connection of a driver, checked out for one transaction or reading. Rejects with the driver's own errors. */
 export interface Session {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
@@ -38,14 +45,18 @@ export const defaultRetryLimits: RetryLimits = {
   maxWaitMs: 250,
 }
 
-/** What `transaction` is on every database: the tries, their waits, and what a lost commit means. */
-export type TransactionRunner = <T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions) => Promise<T>
-
-export function createTransactionRunner(options: TransactionRunnerOptions): TransactionRunner {
+/** What a storage does on every database: the tries, their waits, and what a lost commit means. */
+export function createTransactionRunner(
+  options: TransactionRunnerOptions,
+): Pick<Storage, 'transaction' | 'read'> {
   const { clock, random, limits } = options
   // Tells a transaction inside another one, which on a single connection would wait for itself.
   const insideTransaction = new AsyncLocalStorage<true>()
-  return async (work, transactionOptions = {}) => {
+
+  async function run<T>(
+    tryOnce: (session: Session) => Promise<Outcome<T>>,
+    transactionOptions: TransactionOptions,
+  ): Promise<T> {
     if (insideTransaction.getStore()) throw new Error('a transaction was begun inside another one')
     const giveUpMs = clock.monotonicMs() + limits.retryDeadlineMs
     const backoff = createBackoff({
@@ -57,12 +68,18 @@ export function createTransactionRunner(options: TransactionRunnerOptions): Tran
     })
     for (let tries = 1; ; tries += 1) {
       const session = await options.openSession(transactionOptions)
-      const outcome = await insideTransaction.run(true, () => tryOnce(session, work, transactionOptions))
+      const outcome = await insideTransaction.run(true, () => tryOnce(session))
       if (outcome.kind === 'done') return outcome.value
       if (outcome.kind === 'thrown') throw outcome.error
       if (tries >= limits.maxTries || clock.monotonicMs() >= giveUpMs) throw outcome.error
       await pause(backoff.nextMs())
     }
+  }
+
+  return {
+    transaction: (work, transactionOptions = {}) =>
+      run(session => transactOnce(session, work, transactionOptions), transactionOptions),
+    read: work => run(session => readOnce(session, work), {}),
   }
 }
 
@@ -72,7 +89,7 @@ type Outcome<T> =
   | { readonly kind: 'again'; readonly error: StorageError }
 
 /** The session is given back in every case. */
-async function tryOnce<T>(
+async function transactOnce<T>(
   session: Session,
   work: (tx: Tx) => Promise<T>,
   options: TransactionOptions,
@@ -92,6 +109,56 @@ async function tryOnce<T>(
   // The database answers a commit of a failed transaction with a rollback and no error.
   if (swallowed !== undefined) return settleFailure(session, swallowed, swallowed.error)
   return commit(session, value)
+}
+
+/** Each statement is a transaction of its own. The session is given back in every case. */
+async function readOnce<T>(session: Session, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
+  const { tx, failed, settled, end } = openTx(readingOnly(session))
+  let outcome: Outcome<T>
+  try {
+    outcome = { kind: 'done', value: await work(tx) }
+  } catch (error) {
+    outcome = { kind: 'thrown', error }
+  }
+  end()
+  // Some may have been given together with the one that failed.
+  await settled()
+  const failure = failed()
+  const broken = failure?.consequence === 'lost' || failure?.consequence === 'reconnect'
+  session.release(broken)
+  if (failure === undefined) return outcome
+  if (broken || failure.consequence === 'retry') return { kind: 'again', error: failure.error }
+  return outcome.kind === 'thrown' ? outcome : { kind: 'thrown', error: failure.error }
+}
+
+function readingOnly(session: Session): Session {
+  return {
+    ...session,
+    query(sql, params) {
+      assertReads(sql)
+      return session.query(sql, params)
+    },
+    script(sql) {
+      throw new Error(`a script was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
+    },
+  }
+}
+
+const maxQuotedCharacters = 60
+const reads = /^\s*(?:SELECT|WITH)\b/
+/** What changes rows, and `FOR UPDATE` and `FOR SHARE`, whose locks would end with their statement. */
+const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
+/** Statements are constants of the program, so each is looked at once. */
+const knownToRead = new Set<string>()
+
+function assertReads(sql: string): void {
+  if (knownToRead.has(sql)) return
+  if (!reads.test(sql) || writesOrLocks.test(sql)) {
+    throw new Error(
+      `a statement that could write was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`,
+    )
+  }
+  knownToRead.add(sql)
 }
 
 /** Only carries what `begin` met to the place that decides. */
@@ -116,12 +183,15 @@ async function begin(session: Session, isolation: Isolation): Promise<void> {
 function openTx(session: Session) {
   let failure: DatabaseFailure | undefined
   let ended = false
+  let last: Promise<unknown> = Promise.resolve()
 
   async function guarded<T>(statement: () => Promise<T>): Promise<T> {
     if (ended) throw new Error('a statement was given to a transaction that has ended')
     if (failure !== undefined) throw failure.error
+    const running = statement()
+    last = running
     try {
-      return await statement()
+      return await running
     } catch (error) {
       failure ??= classifyDatabaseError(error)
       throw failure.error
@@ -136,7 +206,9 @@ function openTx(session: Session) {
   const end = () => {
     ended = true
   }
-  return { tx, end, failed: () => failure }
+  // They run in their order, so when the last of them has ended all have.
+  const settled = () => last.catch(() => {})
+  return { tx, end, settled, failed: () => failure }
 }
 
 /**

@@ -165,11 +165,66 @@ const rules: Record<string, Rule> = {
       storage.transaction(() => storage.transaction(async () => {})),
       /inside another/,
     )
+    await assert.rejects(
+      storage.read(() => storage.read(async () => {})),
+      /inside another/,
+    )
   },
 
   'a transaction that has ended takes no statement': async storage => {
     const kept = await storage.transaction(async tx => tx)
     await assert.rejects(kept.query('SELECT 1'), /has ended/)
+  },
+
+  'a reading sees what was committed': async storage => {
+    await storage.transaction(tx => tx.query(insert, ['a', 1n]))
+    const count = 'SELECT count(*) AS n FROM facts WHERE value >= $1'
+    const counts = await storage.read(tx =>
+      Promise.all([tx.query<{ n: bigint }>(count, [0n]), tx.query<{ n: bigint }>(count, [2n])]),
+    )
+    assert.deepEqual(counts, [[{ n: 1n }], [{ n: 0n }]])
+  },
+
+  'a reading takes no statement that could write or lock': async storage => {
+    await storage.transaction(tx => tx.query(insert, ['a', 1n]))
+    const statements = [
+      "INSERT INTO facts (name) VALUES ('b')",
+      'UPDATE facts SET value = 2',
+      'DELETE FROM facts',
+      'WITH gone AS (DELETE FROM facts RETURNING name) SELECT name FROM gone',
+      'SELECT name FROM facts FOR UPDATE',
+      'SELECT name FROM facts FOR KEY SHARE',
+      'SET statement_timeout = 0',
+    ]
+    for (const statement of statements) {
+      await assert.rejects(
+        storage.read(tx => tx.query(statement)),
+        /could write/,
+      )
+    }
+    await assert.rejects(
+      storage.read(tx => tx.script('SELECT 1')),
+      /script/,
+    )
+    assert.deepEqual(await names(storage), ['a'])
+  },
+
+  'a reading that fails harms none after it': async storage => {
+    const own = new Error('own')
+    const failing = storage.read(async tx => {
+      await tx.query('SELECT name FROM facts')
+      throw own
+    })
+    await assert.rejects(failing, error => error === own)
+    await assert.rejects(
+      storage.read(tx => Promise.all([tx.query('SELECT 1 / 0'), tx.query('SELECT 1')])),
+      { code: 'refused', sqlState: '22012' },
+    )
+    const swallowing = storage.read(tx => tx.query('SELECT nothing FROM facts').catch(() => []))
+    await assert.rejects(swallowing, { code: 'refused', sqlState: '42703' })
+    const kept = await storage.read(async tx => tx)
+    await assert.rejects(kept.query('SELECT 1'), /has ended/)
+    assert.deepEqual(await names(storage), [])
   },
 
   'fifty transactions that each add one are not lost': async storage => {

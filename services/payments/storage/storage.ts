@@ -14,6 +14,14 @@ export interface Storage {
    * @throws StorageError with the code that says what the caller may do.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>
+  /**
+   * Runs `work`, which only reads, without a transaction around it: each statement sees what was committed when it
+   * began, as in one that is read committed, and nobody waits for a BEGIN and a COMMIT that guard nothing. `work`
+   * runs again, on another connection, when the connection is lost.
+   *
+   * @throws StorageError as `transaction`; Error for a statement that could write or lock
+   */
+  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /** Waits for what runs, then lets go of the connections. Nothing may be begun after it. */
   close(): Promise<void>
 }

@@ -126,6 +126,19 @@ export async function findTransaction(tx: Tx, id: string): Promise<Transaction |
   return row === undefined ? undefined : transactionOf(row)
 }
 
+const findOfApp = `${find} AND EXISTS (
+    SELECT FROM merchant_apps m WHERE m.merchant_id = t.merchant_id AND m.app_id = $2)`
+
+/** The transaction, if the app has its merchant: to others it is as if it did not exist. */
+export async function findTransactionOfApp(
+  tx: Tx,
+  id: string,
+  appId: string,
+): Promise<Transaction | undefined> {
+  const [row] = await tx.query<TransactionRowWithTrail>(findOfApp, [id, appId])
+  return row === undefined ? undefined : transactionOf(row)
+}
+
 const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY UPDATE`
 const trailAlone = `SELECT (${selectTrail('$1')}) AS trail`
 

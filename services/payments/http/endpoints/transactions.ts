@@ -103,7 +103,7 @@ const read: AppEndpoint = {
   },
   async act(tx, { app, params }) {
     const own = await ownTransaction(tx, app, params['transactionId'] ?? '')
-    return isRefused(own) ? own : answer(200, { transaction: presentTransaction(own.transaction) })
+    return isRefused(own) ? own : answer(200, { transaction: presentTransaction(own) })
   },
 }
 
