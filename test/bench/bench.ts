@@ -12,6 +12,7 @@ import { profileDecisions } from './profile.ts'
 import { measurePropagation } from './propagation.ts'
 import { figureTable, goalTable, isBelowHalf, type Report, renderReport, type Table } from './report.ts'
 import { moveToOtherCore, SettingRefused } from './servers.ts'
+import { excuseLatencies, watchStandstill } from './standstill.ts'
 import { runWithOptions } from './with-options.ts'
 
 /** The benchmarks; `--help` tells how they are called. */
@@ -90,8 +91,10 @@ async function runCase(one: BenchCase): Promise<Report | undefined> {
     if (must) process.exitCode = 1
     return undefined
   }
+  const standstill = watchStandstill()
   try {
-    const result = await (options.short ? runShort(one) : one.run(longExtent))
+    const measured = await (options.short ? runShort(one) : one.run(longExtent))
+    const result = excuseLatencies(measured, await standstill.p99Ms())
     for (const note of result.notes) say(`  ${note}`)
     return { machine, title, ...result }
   } catch (error) {
@@ -101,6 +104,8 @@ async function runCase(one: BenchCase): Promise<Report | undefined> {
       process.exitCode = 1
     }
     return undefined
+  } finally {
+    await standstill.end()
   }
 }
 

@@ -48,22 +48,16 @@ export async function listPage<Row, Item>(
 ): Promise<Page<Item>> {
   const params: SqlValue[] = [owner]
   const conditions = [`${source.owner} = $1`]
-  const add = (condition: string, value: SqlValue) => {
-    params.push(value)
-    conditions.push(`${condition} $${params.length}`)
-  }
-  for (const [name, comparison] of [
-    ['before', '<'],
-    ['after', '>'],
-  ] as const) {
-    const id = page[name] ?? null
+  for (const cursor of cursors) {
+    const id = page[cursor] ?? null
     if (id === null) continue
-    const position = await positionOf(tx, source, owner, id)
-    if (position === undefined) return { unknownCursor: name }
-    add(`${source.position} ${comparison}`, position)
+    params.push(id)
+    conditions.push(`${source.position} ${comparisons[cursor]} (${selectPosition(source, params.length)})`)
   }
   for (const [column, value] of Object.entries(filters)) {
-    if (value !== undefined && value !== null) add(`${column} =`, value)
+    if (value === undefined || value === null) continue
+    params.push(value)
+    conditions.push(`${column} = $${params.length}`)
   }
   const order = page.order ?? ((page.after ?? null) === null ? 'newest' : 'oldest')
   params.push(page.limit)
@@ -72,18 +66,32 @@ export async function listPage<Row, Item>(
      ORDER BY ${source.position} ${order === 'newest' ? 'DESC' : 'ASC'} LIMIT $${params.length}`,
     params,
   )
-  return { items: rows.map(source.item) }
+  // Nothing comes before or after a cursor that has no position, so only an empty page may have such a one.
+  const unknownCursor = rows.length === 0 ? await findUnknownCursor(tx, source, owner, page) : undefined
+  return unknownCursor === undefined ? { items: rows.map(source.item) } : { unknownCursor }
 }
 
-async function positionOf(
+const cursors = ['before', 'after'] as const
+const comparisons = { before: '<', after: '>' } as const
+
+type Place = Pick<ListSource<unknown, unknown>, 'from' | 'owner' | 'id' | 'position'>
+
+/** Of the owner's element whose id is that parameter. */
+function selectPosition({ from, owner, id, position }: Place, parameter: number): string {
+  return `SELECT ${position} FROM ${from} WHERE ${owner} = $1 AND ${id} = $${parameter}`
+}
+
+async function findUnknownCursor(
   tx: Tx,
-  { from, owner, id, position }: Pick<ListSource<unknown, unknown>, 'from' | 'owner' | 'id' | 'position'>,
-  ownerId: string,
-  cursor: string,
-): Promise<bigint | undefined> {
-  const [row] = await tx.query<{ position: bigint }>(
-    `SELECT ${position} AS position FROM ${from} WHERE ${owner} = $1 AND ${id} = $2`,
-    [ownerId, cursor],
-  )
-  return row?.position
+  place: Place,
+  owner: string,
+  page: PageQuery,
+): Promise<(typeof cursors)[number] | undefined> {
+  for (const cursor of cursors) {
+    const id = page[cursor] ?? null
+    if (id === null) continue
+    const found = await tx.query(selectPosition(place, 2), [owner, id])
+    if (found.length === 0) return cursor
+  }
+  return undefined
 }

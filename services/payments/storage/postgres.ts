@@ -110,23 +110,59 @@ function sessionOf(
   // A connection that breaks between two statements says so here; the next statement fails by itself.
   const ignore = () => {}
   client.on('error', ignore)
+  const silence = watchSilence(client, timeoutMs)
   return {
-    async query(sql, params) {
+    query(sql, params) {
       const name = nameOf(sql)
-      const config = { text: sql, values: params.map(driverValue), query_timeout: timeoutMs }
+      const config = { text: sql, values: params.map(driverValue) }
       holdWrites(socketOf(client))
-      const result = await client.query(name === undefined ? config : { ...config, name })
-      return result.rows
+      return silence.during(rowsOf(client, name === undefined ? config : { ...config, name }))
     },
     async script(sql) {
-      await client.query({ text: sql, query_timeout: timeoutMs } as pg.QueryConfig)
+      await silence.during(rowsOf(client, { text: sql }))
     },
     release(broken) {
+      silence.end()
       client.off('error', ignore)
       // Without this the pool would wait for the farewell of a peer that has gone silent.
       if (broken) socketOf(client).destroy()
       client.release(broken)
     },
+  }
+}
+
+/**
+ * By a callback. Promises that the driver makes by itself, and timers that it keeps for each statement, make V8 take
+ * the rows of all that were answered for alive until a collection of the whole heap: those of its young part then
+ * copy half a second's rows, for 15 to 30 ms instead of one.
+ */
+function rowsOf(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly unknown[]> {
+  return new Promise((resolve, reject) => {
+    client.query(config, (error: Error | null, result: pg.QueryResult) => {
+      if (error) reject(error)
+      else resolve(result.rows)
+    })
+  })
+}
+
+/** Cuts the connection when none of the statements that wait is answered for so long: they then fail. */
+function watchSilence(client: pg.PoolClient, timeoutMs: number) {
+  let waiting = 0
+  const timer = setTimeout(() => {
+    if (waiting > 0) socketOf(client).destroy(new Error(`no answer for ${timeoutMs} ms`))
+  }, timeoutMs)
+  const answered = () => {
+    waiting -= 1
+    timer.refresh()
+  }
+  return {
+    during<T>(statement: Promise<T>): Promise<T> {
+      if (waiting === 0) timer.refresh()
+      waiting += 1
+      statement.then(answered, answered)
+      return statement
+    },
+    end: () => clearTimeout(timer),
   }
 }
 
