@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { stepMs } from './standstill.ts'
 
-/** The process of standstill.ts: sleeps until it is told to end, and then writes how late each sleep ended. */
+/** The process of standstill.ts: sleeps until it is told to end, then writes how late each sleep ended. */
 const nobody = new Int32Array(new SharedArrayBuffer(4))
 const latenesses: number[] = []
 const parent = process.ppid

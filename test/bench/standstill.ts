@@ -15,7 +15,7 @@ const sleeper = fileURLToPath(new URL('standstill-sleeper.ts', import.meta.url))
 
 /** Tells how long a call would have waited for its core only, while a case was measured. */
 export interface StandstillWatch {
-  /** In milliseconds, the worse of both cores; undefined where the kernel gives us no priority to tell it by. */
+  /** In milliseconds, the worse of both cores; undefined where the kernel gives us no priority. */
   p99Ms(): Promise<number | undefined>
   end(): Promise<void>
 }
@@ -57,7 +57,7 @@ export function callWaitsMs(latenesses: readonly number[]): readonly number[] {
   return waits
 }
 
-/** A latency in milliseconds that is missed is not judged where the cores alone were late by half of its goal. */
+/** A latency in milliseconds that is missed is not judged where the cores were late by half of its goal. */
 export function excuseLatencies(result: CaseResult, lateMs: number | undefined): CaseResult {
   if (lateMs === undefined) return result
   const late = `who only slept was late by ${formatNumber(lateMs)} ms at p99`

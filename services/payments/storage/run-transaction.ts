@@ -12,7 +12,7 @@ import {
   type Tx,
 } from './storage.ts'
 
-/** One connection of a driver, checked out for one transaction or reading. Rejects with the driver's own errors. */
+/** One connection of a driver, for one transaction or reading. Rejects with the driver's own errors. */
 export interface Session {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
