@@ -24,7 +24,7 @@ run: install ## Run everything on this machine with examples/quickstart (ARGS='-
 	@exec node_modules/.bin/tollway run -f examples/quickstart $(ARGS)
 
 test: install check ## Run every test that needs no cluster; names what the machine lacks
-	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" $(NODE) --test --test-concurrency=2 --test-timeout=120000 $(UNIT) $(ACROSS)
+	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" $(NODE) --test --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
 
 check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit

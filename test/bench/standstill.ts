@@ -3,7 +3,7 @@ import { type Program, startProgram } from '../support/program.ts'
 import type { CaseResult, GoalRow } from './bench-case.ts'
 import { formatNumber } from './format-number.ts'
 import { percentile } from './percentiles.ts'
-import { commandWithPriority } from './with-options.ts'
+import { commandWithPriority } from './priority.ts'
 
 /** Between two looks at the clock: what passes beyond it, the core stood still. */
 export const stepMs = 2
