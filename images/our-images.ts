@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
-import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
 import { copyOf, type Entry, textFile, treeOf } from './file-tree.ts'
@@ -15,8 +15,8 @@ interface OurImage {
   readonly command: string
   readonly source: string
   readonly args: readonly string[]
-  /** For Node; a first line of a script takes one at the most. */
-  readonly nodeOption?: string
+  /** With which Node is started. */
+  readonly nodeOptions: readonly string[]
   readonly ports: readonly number[]
 }
 
@@ -28,6 +28,7 @@ const ourImages: readonly OurImage[] = [
     command: 'tollway',
     source: 'operator/cli/tollway.ts',
     args: ['operator'],
+    nodeOptions: [],
     ports: [8000, 18_000],
   },
   {
@@ -36,7 +37,7 @@ const ourImages: readonly OurImage[] = [
     command: 'ratelimit',
     source: 'services/ratelimit/main.ts',
     args: [],
-    nodeOption: nodeOptions.join(' '),
+    nodeOptions: ratelimitOptions,
     ports: [6070, 8080, 8081, 9090],
   },
   {
@@ -45,7 +46,7 @@ const ourImages: readonly OurImage[] = [
     command: 'broker',
     source: 'services/broker/main.ts',
     args: [],
-    nodeOption: brokerOptions.join(' '),
+    nodeOptions: brokerOptions,
     ports: [6072, 8082, 9090],
   },
   {
@@ -54,6 +55,7 @@ const ourImages: readonly OurImage[] = [
     command: 'payments',
     source: 'services/payments/main.ts',
     args: [],
+    nodeOptions: [],
     ports: [6073, 8090, 8091],
   },
 ]
@@ -67,7 +69,7 @@ export function ourRecipes(root: string, version: string, node: () => NodeLayer)
     ours: true,
     run: {
       User: `${nonRoot}:${nonRoot}`,
-      Entrypoint: [`/usr/local/bin/${image.command}`],
+      Entrypoint: entrypoint(image),
       ...(image.args.length === 0 ? {} : { Cmd: image.args }),
       Env: ['PATH=/usr/local/bin', 'NODE_ENV=production'],
       WorkingDir: '/tmp',
@@ -87,7 +89,7 @@ async function gather(root: string, version: string, image: OurImage, node: Node
       { kind: 'file', mode: 0o644, content },
     ]),
     [
-      [`usr/local/bin/${image.command}`, textFile(launcher(image), 0o755)],
+      [`usr/local/bin/${image.command}`, textFile(launcher(image.command), 0o755)],
       ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
       ['sbom.cdx.json', textFile(bill)],
     ],
@@ -100,6 +102,11 @@ async function gather(root: string, version: string, image: OurImage, node: Node
   return { layers, bill }
 }
 
-/** So that a container, and `kubectl exec`, run it by its name; there is no shell in the image. */
-const launcher = ({ command, nodeOption }: OurImage) =>
-  `#!${nodeOption === undefined ? nodePath : `${nodePath} ${nodeOption}`}\nimport('/app/${command}.mjs')\n`
+/** The first line of a script takes one option at the most, so those of Node stand here. */
+function entrypoint({ command, nodeOptions }: OurImage): readonly string[] {
+  const path = `/usr/local/bin/${command}`
+  return nodeOptions.length === 0 ? [path] : [nodePath, ...nodeOptions, path]
+}
+
+/** So that `kubectl exec` runs it by its name, too; there is no shell in the image. */
+const launcher = (command: string) => `#!${nodePath}\nimport('/app/${command}.mjs')\n`

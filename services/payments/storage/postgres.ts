@@ -151,9 +151,10 @@ function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   const timer = setTimeout(() => {
     if (waiting > 0) socketOf(client).destroy(new Error(`no answer for ${timeoutMs} ms`))
   }, timeoutMs)
+  let ended = false
   const answered = () => {
     waiting -= 1
-    timer.refresh()
+    if (!ended) timer.refresh()
   }
   return {
     during<T>(statement: Promise<T>): Promise<T> {
@@ -162,7 +163,11 @@ function watchSilence(client: pg.PoolClient, timeoutMs: number) {
       statement.then(answered, answered)
       return statement
     },
-    end: () => clearTimeout(timer),
+    end() {
+      // Of a connection that broke, some may fail only after this: they must not start the timer again.
+      ended = true
+      clearTimeout(timer)
+    },
   }
 }
 
