@@ -24,8 +24,8 @@ export interface MeasuredServer {
 /** The service does not start with a setting that the benchmark is about. */
 export class SettingRefused extends Error {}
 
-const serverCore = '0'
-const otherCore = '1'
+export const serverCore = '0'
+export const otherCore = '1'
 
 /** The load, Redis and whatever else is started from here share the other core from now on. */
 export function moveToOtherCore(): void {

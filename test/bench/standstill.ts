@@ -4,13 +4,12 @@ import type { CaseResult, GoalRow } from './bench-case.ts'
 import { formatNumber } from './format-number.ts'
 import { percentile } from './percentiles.ts'
 import { commandWithPriority } from './priority.ts'
+import { otherCore, serverCore } from './servers.ts'
 
 /** Between two looks at the clock: what passes beyond it, the core stood still. */
 export const stepMs = 2
 /** Before the load and everything that it measures. */
 const priority = 90
-/** The server's, and that of the load. */
-const cores = [0, 1]
 const sleeper = fileURLToPath(new URL('standstill-sleeper.ts', import.meta.url))
 
 /** Tells how long a call would have waited for its core only, while a case was measured. */
@@ -27,7 +26,10 @@ export interface StandstillWatch {
  */
 export function watchStandstill(): StandstillWatch {
   const priorityCommand = commandWithPriority(priority)
-  const sleepers = priorityCommand.length === 0 ? [] : cores.map(core => startSleeper(core, priorityCommand))
+  const sleepers =
+    priorityCommand.length === 0
+      ? []
+      : [serverCore, otherCore].map(core => startSleeper(core, priorityCommand))
   return {
     async p99Ms() {
       if (sleepers.length === 0) return undefined
@@ -40,8 +42,8 @@ export function watchStandstill(): StandstillWatch {
   }
 }
 
-function startSleeper(core: number, [command = '', ...args]: readonly string[]): Program {
-  return startProgram(command, [...args, 'taskset', '-c', `${core}`, process.execPath, sleeper])
+function startSleeper(core: string, [command = '', ...args]: readonly string[]): Program {
+  return startProgram(command, [...args, 'taskset', '-c', core, process.execPath, sleeper])
 }
 
 async function waitsOf(program: Program): Promise<readonly number[]> {

@@ -124,11 +124,16 @@ async function readOnce<T>(session: Session, work: (tx: Tx) => Promise<T>): Prom
   // Some may have been given together with the one that failed.
   await settled()
   const failure = failed()
-  const broken = failure?.consequence === 'lost' || failure?.consequence === 'reconnect'
+  const broken = failure !== undefined && isBroken(failure)
   session.release(broken)
   if (failure === undefined) return outcome
   if (broken || failure.consequence === 'retry') return { kind: 'again', error: failure.error }
   return outcome.kind === 'thrown' ? outcome : { kind: 'thrown', error: failure.error }
+}
+
+/** The connection is of no use any more. */
+function isBroken({ consequence }: DatabaseFailure): boolean {
+  return consequence === 'lost' || consequence === 'reconnect'
 }
 
 function readingOnly(session: Session): Session {
@@ -220,7 +225,7 @@ async function settleFailure(
   failure: DatabaseFailure,
   thrown: unknown,
 ): Promise<Outcome<never>> {
-  if (failure.consequence === 'reconnect' || failure.consequence === 'lost') {
+  if (isBroken(failure)) {
     session.release(true)
     return { kind: 'again', error: failure.error }
   }
@@ -245,8 +250,9 @@ async function commit<T>(session: Session, value: T): Promise<Outcome<T>> {
   try {
     await session.query('COMMIT', [])
   } catch (cause) {
-    const { consequence, error } = classifyDatabaseError(cause)
-    const broken = consequence === 'lost' || consequence === 'reconnect'
+    const failure = classifyDatabaseError(cause)
+    const { consequence, error } = failure
+    const broken = isBroken(failure)
     session.release(broken)
     if (consequence === 'retry') return { kind: 'again', error }
     if (!broken) return { kind: 'thrown', error }
