@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { it } from 'node:test'
+import { temporaryFolder } from '../test/support/temporary-folder.ts'
 
 const program = join(import.meta.dirname, 'generate.ts')
 const file = 'tollway.dev_ratelimitconfigs.yaml'
@@ -17,9 +17,8 @@ it('the manifests on disk are what the generator makes', () => {
   assert.deepEqual(generate('--check'), { status: 0, said: '' })
 })
 
-it('a stale or missing file is named, and made anew', t => {
-  const folder = mkdtempSync(join(tmpdir(), 'manifests-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+it('a stale or missing file is named, and made anew', () => {
+  const folder = temporaryFolder('manifests')
   const missing = generate('--check', folder)
   assert.equal(missing.status, 1)
   assert.match(missing.said, new RegExp(`${file} is not what .* makes`))

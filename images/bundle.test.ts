@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { bundle } from './bundle.ts'
 
 /** A folder with these files in it. */
-function folderOf(t: TestContext, files: Readonly<Record<string, string | Uint8Array>>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function folderOf(files: Readonly<Record<string, string | Uint8Array>>): string {
+  const folder = temporaryFolder('bundle')
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), text)
@@ -24,8 +23,8 @@ export function go() {
 }
 `
 
-test('what a program starts comes along and is found, from wherever the bundle lies', async t => {
-  const sources = folderOf(t, {
+test('what a program starts comes along and is found, from wherever the bundle lies', async () => {
+  const sources = folderOf({
     'cli/main.ts': "const { go } = await import('../work/go.ts')\ngo()\n",
     'work/go.ts': goInThread,
     'work/in-thread.ts':
@@ -39,13 +38,13 @@ test('what a program starts comes along and is found, from wherever the bundle l
     ['go-HASH.mjs', 'run.mjs', 'work-in-thread.mjs'],
     'what is imported when it is needed is a file of its own',
   )
-  const elsewhere = folderOf(t, Object.fromEntries(files))
+  const elsewhere = folderOf(Object.fromEntries(files))
   const { stdout, stderr } = spawnSync(process.execPath, [join(elsewhere, 'run.mjs')], { encoding: 'utf8' })
   assert.equal(stdout, 'hello\n', stderr)
 })
 
-test('a folder that a source reads comes along and is found', async t => {
-  const sources = folderOf(t, {
+test('a folder that a source reads comes along and is found', async () => {
+  const sources = folderOf({
     'cli/main.ts': "import { read } from '../work/read.ts'\nread()\n",
     'work/read.ts': `
 import { readdirSync } from 'node:fs'
@@ -55,7 +54,7 @@ export const read = () => console.log(readdirSync(new URL('steps/', import.meta.
     'work/steps/2.sql': 'SELECT 2',
   })
   const { files } = await bundle(sources, 'run', 'cli/main.ts')
-  const elsewhere = folderOf(t, Object.fromEntries(files))
+  const elsewhere = folderOf(Object.fromEntries(files))
   const { stdout, stderr } = spawnSync(process.execPath, [join(elsewhere, 'run.mjs')], { encoding: 'utf8' })
   assert.equal(stdout, '1.sql 2.sql\n', stderr)
 })
@@ -79,7 +78,7 @@ const refused: readonly { readonly title: string; readonly source: string; reado
   { title: 'an import of nothing', source: "import 'no-such-package'", text: /Could not resolve/ },
 ]
 for (const { title, source, text } of refused) {
-  test(`refused: ${title}`, async t => {
-    await assert.rejects(bundle(folderOf(t, { 'main.ts': source }), 'main', 'main.ts'), text)
+  test(`refused: ${title}`, async () => {
+    await assert.rejects(bundle(folderOf({ 'main.ts': source }), 'main', 'main.ts'), text)
   })
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { zstdDecompressSync } from 'node:zlib'
+import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { textFile, treeOf } from './file-tree.ts'
 import { createMaker } from './make-image.ts'
 import { nodeLayer } from './node-layer.ts'
@@ -21,9 +21,8 @@ const sources: SourceState = { version: '1.2.3', revision: commit, created: new 
 const node = nodeLayer(root)
 const smallNode = { ...node, tree: treeOf([['usr/local/bin/node', textFile('node', 0o755)]]) }
 
-function newFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'images-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function newFolder(): string {
+  const folder = temporaryFolder('images')
   return folder
 }
 
@@ -67,15 +66,15 @@ function readLayer(packed: Buffer): ReadonlyMap<string, string> {
   return new Map(files.map(path => [path, /sbom|local\/bin/.test(path) ? text(path) : '']))
 }
 
-test('the same sources are the same image, wherever it is made', async t => {
-  const make = () => createMaker(newFolder(t), sources).make(recipe('ratelimit'))
+test('the same sources are the same image, wherever it is made', async () => {
+  const make = () => createMaker(newFolder(), sources).make(recipe('ratelimit'))
   const [first, second] = [await make(), await make()]
   assert.equal(first.digest, second.digest)
   assert.ok(readFileSync(first.archive).equals(readFileSync(second.archive)))
 })
 
-test('an archive is what docker, containerd and skopeo read', async t => {
-  const { digest, archive } = await createMaker(newFolder(t), sources).make(recipe('ratelimit'))
+test('an archive is what docker, containerd and skopeo read', async () => {
+  const { digest, archive } = await createMaker(newFolder(), sources).make(recipe('ratelimit'))
   const { index, manifest, config, docker, blob } = readArchive(archive)
   const names = ['dev', '1.2.3', '0123456789ab']
   type Descriptor = { digest: string; annotations: Record<string, string> }

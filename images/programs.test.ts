@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { before, test } from 'node:test'
 import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
 import { freePorts } from '../test/support/free-ports.ts'
@@ -13,6 +12,7 @@ import { startProgram } from '../test/support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../test/support/rate-limit-process.ts'
 import { startRedis } from '../test/support/redis-server.ts'
 import { requireProgram } from '../test/support/require-server.ts'
+import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { type Cleanup, manifest, startTollway } from '../test/support/tollway.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import { bundle } from './bundle.ts'
@@ -22,7 +22,7 @@ import { bundle } from './bundle.ts'
  * any node_modules near.
  */
 const root = join(import.meta.dirname, '..')
-const place = mkdtempSync(join(tmpdir(), 'programs-'))
+const place = temporaryFolder('programs')
 const tollway = join(place, 'operator/tollway.mjs')
 const ratelimit = join(place, 'ratelimit/ratelimit.mjs')
 const broker = join(place, 'broker/broker.mjs')
@@ -47,7 +47,6 @@ before(async () => {
     for (const [name, content] of files) write(`${folder}/${name}`, content)
   }
 })
-after(() => rmSync(place, { recursive: true, force: true }))
 
 function write(path: string, content: string | Uint8Array): void {
   mkdirSync(dirname(join(place, path)), { recursive: true })

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { copyOf, type Entry, type FileTree, textFile, treeOf, writeTree } from './file-tree.ts'
 import { tarOf } from './tar.ts'
 
@@ -16,7 +16,7 @@ function tar(args: readonly string[], input: Buffer): string {
   return stdout
 }
 
-test('another program reads what was packed: names, modes, owners, times, links and contents', t => {
+test('another program reads what was packed: names, modes, owners, times, links and contents', () => {
   const tree = treeOf([
     ['usr/bin/program', textFile('#!/bin/sh\n', 0o755)],
     ['etc/passwd', textFile('')],
@@ -36,8 +36,7 @@ test('another program reads what was packed: names, modes, owners, times, links 
   assert.match(listed, /^lrwxrwxrwx .* bin -> usr\/bin$/m)
   assert.ok(lines.at(-1)?.endsWith('usr/bin/program'), 'sorted')
 
-  const folder = mkdtempSync(join(tmpdir(), 'tar-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('tar')
   tar(['--extract', '--directory', folder, '-f', '-'], packed)
   assert.equal(readFileSync(join(folder, deep), 'utf8'), 'x'.repeat(513))
   assert.equal(readlinkSync(join(folder, 'bin')), 'usr/bin')
@@ -61,9 +60,8 @@ test('a path that cannot be packed, or is wanted twice, is refused by name', () 
   assert.equal(treeOf([['/a', textFile('1')]], [['a', textFile('1')]]).size, 1)
 })
 
-test('a tree is written as a folder, with its modes', t => {
-  const place = mkdtempSync(join(tmpdir(), 'tree-'))
-  t.after(() => rmSync(place, { recursive: true }))
+test('a tree is written as a folder, with its modes', () => {
+  const place = temporaryFolder('tree')
   const source = join(place, 'source')
   writeFileSync(source, 'text')
   const folder = join(place, 'made')

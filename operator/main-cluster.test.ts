@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
@@ -15,6 +14,7 @@ import {
   startKubeApiServer,
 } from '../test/support/kube-api-server.ts'
 import { startRateLimit } from '../test/support/rate-limit-process.ts'
+import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import type { ApiAccess } from './kube/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './kube/testdata/service-account.ts'
@@ -26,7 +26,7 @@ const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamrou
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
 describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
-  const place = mkdtempSync(join(tmpdir(), 'operator-'))
+  const place = temporaryFolder('operator')
   let api: KubeApiServer
   let access: ApiAccess
 
@@ -42,7 +42,6 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
   })
   after(async () => {
     await api?.stop()
-    rmSync(place, { recursive: true, force: true })
   })
 
   const make = async (path: string, object: unknown): Promise<Record<string, unknown>> => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
@@ -17,6 +16,7 @@ import { judgeOperatorConfig, parseOperatorConfig } from '../operator/standalone
 import { translateAnimationStreamRoute } from '../operator/translate/translate-animation-stream-route.ts'
 import { translateMerchant } from '../operator/translate/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/translate/translate-rate-limit-config.ts'
+import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -34,9 +34,8 @@ test('the pages that are made from the code are up to date', () => {
   }
 })
 
-test('a stale or missing page is named, and made anew', t => {
-  const folder = mkdtempSync(join(tmpdir(), 'docs-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+test('a stale or missing page is named, and made anew', () => {
+  const folder = temporaryFolder('docs')
   const missing = generate('--check', folder)
   assert.equal(missing.status, 1)
   assert.match(missing.said, /rate-limit-settings\.md is not what .* makes/)

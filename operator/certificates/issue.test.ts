@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { objectIdentifier, time, unsignedInteger } from './der.ts'
 import { backdateMs, isOwnAuthority, issueAuthority, issueLeaf } from './issue.ts'
 
@@ -36,8 +36,7 @@ test('what OpenSSL verifies, strictly and for its purpose', t => {
     if (process.env['REQUIRE_SERVERS'] === '1') assert.fail('openssl is not on the PATH')
     return t.skip('openssl is not on the PATH')
   }
-  const folder = mkdtempSync(join(tmpdir(), 'issue-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('issue')
   const write = (name: string, content: string) => {
     writeFileSync(join(folder, name), content)
     return join(folder, name)

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { writeStatusReport } from '../standalone/status-report.ts'
 import type { RequestOnPage, StreamsPage } from './broker-pages.ts'
 import { runCommand } from './run-command.ts'
@@ -125,8 +123,7 @@ test('what a page leaves out is said', async t => {
 })
 
 test('without an address the brokers of the operator on this machine are asked', async t => {
-  const stateDir = mkdtempSync(join(tmpdir(), 'streams-'))
-  t.after(() => rmSync(stateDir, { recursive: true }))
+  const stateDir = temporaryFolder('streams')
   const advice = 'start one with: tollway run -f FOLDER, or name a broker with --address'
   assert.deepEqual(await tollway('list', '--state-dir', stateDir), {
     code: 2,

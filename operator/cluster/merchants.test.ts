@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
@@ -12,6 +9,7 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import type { Condition } from '../controller/conditions.ts'
 import { createKubeClient, type KubeClient } from '../kube/client.ts'
@@ -36,7 +34,7 @@ interface StoredSecret {
 }
 
 describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
-  const place = mkdtempSync(join(tmpdir(), 'cluster-merchants-'))
+  const place = temporaryFolder('cluster-merchants')
   const events: ObjectEvent[] = []
   let writers = 0
   let api: KubeApiServer
@@ -70,7 +68,6 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     client?.close()
     await service?.close()
     await api?.stop()
-    rmSync(place, { recursive: true })
   })
 
   async function call(

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
@@ -11,6 +8,7 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import type { Condition } from '../controller/conditions.ts'
 import { createReflector } from '../controller/reflector.ts'
@@ -32,7 +30,7 @@ const namespace = 'shop'
 const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 
 describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
-  const place = mkdtempSync(join(tmpdir(), 'statuses-'))
+  const place = temporaryFolder('statuses')
   let api: KubeApiServer
   let client: KubeClient
 
@@ -48,7 +46,6 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
   after(async () => {
     client?.close()
     await api?.stop()
-    rmSync(place, { recursive: true, force: true })
   })
 
   it('tells what is in force, holds the last good version over a restart, and is quiet then', async t => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -11,6 +10,7 @@ import {
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createKubeClient, type KubeClient } from '../kube/client.ts'
 import { leaseAccess } from '../kube/leases.ts'
@@ -188,7 +188,7 @@ describe('electors of one lease', () => {
 
 describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   const namespace = 'system'
-  const folder = mkdtempSync(join(tmpdir(), 'electors-'))
+  const folder = temporaryFolder('electors')
   const programs: Program[] = []
   const clients: KubeClient[] = []
   const electors: LeaseElector[] = []
@@ -210,7 +210,6 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
   after(async () => {
     await proxy?.stop()
     await api?.stop()
-    rmSync(folder, { recursive: true, force: true })
   })
 
   /** A process that says each 10 ms when it would act. */

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import type { OpenedStreamRoute } from '../ir.ts'
 import { createFedResources } from '../reconcilers/fed-resources.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
@@ -13,9 +12,8 @@ import { openRememberedFile } from '../standalone/remembered-file.ts'
 import { animationStreamRoutes } from './animation-stream-route.ts'
 
 /** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */
-function openWorld(t: TestContext) {
-  const place = mkdtempSync(join(tmpdir(), 'routes-'))
-  t.after(() => rmSync(place, { recursive: true }))
+function openWorld() {
+  const place = temporaryFolder('routes')
   const path = join(place, 'remembered.json')
   const resources = new Map<string, SourcedResource>()
   const replicas = ['first', 'second'].map(uid => ({
@@ -108,8 +106,8 @@ const reasonsOf = ({ conditions }: ResourceStatus) =>
 const kiosk = { match: { streamIdPrefix: 'kiosk-' } }
 const withToken = { ...kiosk, tokenSecretRef: { name: 'tokens' } }
 
-test('a route is fed to brokers, and its status tells who enforces it and what they carry', async t => {
-  const world = openWorld(t)
+test('a route is fed to brokers, and its status tells who enforces it and what they carry', async () => {
+  const world = openWorld()
   world.route('shop/kiosk', kiosk)
   world.loads.set('shop/kiosk', 3)
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
@@ -123,8 +121,8 @@ test('a route is fed to brokers, and its status tells who enforces it and what t
   assert.equal(world.published()[0]?.createdMs, 1_000, 'since when it is there')
 })
 
-test('tokens come from a Secret of the namespace, and only their hashes go out', async t => {
-  const world = openWorld(t)
+test('tokens come from a Secret of the namespace, and only their hashes go out', async () => {
+  const world = openWorld()
   world.secret('shop/tokens', { token: 'first' })
   world.route('shop/kiosk', withToken)
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 1')
@@ -139,8 +137,8 @@ test('tokens come from a Secret of the namespace, and only their hashes go out',
   assert.doesNotMatch(JSON.stringify(world.status('shop/kiosk')), /first|second/)
 })
 
-test('without its Secret a route is closed to everybody, and says which one is missing', async t => {
-  const world = openWorld(t)
+test('without its Secret a route is closed to everybody, and says which one is missing', async () => {
+  const world = openWorld()
   world.secret('other/tokens', { token: 'theirs' })
   world.route('shop/kiosk', withToken)
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
@@ -160,8 +158,8 @@ test('without its Secret a route is closed to everybody, and says which one is m
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
 })
 
-test('a route that is wrong goes on as it was, and still asks for its token', async t => {
-  const world = openWorld(t)
+test('a route that is wrong goes on as it was, and still asks for its token', async () => {
+  const world = openWorld()
   world.secret('shop/tokens', { token: 'abc' })
   world.route('shop/kiosk', withToken)
   await world.reconcile()
@@ -173,8 +171,8 @@ test('a route that is wrong goes on as it was, and still asks for its token', as
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
 })
 
-test('a prefix belongs to the older one, over a restart too', async t => {
-  const world = openWorld(t)
+test('a prefix belongs to the older one, over a restart too', async () => {
+  const world = openWorld()
   world.route('shop/kiosk', kiosk)
   await world.reconcile()
   world.route('arcade/kiosk', { match: { streamIdPrefix: 'kiosk-vip-' } })
@@ -191,8 +189,8 @@ test('a prefix belongs to the older one, over a restart too', async t => {
   assert.deepEqual({ counts, subject }, { counts: { activeStreams: 0, consumers: 0 }, subject: 'kiosk-vip-' })
 })
 
-test('processes that take no calls do not count as ones that lack it', async t => {
-  const world = openWorld(t)
+test('processes that take no calls do not count as ones that lack it', async () => {
+  const world = openWorld()
   world.route('shop/kiosk', kiosk)
   for (const replica of world.replicas) replica.ready = false
   await world.reconcile()

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { customResourceDefinition, definitionName } from '@tollway/crds/definition.ts'
@@ -11,6 +10,7 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { accessFromEnvironment, accessFromKubeconfig } from './access.ts'
 import { createKubeClient, type KubeClient } from './client.ts'
@@ -51,7 +51,7 @@ const versionOf = ({ metadata }: KubeObject) => ({
 })
 
 describe('a real API server, as the operator', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'kube-client-'))
+  const folder = temporaryFolder('kube-client')
   let api: KubeApiServer
   let address: ServerAddress
   let token: string
@@ -82,7 +82,6 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     proxied?.close()
     await proxy?.stop()
     await api?.stop()
-    rmSync(folder, { recursive: true, force: true })
   })
 
   it('creates, finds, and refuses to create twice', async () => {

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import type { SecretStore } from '../certificates/secret-store.ts'
 import { createKubeClient, type KubeClient } from './client.ts'
@@ -18,7 +16,7 @@ const namespace = 'system'
 const { signal } = new AbortController()
 
 describe('Secrets by name, as the operator', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'kube-secrets-'))
+  const folder = temporaryFolder('kube-secrets')
   let api: KubeApiServer
   let client: KubeClient
   let store: SecretStore
@@ -35,7 +33,6 @@ describe('Secrets by name, as the operator', { skip: missingKubeAssets(), timeou
   after(async () => {
     client?.close()
     await api?.stop()
-    rmSync(folder, { recursive: true, force: true })
   })
 
   it('creates one, and not twice', async () => {

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { openTlsFiles } from '@tollway/chassis/tls.ts'
 import { hashApiKey, newApiKey } from '@tollway/payments/domain/ids.ts'
 import { createProvisionServer } from '@tollway/payments/http/provision-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { issueAuthority, issueLeaf } from '../certificates/issue.ts'
 import { createProvisionClient } from './provision-client.ts'
 import type { ProvisionRequest } from './provisioner.ts'
@@ -78,8 +78,7 @@ describe('the client of a real payments service', () => {
   })
 
   it('shows its certificate, and looks at that of the other', async t => {
-    const place = mkdtempSync(join(tmpdir(), 'provision-tls-'))
-    t.after(() => rmSync(place, { recursive: true }))
+    const place = temporaryFolder('provision-tls')
     const authority = issueAuthority('a', lifetime)
     const leaf = (name: string, usage: readonly ('server' | 'client')[]) =>
       issueLeaf(authority, { ...lifetime, dnsNames: [name], usage })

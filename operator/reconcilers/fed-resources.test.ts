@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
@@ -16,9 +15,8 @@ const limits = rateLimitConfigs()
  * An operator's surroundings in memory: manifests that a test writes, and a feed whose clients enforce at
  * once what is published. What is remembered lies in a file, so that a restart is one.
  */
-function openWorld(t: TestContext) {
-  const place = mkdtempSync(join(tmpdir(), 'remembered-'))
-  t.after(() => rmSync(place, { recursive: true }))
+function openWorld() {
+  const place = temporaryFolder('remembered')
   const resources = new Map<string, SourcedResource>()
   let problems: SourceProblem[] = []
   let generation = 0
@@ -120,8 +118,8 @@ const reasonsOf = ({ conditions }: ResourceStatus) =>
     .map(({ reason }) => reason)
     .join(' ')
 
-test('a right resource is published, and its status tells that every process enforces it', async t => {
-  const world = openWorld(t)
+test('a right resource is published, and its status tells that every process enforces it', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', 3)
   assert.equal(await world.reconcile(), 'shop/a checkout: 3')
   const { subject, counts, enforced, observedGeneration, problems, conditions } = world.status('a')
@@ -141,8 +139,8 @@ test('a right resource is published, and its status tells that every process enf
   )
 })
 
-test('the last good version stays while a resource is wrong, over a restart too', async t => {
-  const world = openWorld(t)
+test('the last good version stays while a resource is wrong, over a restart too', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', 3)
   world.write('b', 'search', 5)
   await world.reconcile()
@@ -159,16 +157,16 @@ test('the last good version stays while a resource is wrong, over a restart too'
   assert.equal(await world.reconcile(), 'shop/a checkout: 4, shop/b search: 6')
 })
 
-test('a resource that was never right has nothing in force', async t => {
-  const world = openWorld(t)
+test('a resource that was never right has nothing in force', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', -1)
   assert.equal(await world.reconcile(), '')
   assert.equal(reasonsOf(world.status('a')), 'Invalid NotAccepted NotAccepted Invalid')
   assert.equal(world.status('a').subject, 'checkout')
 })
 
-test('a domain belongs to the oldest resource, over a restart too, until that one is gone', async t => {
-  const world = openWorld(t)
+test('a domain belongs to the oldest resource, over a restart too, until that one is gone', async () => {
+  const world = openWorld()
   world.write('z', 'checkout', 1)
   await world.reconcile()
   world.write('a', 'checkout', 2)
@@ -182,8 +180,8 @@ test('a domain belongs to the oldest resource, over a restart too, until that on
   assert.equal(world.statuses().length, 1)
 })
 
-test('a resource that is deleted and made again is a young one', async t => {
-  const world = openWorld(t)
+test('a resource that is deleted and made again is a young one', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', 1)
   await world.reconcile()
   world.remove('a')
@@ -195,7 +193,7 @@ test('a resource that is deleted and made again is a young one', async t => {
 })
 
 test('what stands in a file that cannot be read stays in force over a restart', async t => {
-  const world = openWorld(t)
+  const world = openWorld()
   world.write('a', 'checkout', 3)
   world.write('b', 'search', 5)
   await world.reconcile()
@@ -229,8 +227,8 @@ test('what stands in a file that cannot be read stays in force over a restart', 
   })
 })
 
-test('what the feed cannot carry is told of every resource, and what it carries goes on', async t => {
-  const world = openWorld(t)
+test('what the feed cannot carry is told of every resource, and what it carries goes on', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', 3)
   await world.reconcile()
   for (const name of ['b', 'c', 'd', 'e', 'f']) world.write(name, name, 1)
@@ -242,8 +240,8 @@ test('what the feed cannot carry is told of every resource, and what it carries 
   assert.equal(reasonsOf(world.status('f')), 'Invalid NotAccepted NotAccepted Invalid')
 })
 
-test('a refusal is told of its resource only', async t => {
-  const world = openWorld(t)
+test('a refusal is told of its resource only', async () => {
+  const world = openWorld()
   world.refused.add('checkout')
   world.write('a', 'checkout', 3)
   world.write('b', 'search', 5)
@@ -252,8 +250,8 @@ test('a refusal is told of its resource only', async t => {
   assert.equal(reasonsOf(world.status('b')), 'Valid InFeed Enforced Enforced')
 })
 
-test('to reconcile again changes nothing', async t => {
-  const world = openWorld(t)
+test('to reconcile again changes nothing', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', 3)
   world.write('b', 'checkout', 4)
   world.write('c', 'search', -1)
@@ -263,8 +261,8 @@ test('to reconcile again changes nothing', async t => {
   assert.deepEqual(world.statuses(), statuses)
 })
 
-test('of a paused resource stays what is in force, over a restart too, until it is resumed', async t => {
-  const world = openWorld(t)
+test('of a paused resource stays what is in force, over a restart too, until it is resumed', async () => {
+  const world = openWorld()
   world.write('a', 'checkout', 3)
   await world.reconcile()
   world.paused.add('a')

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { newWebhookSecret } from '@tollway/payments/domain/webhook-secret.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import type { MerchantAccount } from '../ir.ts'
 import type { CredentialStore } from '../payments/credential-store.ts'
 import type { Provisioner } from '../payments/provisioner.ts'
@@ -48,7 +48,7 @@ function createKiller() {
 
 describe('a Merchant, by a real payments service', () => {
   let service: ProvisioningUnderTest
-  const place = mkdtempSync(join(tmpdir(), 'merchants-'))
+  const place = temporaryFolder('merchants')
   let uids = 0
 
   before(async () => {
@@ -56,7 +56,6 @@ describe('a Merchant, by a real payments service', () => {
   })
   after(async () => {
     await service?.close()
-    rmSync(place, { recursive: true })
   })
 
   /** One resource, with a Secret in a file, and an operator that can be killed. */

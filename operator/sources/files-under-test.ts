@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { createFileSource, type FileSourceOptions } from './files.ts'
 
 const deadlineMs = 10_000
@@ -33,7 +33,7 @@ export async function open(
   before: (folder: string) => void = () => {},
   more: Partial<FileSourceOptions> = {},
 ) {
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-files-'))
+  const folder = temporaryFolder('tollway-files')
   const warnings: string[] = []
   before(folder)
   const source = createFileSource({
@@ -44,7 +44,6 @@ export async function open(
   })
   t.after(async () => {
     await source.stop()
-    rmSync(folder, { recursive: true })
   })
   /** What was told at every change: the names, sorted. */
   const told: string[] = []

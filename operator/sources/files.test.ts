@@ -3,17 +3,16 @@ import {
   appendFileSync,
   chmodSync,
   mkdirSync,
-  mkdtempSync,
   renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { createFileSource } from './files.ts'
 import { limits, open, openStanding, until } from './files-under-test.ts'
 import { folderLimits } from './folder-look.ts'
@@ -234,8 +233,7 @@ test('a mounted ConfigMap is read once, and its swap is told without a gap', asy
 })
 
 test('symbolic links: to a folder, to a file elsewhere, to one another', async t => {
-  const elsewhere = mkdtempSync(join(tmpdir(), 'tollway-elsewhere-'))
-  t.after(() => rmSync(elsewhere, { recursive: true }))
+  const elsewhere = temporaryFolder('tollway-elsewhere')
   mkdirSync(join(elsewhere, 'folder'))
   writeFileSync(join(elsewhere, 'folder/a.yaml'), limits('one'))
   writeFileSync(join(elsewhere, 'b'), limits('two'))
@@ -261,8 +259,7 @@ test('symbolic links: to a folder, to a file elsewhere, to one another', async t
 })
 
 test('a single file, of any name', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-file-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('tollway-file')
   writeFileSync(join(folder, 'limits.conf'), limits('one', 'a'))
   writeFileSync(join(folder, 'other.yaml'), limits('other'))
   const f = await open(t, () => {}, { folder: join(folder, 'limits.conf'), pollMs: 3_600_000 })
@@ -275,8 +272,7 @@ test('a single file, of any name', async t => {
 })
 
 test('a folder that goes away leaves all in force, and is noticed when it is back', async t => {
-  const outer = mkdtempSync(join(tmpdir(), 'tollway-outer-'))
-  t.after(() => rmSync(outer, { recursive: true }))
+  const outer = temporaryFolder('tollway-outer')
   const folder = join(outer, 'inner')
   mkdirSync(folder)
   writeFileSync(join(folder, 'a.yaml'), limits('one', 'before'))

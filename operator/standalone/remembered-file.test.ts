@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { nearlyRightResource } from '@tollway/crds/testdata/arbitrary-rate-limit-config.ts'
 import fc from 'fast-check'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import { animationStreamRoutes } from '../kinds/animation-stream-route.ts'
 import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
@@ -22,9 +22,8 @@ const openFile = (path: string, onWarning: (text: string) => void) =>
   openRememberedFile(path, [limits, routes], onWarning)
 const openLimits = (path: string, onWarning: (text: string) => void) => openFile(path, onWarning).of(limits)
 
-function place(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'remembered-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function place(): string {
+  const folder = temporaryFolder('remembered')
   return join(folder, 'state', 'remembered.json')
 }
 
@@ -35,15 +34,15 @@ const withContent: Memory<RateLimitDomain> = {
   lastGood: { name: 'shop/a', domain: 'd', descriptors: [] },
 }
 
-test('what was noted is there after a restart, for the eyes of its owner only', t => {
-  const path = place(t)
+test('what was noted is there after a restart, for the eyes of its owner only', () => {
+  const path = place()
   openLimits(path, failOnWarning).replace(new Map([['uid', withContent]]))
   assert.deepEqual(openLimits(path, failOnWarning).all(), new Map([['uid', withContent]]))
   assert.equal(statSync(path).mode & 0o777, 0o600)
 })
 
-test('what is not noted again is forgotten', t => {
-  const path = place(t)
+test('what is not noted again is forgotten', () => {
+  const path = place()
   const file = openLimits(path, failOnWarning)
   file.replace(
     new Map([
@@ -55,8 +54,8 @@ test('what is not noted again is forgotten', t => {
   assert.deepEqual([...openLimits(path, failOnWarning).all().keys()], ['b'])
 })
 
-test('only what changed is written', t => {
-  const path = place(t)
+test('only what changed is written', () => {
+  const path = place()
   const file = openLimits(path, failOnWarning)
   file.replace(new Map([['a', withContent]]))
   rmSync(path)
@@ -66,8 +65,8 @@ test('only what changed is written', t => {
   assert.match(readFileSync(path, 'utf8'), /b\.yaml/)
 })
 
-test('every content that can be in force is read as it was', t => {
-  const path = place(t)
+test('every content that can be in force is read as it was', () => {
+  const path = place()
   fc.assert(
     fc.property(nearlyRightResource, resource => {
       const made = translateRateLimitConfig('shop/a', resource)
@@ -117,8 +116,8 @@ const strange: readonly unknown[] = [
   { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, replaces: [{ name: 'a' }] } }) },
 ]
 
-test('an entry of another form is told and passed over, and its neighbours are not', t => {
-  const path = place(t)
+test('an entry of another form is told and passed over, and its neighbours are not', () => {
+  const path = place()
   openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
   for (const entry of strange) {
     const good = { ...plain, lastGood: contentOf({ ...rule, rateLimit: limit }) }
@@ -130,8 +129,8 @@ test('an entry of another form is told and passed over, and its neighbours are n
   }
 })
 
-test('a file that cannot be read is told, and what it said before counts', t => {
-  const path = place(t)
+test('a file that cannot be read is told, and what it said before counts', () => {
+  const path = place()
   const file = openLimits(path, failOnWarning)
   file.replace(new Map([['a', plain]]))
   file.replace(new Map([['a', withContent]]))
@@ -142,8 +141,8 @@ test('a file that cannot be read is told, and what it said before counts', t => 
   assert.match(warnings.join(), /remembered\.json cannot be read/)
 })
 
-test('a file that cannot be read and is the only one counts as empty, and is told', t => {
-  const path = place(t)
+test('a file that cannot be read and is the only one counts as empty, and is told', () => {
+  const path = place()
   assert.equal(openLimits(path, failOnWarning).all().size, 0)
   openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
   for (const text of ['', '{"a": ', 'null']) {
@@ -154,8 +153,8 @@ test('a file that cannot be read and is the only one counts as empty, and is tol
   }
 })
 
-test('what cannot be written is known all the same, and written as soon as it can be', t => {
-  const path = place(t)
+test('what cannot be written is known all the same, and written as soon as it can be', () => {
+  const path = place()
   const remembered = openLimits(path, failOnWarning)
   mkdirSync(`${path}.new`, { recursive: true })
   const fresh = new Map([['uid', plain]])
@@ -166,8 +165,8 @@ test('what cannot be written is known all the same, and written as soon as it ca
   assert.deepEqual(openLimits(path, failOnWarning).all(), fresh)
 })
 
-test('kinds are remembered side by side, and what was written before there were kinds is of the first', t => {
-  const path = place(t)
+test('kinds are remembered side by side; what was written before there were kinds is of the first', () => {
+  const path = place()
   const made = translateAnimationStreamRoute('shop/r', {
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'AnimationStreamRoute',

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import { complaintsOf, createComplaintsLog } from './complaints.ts'
 import {
@@ -16,9 +16,8 @@ import {
   writeStatusReport,
 } from './status-report.ts'
 
-function place(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'status-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function place(): string {
+  const folder = temporaryFolder('status')
   return folder
 }
 
@@ -57,8 +56,8 @@ function resource(ready: string, problems: ResourceStatus['problems'] = [], prog
   }
 }
 
-test('a report is read as it was written, and is gone when it was removed', t => {
-  const stateDir = place(t)
+test('a report is read as it was written, and is gone when it was removed', () => {
+  const stateDir = place()
   assert.equal(readStatusReport(stateDir), undefined)
   assert.equal(readStatusReport(join(stateDir, 'missing')), undefined)
   writeStatusReport(stateDir, report)
@@ -69,14 +68,14 @@ test('a report is read as it was written, and is gone when it was removed', t =>
   assert.equal(readStatusReport(stateDir), undefined)
 })
 
-test('a report that is there but cannot be read is not taken for none', t => {
-  const stateDir = place(t)
+test('a report that is there but cannot be read is not taken for none', () => {
+  const stateDir = place()
   writeFileSync(join(stateDir, 'status.json'), '{"pid":')
   assert.throws(() => readStatusReport(stateDir), SyntaxError)
 })
 
-test('a reader sees whole reports only, while they are written all the time', async t => {
-  const stateDir = place(t)
+test('a reader sees whole reports only, while they are written all the time', async () => {
+  const stateDir = place()
   writeStatusReport(stateDir, report)
   const writer = `
     import { workerData } from 'node:worker_threads'

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { Client, credentials } from '@grpc/grpc-js'
@@ -12,6 +9,7 @@ import { healthCheckPath } from '@tollway/grpc/health.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { makeCertificate } from '../../test/support/certificate.ts'
 import { missingProgram } from '../../test/support/require-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { startServer } from '../discovery/testdata/management-server.ts'
 import { streamRouteTypeUrl } from './routes/route-table.ts'
@@ -240,8 +238,7 @@ test('with a feed, calls are taken when the first routes are there, and these ho
 test('TLS: streams go over it, and callers without it are refused', async t => {
   const missing = missingProgram('openssl')
   if (missing) return t.skip(missing)
-  const folder = await mkdtemp(join(tmpdir(), 'broker-tls-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder('broker-tls')
   const { certFile, keyFile, cert } = await makeCertificate(folder, 'broker', 'DNS:localhost')
   const { target, open } = await start(t, {
     GRPC_SERVER_USE_TLS: 'true',

@@ -4,7 +4,6 @@ import { X509Certificate } from 'node:crypto'
 import {
   cpSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -12,19 +11,18 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { missingProgram } from '../../test/support/require-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { checkSubjectAltName, maxTlsFileBytes, openTlsFiles, type TlsFilesOptions } from './tls.ts'
 
 const skip = missingProgram('openssl')
 
 /** A folder of the test's own. */
-function place(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tls-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+function place(): string {
+  const folder = temporaryFolder('tls')
   return folder
 }
 
@@ -83,7 +81,7 @@ const replacements: Readonly<Record<string, (live: string, next: string) => void
 
 for (const [how, replace] of Object.entries(replacements)) {
   test(`certificates are read again after a change: ${how}`, { skip }, async t => {
-    const folder = place(t)
+    const folder = place()
     const [live, next] = [join(folder, 'live'), join(folder, 'next')]
     issue(live, 'DNS:one.test')
     issue(next, 'DNS:two.test')
@@ -100,7 +98,7 @@ for (const [how, replace] of Object.entries(replacements)) {
 }
 
 test('a swap of the mount of a Secret is one change, and is found without the poll', { skip }, async t => {
-  const folder = place(t)
+  const folder = place()
   issue(join(folder, '..one'), 'DNS:one.test')
   issue(join(folder, '..two'), 'DNS:two.test')
   swapLink(join(folder, '..data'), '..one')
@@ -115,7 +113,7 @@ test('a swap of the mount of a Secret is one change, and is found without the po
 })
 
 test('files that may come later are waited for, and are then as any others', { skip }, async t => {
-  const folder = place(t)
+  const folder = place()
   const { files, warnings, changes } = open(t, folder, { mayComeLater: true, pollMs: 60_000 })
   assert.deepEqual(files.credentials(), {})
   assert.match(files.missing(), /^A_CERT: .*tls\.crt: cannot be read: ENOENT; A_KEY: .*; A_CA: /)
@@ -132,13 +130,13 @@ test('files that may come later are waited for, and are then as any others', { s
 })
 
 test('files that may come later must be right when they are there at first', { skip }, t => {
-  const folder = place(t)
+  const folder = place()
   for (const name of ['tls.crt', 'tls.key']) writeFileSync(join(folder, name), 'nonsense')
   assert.throws(() => open(t, folder, { mayComeLater: true }), /A_CERT: .*holds no certificate/)
 })
 
 test('what is wrong or half written is told once, and the last good pair stays', { skip }, async t => {
-  const folder = place(t)
+  const folder = place()
   issue(join(folder, 'live'), 'DNS:one.test')
   issue(join(folder, 'next'), 'DNS:two.test')
   const live = join(folder, 'live')
@@ -227,8 +225,8 @@ function caOf(folder: string, text: string): Partial<TlsFilesOptions> {
   return { ca: { setting: 'A_CA', path: join(folder, 'ca') } }
 }
 
-test('files that are wrong from the start are an error that names the setting and the file', { skip }, t => {
-  const folder = place(t)
+test('files that are wrong from the start are an error that names the setting and the file', { skip }, () => {
+  const folder = place()
   issue(folder, 'DNS:one.test')
   for (const [what, make, expected] of wrong) {
     const options = { ...optionsOf(folder), ...make(folder) }
@@ -241,7 +239,7 @@ test('files that are wrong from the start are an error that names the setting an
 })
 
 test('files that are not set are left out', { skip }, t => {
-  const folder = place(t)
+  const folder = place()
   issue(folder, 'DNS:one.test')
   const none = { setting: 'X', path: '' }
   const { ca } = optionsOf(folder)
@@ -276,8 +274,8 @@ URI:spiffe://shop/pay                    | shop               | no
 DNS:a.test                               |                    | no
 `
 
-test('a certificate is for the names that it has, whatever its common name', { skip }, t => {
-  const folder = place(t)
+test('a certificate is for the names that it has, whatever its common name', { skip }, () => {
+  const folder = place()
   for (const line of nameCases.split('\n').filter(text => text !== '')) {
     const [names = '', expected = '', answer] = line.split('|').map(part => part.trim())
     issue(folder, names.replaceAll(' ', ''))
@@ -288,8 +286,8 @@ test('a certificate is for the names that it has, whatever its common name', { s
   }
 })
 
-test('a name that spells others in itself is one name', { skip }, t => {
-  const folder = place(t)
+test('a name that spells others in itself is one name', { skip }, () => {
+  const folder = place()
   writeFileSync(
     join(folder, 'openssl.cnf'),
     `[req]\ndistinguished_name = dn\nx509_extensions = ext\n[dn]\n[ext]\nsubjectAltName = @names\n` +

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Log } from '@tollway/chassis/log.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { openLastGoodFile } from './last-good-file.ts'
 import { inShort, startServer } from './testdata/management-server.ts'
@@ -14,7 +13,7 @@ import { response, startFeed } from './testdata/start-feed.ts'
 
 const maxBytes = 10_000
 
-function open(t: TestContext, path = join(place(t), 'last-good')) {
+function open(path = join(place(), 'last-good')) {
   const warnings: string[] = []
   const log: Log = {
     ...silentLog,
@@ -29,17 +28,16 @@ function open(t: TestContext, path = join(place(t), 'last-good')) {
   return { path, file, warnings, pass }
 }
 
-function place(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'last-good-'))
+function place(): string {
+  const folder = temporaryFolder('last-good')
   // A file that is being written at the end of a test appears again; the next try removes it, too.
-  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   return folder
 }
 
 const bytes = (text: string) => Buffer.from(text)
 
-test('what was kept is read again with its age, by its owner only, and nothing lies beside it', async t => {
-  const { file, path, pass, warnings } = open(t)
+test('what was kept is read again with its age, by its owner only, and nothing lies beside it', async () => {
+  const { file, path, pass, warnings } = open()
   assert.equal(file.read(), undefined)
   for (const text of ['one', 'two', '']) {
     file.keep(bytes(text))
@@ -55,15 +53,15 @@ test('what was kept is read again with its age, by its owner only, and nothing l
   assert.deepEqual(warnings, [])
 })
 
-test('of many that come at once the newest stays', async t => {
-  const { file } = open(t)
+test('of many that come at once the newest stays', async () => {
+  const { file } = open()
   for (let count = 1; count <= 100; count++) file.keep(bytes(`content ${count}`))
   await file.close()
   assert.equal(String(file.read()?.content), 'content 100')
 })
 
-test('a file that cannot be used is told and passed over', async t => {
-  const { file, path, warnings } = open(t)
+test('a file that cannot be used is told and passed over', async () => {
+  const { file, path, warnings } = open()
   file.keep(bytes('some content'))
   await file.close()
   const good = readFileSync(path)
@@ -84,9 +82,9 @@ test('a file that cannot be used is told and passed over', async t => {
   assert.equal(warnings.length, cases.length)
 })
 
-test('what cannot be written is told once, and does no harm', async t => {
-  const folder = place(t)
-  const { file, warnings } = open(t, join(folder, 'missing/last-good'))
+test('what cannot be written is told once, and does no harm', async () => {
+  const folder = place()
+  const { file, warnings } = open(join(folder, 'missing/last-good'))
   for (const text of ['one', 'two']) {
     file.keep(bytes(text))
     await file.close()
@@ -96,8 +94,8 @@ test('what cannot be written is told once, and does no harm', async t => {
   ])
 })
 
-test('an unfinished file that was left, a link even, is replaced and not followed', async t => {
-  const { file, path } = open(t)
+test('an unfinished file that was left, a link even, is replaced and not followed', async () => {
+  const { file, path } = open()
   const victim = join(path, '../victim')
   writeFileSync(victim, 'precious')
   symlinkSync(victim, `${path}.${process.pid}.new`)
@@ -136,7 +134,7 @@ async function keep(t: TestContext, path: string, text: string): Promise<void> {
 const isLastGood = /^the management server gave no configuration; the last good one is used \S+ 720\d$/
 
 test('without the management server the last good is in force, until that one answers', async t => {
-  const path = join(place(t), 'last-good')
+  const path = join(place(), 'last-good')
   await keep(t, path, 'a:1 b:2')
   const [port = 0] = await freePorts(1)
   const { inForce, warnings, loads } = startWithFile(t, `127.0.0.1:${port}`, path, 7_200_000)
@@ -156,7 +154,7 @@ test('without the management server the last good is in force, until that one an
 })
 
 test('a server that only sends what is wrong does not take the last good away', async t => {
-  const path = join(place(t), 'last-good')
+  const path = join(place(), 'last-good')
   await keep(t, path, 'a:1')
   const before = readFileSync(path)
   const server = await startServer(t)
@@ -170,7 +168,7 @@ test('a server that only sends what is wrong does not take the last good away', 
 })
 
 test('a file that holds no right configuration is told, and the wait goes on', async t => {
-  const path = join(place(t), 'last-good')
+  const path = join(place(), 'last-good')
   const file = openLastGoodFile({
     path,
     maxBytes,

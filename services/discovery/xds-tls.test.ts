@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Authority, createAuthority } from '../grpc/server-contract/certificates.ts'
 import { additionalHeaders } from './additional-headers.ts'
@@ -14,9 +14,8 @@ const fleet = createAuthority('fleet')
 const strangers = createAuthority('strangers')
 
 /** Writes a client's files, and answers the settings that name them. */
-function filesOf(t: TestContext, member: Authority, ca = fleet.ca) {
-  const folder = mkdtempSync(join(tmpdir(), 'xds-tls-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function filesOf(member: Authority, ca = fleet.ca) {
+  const folder = temporaryFolder('xds-tls')
   const path = (name: string) => join(folder, name)
   const write = (authority: Authority) => {
     const { cert, key } = authority.issue('pod.test')
@@ -37,7 +36,7 @@ const fixed = { subjectAltName: 'feed.test', host: '127.0.0.1', onWarning: asser
 
 test('a feed with TLS in both directions', async t => {
   const server = await startServer(t, { tls: secure() })
-  const tls = openXdsTls({ ...fixed, ...filesOf(t, fleet).options })
+  const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options })
   const { inForce } = startFeed(t, server.address, { tls })
   const stream = await server.stream(0)
   await stream.heard()
@@ -48,20 +47,20 @@ test('a feed with TLS in both directions', async t => {
 
 test('a name of the certificate that a wildcard stands for', async t => {
   const server = await startServer(t, { tls: secure() })
-  const tls = openXdsTls({ ...fixed, ...filesOf(t, fleet).options, subjectAltName: 'a.wild.test' })
+  const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options, subjectAltName: 'a.wild.test' })
   startFeed(t, server.address, { tls })
   await (await server.stream(0)).heard()
 })
 
 const refused: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, RegExp][] = [
-  ['a server of another name', t => ({ ...filesOf(t, fleet).options, subjectAltName: 'x.test' }), /x\.test/],
-  ['a server named by its address only', t => ({ ...filesOf(t, fleet).options, subjectAltName: '' }), /127/],
-  ['a server that others vouch for', t => filesOf(t, fleet, strangers.ca).options, /certificate/],
-  ['a certificate of strangers', t => filesOf(t, strangers).options, /./],
-  ['no certificate', t => ({ ...filesOf(t, fleet).options, certFile: '', keyFile: '' }), /./],
+  ['a server of another name', () => ({ ...filesOf(fleet).options, subjectAltName: 'x.test' }), /x\.test/],
+  ['a server named by its address only', () => ({ ...filesOf(fleet).options, subjectAltName: '' }), /127/],
+  ['a server that others vouch for', () => filesOf(fleet, strangers.ca).options, /certificate/],
+  ['a certificate of strangers', () => filesOf(strangers).options, /./],
+  ['no certificate', () => ({ ...filesOf(fleet).options, certFile: '', keyFile: '' }), /./],
   [
     'a server that the system does not know',
-    t => ({ ...filesOf(t, fleet).options, caFile: '' }),
+    () => ({ ...filesOf(fleet).options, caFile: '' }),
     /certificate/,
   ],
 ]
@@ -81,7 +80,7 @@ for (const [what, options, reason] of refused) {
 
 test('a renewed certificate is used by the next connection', async t => {
   const server = await startServer(t, { tls: secure() })
-  const { options, write } = filesOf(t, strangers)
+  const { options, write } = filesOf(strangers)
   const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
   await waitFor('the complaint', () => warnings.length > 0)
   write(fleet)
@@ -90,8 +89,7 @@ test('a renewed certificate is used by the next connection', async t => {
 
 test('files of a Secret that is not there yet are waited for', async t => {
   const server = await startServer(t, { tls: secure() })
-  const folder = mkdtempSync(join(tmpdir(), 'xds-tls-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('xds-tls')
   const path = (name: string) => join(folder, name)
   const options = { certFile: path('tls.crt'), keyFile: path('tls.key'), caFile: path('ca.crt') }
   const { warnings } = startFeed(t, server.address, { tls: openXdsTls({ ...fixed, ...options }) })
@@ -110,8 +108,8 @@ test('files of a Secret that is not there yet are waited for', async t => {
   await (await server.stream(0)).heard()
 })
 
-test('what cannot be meant is refused at the start', t => {
-  const { options } = filesOf(t, fleet)
+test('what cannot be meant is refused at the start', () => {
+  const { options } = filesOf(fleet)
   assert.throws(
     () => openXdsTls({ ...fixed, ...options, subjectAltName: 'spiffe://a/b' }),
     /^Error: CONFIG_GRPC_XDS_SERVER_TLS_SAN: "spiffe:\/\/a\/b" is no DNS name and no IP address$/,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { assertAddressesFree } from './assert-addresses-free.ts'
 
 const host = '127.0.0.1'
@@ -29,9 +29,8 @@ test('every setting whose address cannot be had is named', async t => {
   })
 })
 
-test('a unix socket needs a path that a server can have', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+test('a unix socket needs a path that a server can have', async () => {
+  const folder = temporaryFolder('tollway')
   writeFileSync(join(folder, 'file'), '')
   const look = (grpcUnixSocket: string) => assertAddressesFree({ ...anyPort, grpcUnixSocket }, [])
 

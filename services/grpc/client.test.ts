@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { createGrpcClient } from './client.ts'
 import { createGrpcServer } from './create-server.ts'
 import type { AnyMethod } from './server.ts'
@@ -265,8 +264,7 @@ test('bidi: a writer that waits is held by a slow server, until the call is over
 })
 
 test('a client speaks over a unix socket', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'grpc-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('grpc')
   const server = createGrpcServer({ methods: [texts.unary(path, text => text)], onDefect: assert.fail })
   t.after(() => server.drain(0))
   const socketPath = join(folder, 'socket')

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createGrpcServer } from './create-server.ts'
 import { openServerTls, type ServerTlsSettings } from './open-server-tls.ts'
@@ -13,9 +13,8 @@ import { createAuthority } from './server-contract/certificates.ts'
 const fleet = createAuthority('fleet')
 
 /** A server's files, as the settings name them. */
-function place(t: TestContext) {
-  const folder = mkdtempSync(join(tmpdir(), 'server-tls-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function place() {
+  const folder = temporaryFolder('server-tls')
   const path = (name: string) => join(folder, name)
   const write = (name: string) => {
     const { cert, key } = fleet.issue(name)
@@ -70,7 +69,7 @@ function call(port: number, caller?: string): Promise<string> {
 }
 
 test('callers need a certificate, and the right name when one is asked for', async t => {
-  const { settings, log, refusals } = place(t)
+  const { settings, log, refusals } = place()
   const open = await listen(t, { ...settings, grpcClientCaFile: '' })
   assert.equal(await call(open), 'DNS:one.test')
   const mutual = await listen(t, settings)
@@ -83,7 +82,7 @@ test('callers need a certificate, and the right name when one is asked for', asy
 })
 
 test('a renewed certificate is shown to the next caller', async t => {
-  const { settings, write } = place(t)
+  const { settings, write } = place()
   const loads: boolean[] = []
   const port = await listen(t, settings, silentLog, succeeded => void loads.push(succeeded))
   assert.deepEqual(loads, [true])
@@ -96,8 +95,8 @@ test('a renewed certificate is shown to the next caller', async t => {
   assert.equal(await call(port, 'any.test'), 'DNS:two.test')
 })
 
-test('settings that need others say so', t => {
-  const { settings } = place(t)
+test('settings that need others say so', () => {
+  const { settings } = place()
   const wrong: readonly [Partial<ServerTlsSettings>, RegExp][] = [
     [{ grpcServerTls: false }, /^Error: GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true$/],
     [{ grpcServerKeyFile: '' }, /^Error: GRPC_SERVER_USE_TLS: needs GRPC_SERVER_TLS_CERT and /],

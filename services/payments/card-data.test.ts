@@ -2,8 +2,6 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -16,6 +14,7 @@ import {
   startPostgres,
 } from '../../test/support/postgres-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/api-under-test.ts'
 
@@ -38,7 +37,7 @@ interface Running {
 
 async function start(t: TestContext): Promise<Running> {
   const postgres = await startPostgres()
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-payments-'))
+  const folder = temporaryFolder('tollway-payments')
   const databaseUrl = await postgres.createDatabase('payments')
   const [port = 0, debugPort = 0] = await freePorts(2)
   const program = startProgram(process.execPath, [main], {
@@ -51,7 +50,6 @@ async function start(t: TestContext): Promise<Running> {
   t.after(async () => {
     await program.end()
     await postgres.stop()
-    await rm(folder, { recursive: true })
   })
   const url = `http://127.0.0.1:${port}`
   const isReady = async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.ok === true

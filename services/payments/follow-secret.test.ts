@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { followSecret } from './follow-secret.ts'
 
-test('a secret is what its file has, and the one before while the file has none', t => {
-  const folder = mkdtempSync(join(tmpdir(), 'follow-secret-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+test('a secret is what its file has, and the one before while the file has none', () => {
+  const folder = temporaryFolder('follow-secret')
   const path = join(folder, 'token')
   const warnings: string[] = []
   const secret = followSecret({ first: 'first', path, onWarning: text => warnings.push(text) })

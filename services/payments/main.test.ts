@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { missingPostgres, startPostgres } from '../../test/support/postgres-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/api-under-test.ts'
 
@@ -25,10 +25,9 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
   skip: missingPostgres(),
 }, async t => {
   const server = await startPostgres()
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-payments-'))
+  const folder = temporaryFolder('tollway-payments')
   t.after(async () => {
     await server.stop()
-    await rm(folder, { recursive: true })
   })
   const urlFile = join(folder, 'database-url')
   await writeFile(urlFile, `${await server.createDatabase('payments')}?password=top-secret\n`)

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { parseConfigCheckArgs } from './config-check.ts'
 
 const program = fileURLToPath(new URL('config-check.ts', import.meta.url))
@@ -13,9 +13,8 @@ const yaml = (domain: string, key: string, unit = 'minute') =>
   `domain: ${domain}\ndescriptors: [{key: ${key}, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`
 
 /** A folder with these files, and the program in it. */
-function openFolder(t: TestContext, files: Readonly<Record<string, string>>) {
-  const cwd = mkdtempSync(join(tmpdir(), 'config-check-'))
-  t.after(() => rmSync(cwd, { recursive: true }))
+function openFolder(files: Readonly<Record<string, string>>) {
+  const cwd = temporaryFolder('config-check')
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(join(cwd, dirname(path)), { recursive: true })
     writeFileSync(join(cwd, path), text)
@@ -29,8 +28,8 @@ function openFolder(t: TestContext, files: Readonly<Record<string, string>>) {
   }
 }
 
-test('what is right is told in a line, with what is hardly meant before it', t => {
-  const check = openFolder(t, {
+test('what is right is told in a line, with what is hardly meant before it', () => {
+  const check = openFolder({
     'right/a.yaml': yaml('a', 'k'),
     'right/sub/b.yml': yaml('b', 'k'),
     'right/note.txt': '',
@@ -46,8 +45,8 @@ test('what is right is told in a line, with what is hardly meant before it', t =
   assert.match(check('--config-dir=none/').out, /\nall rate limit configs ok: 0 files, 0 domains\n$/)
 })
 
-test('all problems of all files are told, each with its file and its place', t => {
-  const check = openFolder(t, {
+test('all problems of all files are told, each with its file and its place', () => {
+  const check = openFolder({
     'm/a.yaml': yaml('a', 'k', 'minuet'),
     'm/sub/b.yaml': `${yaml('b', 'k')}ratelimit: 1\n`,
     'm/c.yaml': '{',
@@ -67,8 +66,8 @@ test('all problems of all files are told, each with its file and its place', t =
   assert.doesNotMatch(check('-config_dir', 'm', '-merge_domain_configs').out, /duplicate domain/)
 })
 
-test('what is not understood is 2, a folder that cannot be read 1', t => {
-  const check = openFolder(t, {})
+test('what is not understood is 2, a folder that cannot be read 1', () => {
+  const check = openFolder({})
   const missing = check('-config_dir', 'missing')
   assert.deepEqual([missing.code, missing.out], [1, 'missing: cannot be read: ENOENT\n1 problem\n'])
   for (const args of [

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { filesReading, openConfiguration } from './feeds/configuration-under-test.ts'
 import { createHealth } from './health.ts'
 
@@ -20,8 +20,7 @@ function open(withConfig: boolean, answered = true) {
     counters.healthy = healthy
     tellHealth(healthy)
   }
-  const load = (t: TestContext, files: Readonly<Record<string, string>>) =>
-    configuration.load(filesReading(t, files))
+  const load = (files: Readonly<Record<string, string>>) => configuration.load(filesReading(files))
   return { health, told, backend, load }
 }
 
@@ -33,13 +32,13 @@ test('health follows the backend, and is told at once and at each change', () =>
   assert.equal(health.healthy(), true)
 })
 
-test('a configuration counts only when it is asked for, and only with a domain', async t => {
+test('a configuration counts only when it is asked for, and only with a domain', async () => {
   assert.equal(open(false).health.healthy(), true)
   const { told, load } = open(true)
-  await load(t, {})
-  await load(t, { 'a.yaml': 'domain: a' })
-  await load(t, { 'a.yaml': 'domain: b' })
-  await load(t, {})
+  await load({})
+  await load({ 'a.yaml': 'domain: a' })
+  await load({ 'a.yaml': 'domain: b' })
+  await load({})
   assert.deepEqual(told, [false, true, false])
 })
 

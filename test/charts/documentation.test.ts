@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { runCommand } from '../../operator/cli/run-command.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { missingHelm, render } from './helm.ts'
 
@@ -52,8 +52,7 @@ test('Envoy takes the configuration of the documentation', t => {
   assert.match(JSON.stringify(cluster), /http2_protocol_options/)
   const envoy = requireProgram(t, 'envoy')
   if (envoy === false) return
-  const folder = mkdtempSync(join(tmpdir(), 'envoy-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('envoy')
   const path = join(folder, 'envoy.yaml')
   writeFileSync(path, envoyConfig)
   const { status, stderr } = spawnSync(envoy, ['--mode', 'validate', '-c', path], { encoding: 'utf8' })

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
@@ -20,6 +19,7 @@ import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { chart, missingHelm, render } from './helm.ts'
@@ -100,7 +100,7 @@ test('promtool takes the rules as the chart makes them', { skip: missingHelm() }
   if (promtool === false) return
   const values = read(join(import.meta.dirname, 'testdata/monitoring.in.yaml'))
   const rule = render({ values }).find(({ kind }) => kind === 'PrometheusRule')
-  const made = writeRules(t, rule?.['spec'])
+  const made = writeRules(rule?.['spec'])
   assertSucceeds(promtool, 'check', 'rules', made)
   const text = read(made)
   assert.equal(text.match(/alert:/g)?.length, alerts.length)
@@ -116,7 +116,7 @@ test('promtool takes what the dashboard asks for', t => {
     record: `panel:${index}`,
     expr: expr.replaceAll('$__rate_interval', '5m'),
   }))
-  assertSucceeds(promtool, 'check', 'rules', writeRules(t, { groups: [{ name: 'dashboard', rules }] }))
+  assertSucceeds(promtool, 'check', 'rules', writeRules({ groups: [{ name: 'dashboard', rules }] }))
 })
 
 test('panels of the dashboard have titles, descriptions and numbers of their own', () => {
@@ -173,7 +173,7 @@ async function rateLimitMetrics(t: TestContext): Promise<string> {
   const redis = await startRedis()
   t.after(() => redis.stop())
   const [port = 0] = await freePorts(1)
-  const { env } = rateLimitFiles(t, userLimit('1/day'))
+  const { env } = rateLimitFiles(userLimit('1/day'))
   const service = await startRateLimit(t, {
     ...env,
     BACKEND_TYPE: 'redis',
@@ -212,7 +212,7 @@ async function brokerMetrics(t: TestContext): Promise<string> {
 
 /** The metrics of a payments service that refused a request, and looked at what waits. */
 async function paymentsMetrics(t: TestContext): Promise<string> {
-  const stateDir = mkdtempSync(join(tmpdir(), 'payments-'))
+  const stateDir = temporaryFolder('payments')
   renameSync(await newPgliteFolder(), join(stateDir, 'payments'))
   const env = { HOST: '127.0.0.1', PORT: '0', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', DRAIN_DELAY: '0s' }
   const read = readSettings(paymentsSettings, { ...env, STATE_DIR: stateDir }, () => '')
@@ -220,7 +220,6 @@ async function paymentsMetrics(t: TestContext): Promise<string> {
   const service = await startPayments(read.value, silentLog)
   t.after(async () => {
     await service.stop()
-    rmSync(stateDir, { recursive: true })
   })
   assert.equal((await fetch(`http://127.0.0.1:${service.port}/me`)).status, 401)
   let metrics = ''
@@ -242,9 +241,8 @@ function assertSucceeds(program: string, ...args: readonly string[]): void {
   assert.equal(status, 0, `${stdout}${stderr}`)
 }
 
-function writeRules(t: TestContext, rules: unknown): string {
-  const folder = mkdtempSync(join(tmpdir(), 'rules-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function writeRules(rules: unknown): string {
+  const folder = temporaryFolder('rules')
   const path = join(folder, 'rules.yaml')
   writeFileSync(path, dump(rules, { lineWidth: -1 }))
   return path

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
@@ -10,6 +9,7 @@ import type { AnyMethod, ServerTls } from '@tollway/grpc/server.ts'
 import { createAuthority } from '@tollway/grpc/server-contract/certificates.ts'
 import { frame } from '@tollway/grpc/server-contract/support.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** h2load is nghttp2, an HTTP/2 of others, at full speed. */
 const calls = 20_000
@@ -32,8 +32,7 @@ for (const [scheme, secured] of [
   test(`h2load has ${calls} calls over ${scheme}, and each is answered`, async t => {
     const h2load = requireProgram(t, 'h2load')
     if (!h2load) return
-    const folder = mkdtempSync(join(tmpdir(), 'h2load-'))
-    t.after(() => rmSync(folder, { recursive: true }))
+    const folder = temporaryFolder('h2load')
     writeFileSync(join(folder, 'message'), body)
     const server = createGrpcServer({ methods: [echo], onDefect: (_, error) => assert.fail(String(error)) })
     t.after(() => server.drain(0))

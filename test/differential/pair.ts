@@ -1,6 +1,4 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type JsonValue, type MessageInitShape, toJson } from '@bufbuild/protobuf'
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
@@ -10,6 +8,7 @@ import {
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import type { RedisServer } from '../support/redis-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type ReferenceProcess, startReference } from './start-reference.ts'
@@ -56,8 +55,7 @@ export interface PairOptions {
 const patience = { BACKEND_DEADLINE: '10s' }
 
 export async function startPair(t: Cleanup, { redis, files, env = {} }: PairOptions): Promise<Pair> {
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-pair-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder('tollway-pair')
   mkdirSync(join(folder, 'config'))
   for (const [index, text] of files.entries()) writeFileSync(join(folder, 'config', `${index}.yaml`), text)
   const shared = {

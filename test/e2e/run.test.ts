@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 function run(args: readonly string[], env: Readonly<Record<string, string>>) {
   const program = join(import.meta.dirname, 'run.ts')
@@ -15,9 +15,8 @@ function run(args: readonly string[], env: Readonly<Record<string, string>>) {
 }
 
 /** A folder with programs of these names that fail. */
-function programs(t: TestContext, ...names: readonly string[]): string {
-  const folder = mkdtempSync(join(tmpdir(), 'e2e-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function programs(...names: readonly string[]): string {
+  const folder = temporaryFolder('e2e')
   for (const name of names) {
     writeFileSync(join(folder, name), '#!/bin/sh\nexit 1\n')
     chmodSync(join(folder, name), 0o755)
@@ -25,8 +24,8 @@ function programs(t: TestContext, ...names: readonly string[]): string {
   return folder
 }
 
-test('without a cluster it says loudly what is missing; with REQUIRE_SERVERS=1 that is a failure', t => {
-  const nothing = { PATH: programs(t) }
+test('without a cluster it says loudly what is missing; with REQUIRE_SERVERS=1 that is a failure', () => {
+  const nothing = { PATH: programs() }
   const { status, stderr } = run([], nothing)
   assert.equal(status, 0)
   assert.match(stderr, /^SKIPPED: .*kubectl and helm and docker and kind not found.*KUBECONFIG/)
@@ -34,8 +33,8 @@ test('without a cluster it says loudly what is missing; with REQUIRE_SERVERS=1 t
   assert.match(run([], { ...nothing, KUBECONFIG: '/a' }).stderr, /^SKIPPED: .*: kubectl and helm not found/)
 })
 
-test('a Docker that does not answer is none', t => {
-  const { status, stderr } = run([], { PATH: programs(t, 'kubectl', 'helm', 'docker', 'kind') })
+test('a Docker that does not answer is none', () => {
+  const { status, stderr } = run([], { PATH: programs('kubectl', 'helm', 'docker', 'kind') })
   assert.equal(status, 0)
   assert.match(stderr, /^SKIPPED: .*Docker does not answer/)
 })

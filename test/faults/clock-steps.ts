@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { callRateLimit, type RateLimitProcess } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { openRedis } from './backends.ts'
 import type { FaultCase } from './fault-case.ts'
@@ -33,8 +33,7 @@ export const clockStepsCase: FaultCase = {
     try {
       const backend = await openRedis(seed)
       t.after(backend.stop)
-      const place = mkdtempSync(join(tmpdir(), 'clock-'))
-      t.after(async () => rmSync(place, { recursive: true, force: true }))
+      const place = temporaryFolder('clock')
       const file = join(place, 'offset')
       writeFileSync(file, '0')
       const settings = {

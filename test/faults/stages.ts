@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { Backend, OpenBackend } from './backends.ts'
 
@@ -77,8 +77,7 @@ export async function startService(
   configuration: string,
   settings: Readonly<Record<string, string>>,
 ): Promise<RateLimitProcess> {
-  const place = mkdtempSync(join(tmpdir(), 'faults-'))
-  t.after(async () => rmSync(place, { recursive: true, force: true }))
+  const place = temporaryFolder('faults')
   mkdirSync(join(place, 'config'))
   writeFileSync(join(place, 'config/faults.yaml'), configuration)
   const fixed = { RUNTIME_ROOT: place, DISABLE_STATS: 'true', DRAIN_DELAY: '0s' }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
 const configuration = `
@@ -33,8 +32,7 @@ export interface ServiceUnderAttack {
 }
 
 export async function startUnderAttack(t: Cleanup): Promise<ServiceUnderAttack> {
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-hostile-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder('tollway-hostile')
   const configFolder = join(folder, 'config')
   mkdirSync(configFolder)
   writeFileSync(join(configFolder, 'limits.yaml'), configuration)

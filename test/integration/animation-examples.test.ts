@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { validateAnimationStreamRoute } from '@tollway/crds/validate-animation-stream-route.ts'
@@ -9,6 +8,7 @@ import { load } from 'js-yaml'
 import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { findProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -56,12 +56,6 @@ async function startBroker(t: TestContext): Promise<Broker> {
   }
 }
 
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'animation-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
-
 async function assertSucceeded(program: Program): Promise<void> {
   assert.equal(await program.exited(), 0, program.output())
 }
@@ -73,7 +67,7 @@ async function receive(
   python: string | undefined,
 ) {
   const broker = await startBroker(t)
-  const folder = temporaryFolder(t)
+  const folder = temporaryFolder('animation')
   const target = ['--target', broker.target]
   const consumers = [runTypeScript('consume.ts', [...target, '--out', join(folder, 'ts')])]
   if (python) consumers.push(runPython(python, 'consume.py', [...target, '--out', join(folder, 'py')]))

@@ -19,7 +19,7 @@ descriptors:
 `
 
 async function start(t: TestContext, settings: Readonly<Record<string, string>>) {
-  const { env } = rateLimitFiles(t, limits)
+  const { env } = rateLimitFiles(limits)
   const service = await startRateLimit(t, { ...env, BACKEND_TYPE: 'memory', DRAIN_DELAY: '0s', ...settings })
   await service.serves()
   return service

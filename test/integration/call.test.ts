@@ -21,7 +21,7 @@ async function tollwayCall(...args: string[]) {
 }
 
 async function startService(t: TestContext) {
-  const { env } = rateLimitFiles(t, userLimit('3/year'))
+  const { env } = rateLimitFiles(userLimit('3/year'))
   const service = await startRateLimit(t, { ...env, BACKEND_TYPE: 'memory' })
   return { http: `http://127.0.0.1:${service.httpPort}`, grpc: `127.0.0.1:${service.grpcPort}` }
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { runCommand } from '../../operator/cli/run-command.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root } from '../support/tollway.ts'
 
 const program = join(root, 'operator/cli/tollway.ts')
@@ -36,9 +36,8 @@ async function inThisProcess(...args: string[]): Promise<Outcome> {
 }
 
 /** A folder with these files, and `tollway` in it. */
-function openFolder(t: TestContext, files: Readonly<Record<string, string>>) {
-  const place = mkdtempSync(join(tmpdir(), 'cli-'))
-  t.after(() => rmSync(place, { recursive: true }))
+function openFolder(files: Readonly<Record<string, string>>) {
+  const place = temporaryFolder('cli')
   const write = (file: string, text: string) => {
     mkdirSync(dirname(join(place, file)), { recursive: true })
     writeFileSync(join(place, file), text)
@@ -60,8 +59,8 @@ const wrongFolder = {
   ),
 }
 
-test('validate tells all problems of all files, for people and for programs', t => {
-  const { tollway } = openFolder(t, wrongFolder)
+test('validate tells all problems of all files, for people and for programs', () => {
+  const { tollway } = openFolder(wrongFolder)
   const { code, out, err } = tollway('validate', '-f', 'm')
   assert.equal(code, 1, err)
   const patterns = [
@@ -93,8 +92,8 @@ test('validate tells all problems of all files, for people and for programs', t 
   )
 })
 
-test('validate of what is right, of a single file, and of what holds no resource', async t => {
-  const { place, tollway } = openFolder(t, {
+test('validate of what is right, of a single file, and of what holds no resource', async () => {
+  const { place, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
     'other/deployment.yaml': 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n',
   })
@@ -114,8 +113,8 @@ test('validate of what is right, of a single file, and of what holds no resource
   )
 })
 
-test('translate prints what the feed would carry, and tells what it leaves out', t => {
-  const { tollway } = openFolder(t, wrongFolder)
+test('translate prints what the feed would carry, and tells what it leaves out', () => {
+  const { tollway } = openFolder(wrongFolder)
   const { code, out, err } = tollway('translate', '-f', 'm', '-o', 'json')
   assert.equal(code, 0)
   assert.match(err, /fortnight/)
@@ -135,14 +134,14 @@ test('translate prints what the feed would carry, and tells what it leaves out',
     new RegExp(`^version ${version}\nRESOURCE`),
   )
 
-  const empty = openFolder(t, { 'm/note.txt': '' }).tollway('translate', '-f', 'm', '-o', 'table')
+  const empty = openFolder({ 'm/note.txt': '' }).tollway('translate', '-f', 'm', '-o', 'table')
   assert.equal(empty.code, 1)
   assert.match(empty.err, /^m: holds none of RateLimitConfig/)
 })
 
-test('try says which rule matches, and why none does', async t => {
+test('try says which rule matches, and why none does', async () => {
   const text = manifest('a', 'shop', { user: '3/day' })
-  const { place, tollway, write } = openFolder(t, { 'm/a.yaml': text })
+  const { place, tollway, write } = openFolder({ 'm/a.yaml': text })
   const found = tollway('try', '-f', 'm', '-d', 'shop', '-e', 'user=alice')
   assert.equal(found.code, 0, found.err)
   assert.match(found.out, /user=alice {2}any value match of shop\.user\n {2}=> shop\.user: 3\/day/)
@@ -169,8 +168,8 @@ descriptors:
   - {key: user, rate_limit: {unit: minute, requests_per_unit: ${requests}}}
 `
 
-test('convert makes resources that are right, and that say the same', t => {
-  const { tollway, write } = openFolder(t, {
+test('convert makes resources that are right, and that say the same', () => {
+  const { tollway, write } = openFolder({
     'config/a.yaml': configuration('mongo_cps', '5'),
     'config/sub/b.yml': configuration('mongo-cps', '6'),
     'config/note.txt': 'not a configuration',
@@ -191,8 +190,8 @@ test('convert makes resources that are right, and that say the same', t => {
   assert.equal(tollway('convert', 'config/a.yaml', '-o', 'json').out.startsWith('{'), true)
 })
 
-test('convert tells every problem, and prints nothing then', t => {
-  const { tollway } = openFolder(t, {
+test('convert tells every problem, and prints nothing then', () => {
+  const { tollway } = openFolder({
     'a.yaml': configuration('a', '5').replace('minute', 'minuet'),
     'b.yaml': configuration('b', 'many'),
     'c.yaml': configuration('c', '5'),
@@ -211,8 +210,8 @@ test('convert tells every problem, and prints nothing then', t => {
   assert.match(tollway('convert', 'empty').err, /empty: holds no \.yaml/)
 })
 
-test('config-check judges the files of a rate limit service', async t => {
-  const { place } = openFolder(t, {
+test('config-check judges the files of a rate limit service', async () => {
+  const { place } = openFolder({
     'right/a.yaml': configuration('a', '5'),
     'wrong/a.yaml': configuration('a', 'many'),
   })
@@ -223,8 +222,8 @@ test('config-check judges the files of a rate limit service', async t => {
   assert.match(wrong.out, /wrong\/a\.yaml: .*'many' \(at descriptors\[0]\.rate_limit\.requests_per_unit/)
 })
 
-test('what is no command, no option or no value is a usage error', async t => {
-  const { tollway } = openFolder(t, {})
+test('what is no command, no option or no value is a usage error', async () => {
+  const { tollway } = openFolder({})
   const table: [string[], RegExp][] = [
     [['vaildate'], /there is no command "vaildate"; there are run, validate, /],
     [['toString'], /there is no command "toString"/],
@@ -253,8 +252,8 @@ test('what is no command, no option or no value is a usage error', async t => {
   assert.equal(tollway('status', '--wait', 'abc').code, 2)
 })
 
-test('run tells every wrong option and every wrong field, with the file it stands in', async t => {
-  const { place, tollway } = openFolder(t, {
+test('run tells every wrong option and every wrong field, with the file it stands in', async () => {
+  const { place, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
     'wrong.yaml': 'grpcPort: many\nrateLimitEnv: {NEAR_LIMIT_RATIO: 7}\nreplica: 2\n',
     'broken.yaml': 'host: "x\nredisUrl: redis://user:hunter2@host\n',
@@ -289,8 +288,8 @@ test('run tells every wrong option and every wrong field, with the file it stand
   }
 })
 
-test('every command explains itself, with examples', async t => {
-  const { tollway } = openFolder(t, {})
+test('every command explains itself, with examples', async () => {
+  const { tollway } = openFolder({})
   const help = tollway('--help')
   assert.equal(help.code, 0)
   const names = [...help.out.matchAll(/^ {2}([\w-]+) {2,}/gm)].map(match => match[1] ?? '')
@@ -317,8 +316,8 @@ test('every command explains itself, with examples', async t => {
   assert.deepEqual(await inThisProcess(), { ...help, code: 2 })
 })
 
-test('a reader that goes away is no defect', t => {
-  const { place } = openFolder(t, { 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
+test('a reader that goes away is no defect', () => {
+  const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
   const command = `"${process.execPath}" "${program}" translate -f m | true; echo "\${PIPESTATUS[0]}"`
   assert.deepEqual(runIn(place, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
 })
@@ -338,20 +337,20 @@ function oldNode(t: TestContext): string | undefined {
 test('a Node that is too old finds the one that came with the installation', t => {
   const node = oldNode(t)
   if (node === undefined) return
-  const { place } = openFolder(t, { 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
+  const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
   const launcher = join(root, 'operator/bin/tollway.js')
   const right = runIn(place, node, [launcher, 'validate', '-f', 'm'])
   assert.deepEqual(right, { code: 0, out: '1 resource, no problem\n', err: '' })
   assert.equal(runIn(place, node, [launcher, 'status']).code, 2)
 })
 
-test('routes are judged and translated beside limits, with the Secrets that they name', async t => {
+test('routes are judged and translated beside limits, with the Secrets that they name', async () => {
   const route = (name: string, namespace: string, spec: string) =>
     `apiVersion: tollway.dev/v1alpha1\nkind: AnimationStreamRoute\nmetadata: {name: ${name}, namespace: ${namespace}}\n` +
     `spec: ${spec}\n`
   const secret =
     'apiVersion: v1\nkind: Secret\nmetadata: {name: tokens, namespace: shop}\nstringData: {token: abc}\n'
-  const { place } = openFolder(t, {
+  const { place } = openFolder({
     'm/limits.yaml': manifest('a', 'checkout', { user: '3/day' }),
     'm/route.yaml': `${route('kiosk', 'shop', '{match: {streamIdPrefix: k-}, tokenSecretRef: {name: tokens}}')}---\n${secret}`,
     'm/same.yaml': route('kiosk', 'shop2', '{match: {streamIdPrefix: k-vip-}}'),

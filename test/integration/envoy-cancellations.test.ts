@@ -131,7 +131,7 @@ test('200 calls that Envoy cancels cost no connection: a service whose Redis sta
   if (!requireProgram(t, 'envoy') || !requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())
-  const { env } = rateLimitFiles(t, userLimit('100000/day').replace('shop', domain))
+  const { env } = rateLimitFiles(userLimit('100000/day').replace('shop', domain))
   const service = await startRateLimit(t, {
     ...env,
     KVSTORE_SOCKET_TYPE: 'tcp',

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -25,6 +24,7 @@ import { discoveryPath } from '../../operator/xds/discovery.ts'
 import { encodeRateLimitDomain, rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testdata/start-feed.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const serverName = 'tollway-operator.system.svc'
@@ -75,9 +75,8 @@ async function startOperator(t: TestContext, times = {}) {
 type Files = Readonly<Record<string, string>>
 
 /** A volume as the kubelet mounts a Secret: links to a folder that is swapped in one step. */
-function createMount(t: TestContext) {
-  const folder = mkdtempSync(join(tmpdir(), 'feed-mtls-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+function createMount() {
+  const folder = temporaryFolder('feed-mtls')
   const path = (name: string) => join(folder, name)
   let swaps = 0
   return {
@@ -123,7 +122,7 @@ test('who cannot prove to be of the fleet gets nothing, and who can does', async
   const right = store.data(secretNames.client)
   const { 'ca.crt': cert = '', 'ca.key': key = '' } = store.data(secretNames.authority)
   const attempt = (files: Files, options = {}) => {
-    const mount = createMount(t)
+    const mount = createMount()
     mount.swap(files)
     const tls = openXdsTls({ ...fixed, ...mount.options, ...options })
     return startServiceFeed(t, address, { tls })
@@ -165,7 +164,7 @@ const reasonOf = (error: unknown) => (error as Error).message
 
 test(`${rotations} rotations of the authority under load drop no stream and refuse no pod`, async t => {
   const { address, store, publish } = await startOperator(t)
-  const mount = createMount(t)
+  const mount = createMount()
   const running = new AbortController()
   const again = async (everyMs: number, act: () => unknown) => {
     while (!running.signal.aborted) {

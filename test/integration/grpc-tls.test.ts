@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
@@ -9,6 +8,7 @@ import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/rat
 import { createAuthority } from '../../services/grpc/server-contract/certificates.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const fleet = createAuthority('fleet')
@@ -17,8 +17,7 @@ const serverName = 'ratelimit.test'
 
 /** The service, which wants callers of the name `envoy.test`, and its certificate files. */
 async function start(t: TestContext) {
-  const folder = mkdtempSync(join(tmpdir(), 'mtls-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('mtls')
   const path = (name: string) => join(folder, name)
   /** As a tool for certificates does: each file in one step, one after the other. */
   const write = (files: Readonly<Record<string, string>>) => {
@@ -34,7 +33,7 @@ async function start(t: TestContext) {
   renew('first.test')
   write({ ca: fleet.ca })
   const service = await startRateLimit(t, {
-    ...rateLimitFiles(t, userLimit('1000000/day')).env,
+    ...rateLimitFiles(userLimit('1000000/day')).env,
     BACKEND_TYPE: 'memory',
     DRAIN_DELAY: '0s',
     GRPC_SERVER_USE_TLS: 'true',

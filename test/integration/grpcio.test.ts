@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +10,7 @@ import { createAuthority } from '@tollway/grpc/server-contract/certificates.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { startProgram } from '../support/program.ts'
 import { findProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** A Python with grpcio and grpcio-status: that of the environment, or the first of the PATH. */
@@ -121,8 +120,7 @@ test('grpcio of Python gets what gRPC promises, over TCP, a unix socket and TLS'
     process.stderr.write(`SKIPPED: ${reason}\n`)
     return t.skip(reason)
   }
-  const folder = mkdtempSync(join(tmpdir(), 'grpcio-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('grpcio')
   const fleet = createAuthority('fleet')
   const own = fleet.issue('server.test')
   const refused: string[] = []

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
@@ -14,6 +13,7 @@ import { type ApiFaults, type ProxiedCall, startApiProxy } from '../support/api-
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { type Program, startProgram } from '../support/program.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -58,7 +58,7 @@ describe('an operator that is disturbed while it writes', {
   skip: missingKubeAssets(),
   timeout: 900_000,
 }, () => {
-  const place = mkdtempSync(join(tmpdir(), 'operator-crashes-'))
+  const place = temporaryFolder('operator-crashes')
   let api: KubeApiServer
   let target: ServerAddress
   let undisturbed: Awaited<ReturnType<typeof playThrough>>
@@ -74,7 +74,6 @@ describe('an operator that is disturbed while it writes', {
   })
   after(async () => {
     await api?.stop()
-    rmSync(place, { recursive: true, force: true })
   })
 
   it('and killed leaves to the next one nothing that it does not finish', async t => {

@@ -11,12 +11,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { before, describe, it, type TestContext } from 'node:test'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -99,7 +99,7 @@ describe('with the version before', { skip: missingHistory() }, () => {
   })
 
   async function startOldOperator(t: TestContext) {
-    const place = mkdtempSync(join(tmpdir(), 'tollway-before-run-'))
+    const place = temporaryFolder('tollway-before-run')
     const folder = join(place, 'manifests')
     mkdirSync(folder)
     const write = (file: string, text: string) => writeFileSync(join(folder, file), text)
@@ -113,7 +113,6 @@ describe('with the version before', { skip: missingHistory() }, () => {
     ])
     t.after(async () => {
       await program.end('SIGTERM')
-      rmSync(place, { recursive: true, force: true })
     })
     await program.said('Ctrl-C ends every process', 30_000)
     return { feedPort: ports[0] ?? 0, write }

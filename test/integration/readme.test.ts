@@ -1,19 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  utimesSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { startProgram } from '../support/program.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -44,7 +35,7 @@ function linkModules(place: string): void {
 }
 
 test('the commands of the README work from a clean clone', { timeout: 180_000 }, async t => {
-  const place = mkdtempSync(join(tmpdir(), 'readme-'))
+  const place = temporaryFolder('readme')
   execFileSync('git', ['clone', '--quiet', root, place])
   if (!installs) linkModules(place)
   const [run = ''] = commandsOf(0)
@@ -53,7 +44,6 @@ test('the commands of the README work from a clean clone', { timeout: 180_000 },
   const tollway = startProgram('bash', ['-c', run], { cwd: place, detached: true })
   t.after(async () => {
     await tollway.end('SIGKILL')
-    rmSync(place, { recursive: true, force: true })
   })
   await tollway.said('Ctrl-C ends every process', 120_000)
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
@@ -11,11 +10,12 @@ import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** A configuration file with this limit a day, counted in memory. */
-function fileSettings(t: TestContext, limit: number) {
-  const files = rateLimitFiles(t, userLimit(`${limit}/day`))
+function fileSettings(limit: number) {
+  const files = rateLimitFiles(userLimit(`${limit}/day`))
   return { write: files.write, env: { BACKEND_TYPE: 'memory', ...files.env } }
 }
 
@@ -73,8 +73,7 @@ test('an address that cannot be had is told by its setting before any configurat
 const waitsForEver = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: '/nonexistent' }
 
 test('what a setting names and is wrong is told before any configuration is there', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'service-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('service')
   const path = (name: string) => join(folder, name)
   writeFileSync(path('file'), 'mappings: 5')
   const longPath = path('x'.repeat(120))
@@ -114,7 +113,7 @@ test('what a setting names and is wrong is told before any configuration is ther
 })
 
 test('with files and counters in memory it serves gRPC and HTTP, and follows an edit', async t => {
-  const { env, write } = fileSettings(t, 2)
+  const { env, write } = fileSettings(2)
   const service = await startRateLimit(t, { ...env, REDIS_TLS: 'False', DRAIN_DELAY: '0' })
   await service.serves()
   const { client, shouldRateLimit } = callRateLimit(t, service.grpcPort)
@@ -161,7 +160,7 @@ function httpCaller(t: TestContext, service: RateLimitProcess) {
 test('SIGTERM under load: unhealthy at once, and no call fails while callers notice', async t => {
   const drainDelayMs = 1500
   const service = await startRateLimit(t, {
-    ...fileSettings(t, 1_000_000).env,
+    ...fileSettings(1_000_000).env,
     DRAIN_DELAY: `${drainDelayMs}ms`,
   })
   await service.serves()
@@ -212,7 +211,7 @@ test('the password of Redis never comes out, whatever goes wrong', async t => {
   const redis = await startRedis(['--requirepass', 'topsecret'])
   t.after(() => redis.stop())
   const settings = (url: string) => ({
-    ...fileSettings(t, 1).env,
+    ...fileSettings(1).env,
     BACKEND_TYPE: 'redis',
     BACKEND_DEADLINE: '5s',
     LOG_LEVEL: 'debug',

@@ -14,7 +14,7 @@ type Settings = Readonly<Record<string, string>>
 
 /** The service after one call within the limit of 1 and two above it. */
 async function start(t: TestContext, settings: Settings) {
-  const files = rateLimitFiles(t, userLimit('1/day'))
+  const files = rateLimitFiles(userLimit('1/day'))
   const service = await startRateLimit(t, {
     ...files.env,
     BACKEND_TYPE: 'memory',
@@ -75,7 +75,7 @@ test('an agent gets tags, of the settings and of mogrifiers', async t => {
 
 test('Prometheus gets the metrics of a mapping file', async t => {
   const [port = 0] = await freePorts(1)
-  const files = rateLimitFiles(t, userLimit('1/day'))
+  const files = rateLimitFiles(userLimit('1/day'))
   const mapper = join(files.env['RUNTIME_ROOT'] ?? '', 'mapping.yaml')
   const labels = '{shop_domain: "$1", what: "$2"}'
   const match = 'ratelimit.service.rate_limit.*.*.over_limit'

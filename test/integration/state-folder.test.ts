@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runCommand } from '../../operator/cli/run-command.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root, startTollway, type Tollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -128,8 +128,7 @@ test('the commands tell of what is in force, be the manifests wrong and under an
 })
 
 test('Ctrl-C during the start leaves nothing behind', async t => {
-  const place = mkdtempSync(join(tmpdir(), 'start-'))
-  t.after(() => rmSync(place, { recursive: true, force: true }))
+  const place = temporaryFolder('start')
   const names = ['grpc-port', 'http-port', 'debug-port', 'feed-port', 'operator-port']
   const [redisPort, ...ports] = await freePorts(1 + names.length)
   const program = startProgram(process.execPath, [

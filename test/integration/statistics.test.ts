@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { createAuthority } from '../../services/grpc/server-contract/certificates.ts'
@@ -9,6 +8,7 @@ import { rateLimitFiles } from '../support/rate-limit-files.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /**
  * Every counter and gauge that the specification or the reference names, by what has to be on for it to be
@@ -91,7 +91,7 @@ async function exercise(service: RateLimitProcess): Promise<void> {
 }
 
 async function statsOf(t: TestContext, env: Readonly<Record<string, string>>) {
-  const settings = { ...rateLimitFiles(t, limits).env, BACKEND_DEADLINE: '5s', DISABLE_STATS: 'true' }
+  const settings = { ...rateLimitFiles(limits).env, BACKEND_DEADLINE: '5s', DISABLE_STATS: 'true' }
   const service = await startRateLimit(t, { ...settings, ...env })
   await exercise(service)
   return await service.stats()
@@ -109,8 +109,7 @@ test('/stats has every name, with two Redis, a local cache and certificates', as
   if (!requireProgram(t, 'redis-server')) return
   const [main, perSecond] = await Promise.all([startRedis(), startRedis()])
   t.after(() => Promise.all([main.stop(), perSecond.stop()]))
-  const folder = mkdtempSync(join(tmpdir(), 'statistics-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder('statistics')
   const { cert, key } = createAuthority('service').issue('service.test')
   writeFileSync(join(folder, 'cert'), cert)
   writeFileSync(join(folder, 'key'), key)

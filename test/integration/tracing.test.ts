@@ -19,7 +19,7 @@ type Settings = Readonly<Record<string, string>>
 /** The service with its own settings of tracing, and what its collector has got. */
 async function start(t: TestContext, collector: { readonly url: string }, settings: Settings) {
   const service = await startRateLimit(t, {
-    ...rateLimitFiles(t, userLimit('1000/day')).env,
+    ...rateLimitFiles(userLimit('1000/day')).env,
     BACKEND_DEADLINE: '5s',
     DRAIN_DELAY: '0s',
     TRACING_ENABLED: 'true',

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { readdir, readFile, rename, stat } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -19,6 +18,7 @@ import {
 } from '../support/postgres-server.ts'
 import { startProgram } from '../support/program.ts'
 import { missingProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   askAdmin,
@@ -133,13 +133,12 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
   })
 
   test('a backup that is restored is proved, and one that was tampered with is found out', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'tollway-dump-'))
+    const folder = temporaryFolder('tollway-dump')
     const dump = join(folder, 'payments.dump')
     const run = promisify(execFile)
     await run(findPostgresProgram('pg_dump') ?? '', ['--format=custom', `--file=${dump}`, url])
     const restored = await postgres.createDatabase('restored')
     await run(findPostgresProgram('pg_restore') ?? '', ['--exit-on-error', `--dbname=${restored}`, dump])
-    await rm(folder, { recursive: true })
     const [original, copy] = [await admin(0, 'verify'), await askAdmin(restored, ['verify'])]
     assert.deepEqual(copy, { code: 0, output: original })
     await postgres.sql(
@@ -174,11 +173,10 @@ describe('the embedded database, by an operator', () => {
   let folder = ''
   let env: Readonly<Record<string, string>> = {}
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'tollway-embedded-'))
+    folder = temporaryFolder('tollway-embedded')
     await rename(await newPgliteFolder(), join(folder, 'payments'))
     env = { ...paymentsEnv(''), DATABASE_URL: '', STATE_DIR: folder, PORT: '0' }
   })
-  after(() => rm(folder, { recursive: true }))
 
   async function ask(
     ...args: readonly string[]

@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePorts } from './free-ports.ts'
 import { startProgram } from './program.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 import { type Cleanup, root } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
@@ -23,7 +23,7 @@ export interface EnvoyOptions {
 export async function startEnvoy(t: Cleanup, servicePort: number, options: EnvoyOptions): Promise<Envoy> {
   const { concurrency, change = config => config } = options
   const [ingress = 0, admin = 0, app = 0] = await freePorts(3)
-  const place = mkdtempSync(join(tmpdir(), 'envoy-'))
+  const place = temporaryFolder('envoy')
   const config = readFileSync(join(root, 'examples/envoy/envoy.yaml'), 'utf8')
     .replaceAll('port_value: 10001', `port_value: ${app}`)
     .replace('port_value: 10000', `port_value: ${ingress}`)
@@ -34,7 +34,6 @@ export async function startEnvoy(t: Cleanup, servicePort: number, options: Envoy
   const envoy = startProgram('envoy', [...args, '--concurrency', `${concurrency}`])
   t.after(async () => {
     await envoy.end('SIGKILL')
-    rmSync(place, { recursive: true, force: true })
   })
   await waitFor('Envoy to take calls', async () => {
     if (envoy.process.exitCode !== null) throw new Error(envoy.output())

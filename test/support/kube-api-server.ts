@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 /** A kube-apiserver with its etcd and nothing else: no controllers, no nodes. */
@@ -50,7 +50,7 @@ export function missingKubeAssets(): string | false {
 /** Starts both on free ports of the loopback address, with their data in a folder that goes with them. */
 export async function startKubeApiServer(): Promise<KubeApiServer> {
   const assets = process.env['KUBE_ASSETS'] ?? ''
-  const place = mkdtempSync(join(tmpdir(), 'kube-api-server-'))
+  const place = temporaryFolder('kube-api-server')
   const [etcdPort = 0, peerPort = 0, port = 0] = await freePorts(3)
   const etcdUrl = `http://127.0.0.1:${etcdPort}`
   // For the minute that they live, to collect garbage costs more than to leave it.
@@ -68,7 +68,6 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
   const stop = async () => {
     agent.destroy()
     await Promise.all(programs.map(program => program.end('SIGKILL')))
-    rmSync(place, { recursive: true, force: true })
     await guard.release()
   }
   try {

@@ -1,8 +1,8 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { openPglite } from '@tollway/payments/storage/pglite.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 import { root } from './tollway.ts'
 
 const packageFile = join(root, 'node_modules/@electric-sql/pglite/package.json')
@@ -15,7 +15,7 @@ const template = join(root, 'out/pglite', version)
  */
 export async function newPgliteFolder(): Promise<string> {
   if (!existsSync(template)) await makeTemplate()
-  const folder = mkdtempSync(join(tmpdir(), 'tollway-pglite-'))
+  const folder = temporaryFolder('tollway-pglite')
   cpSync(template, folder, { recursive: true })
   return folder
 }

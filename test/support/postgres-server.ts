@@ -1,14 +1,13 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { freePorts } from './free-ports.ts'
 import { findProgram } from './require-server.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 /**
@@ -50,7 +49,7 @@ export function missingPostgres(): string | false {
 
 /** @param settings more settings of the server, for example `['max_connections=20']` */
 export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-postgres-'))
+  const folder = temporaryFolder('tollway-postgres')
   const account = serverAccount()
   if (account.uid !== undefined) chownSync(folder, account.uid, account.gid ?? account.uid)
   const data = join(folder, 'data')
@@ -86,7 +85,6 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
     async stop() {
       await signalAll(server, 'SIGKILL')
       await server.stop()
-      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
     },
     async createDatabase(name) {
       await sql(`CREATE DATABASE ${name}`)

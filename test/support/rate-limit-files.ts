@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Cleanup } from './tollway.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 
 /** A folder of configuration files for the rate limit service, removed with the test. */
 export interface RateLimitFiles {
@@ -12,9 +11,8 @@ export interface RateLimitFiles {
 }
 
 /** @param yaml one configuration file */
-export function rateLimitFiles(t: Cleanup, yaml: string): RateLimitFiles {
-  const root = mkdtempSync(join(tmpdir(), 'rate-limit-'))
-  t.after(async () => rmSync(root, { recursive: true, force: true }))
+export function rateLimitFiles(yaml: string): RateLimitFiles {
+  const root = temporaryFolder('rate-limit')
   mkdirSync(join(root, 'config'))
   const write = (text: string) => writeFileSync(join(root, 'config/limits.yaml'), text)
   write(yaml)

@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 /** A master, two replicas of it, and three sentinels that watch them. */
@@ -32,7 +32,7 @@ const sentinelCount = 3
 const pingPeriodMs = 300
 
 export async function startRedisSentinels(options: RedisSentinelsOptions = {}): Promise<RedisSentinels> {
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-sentinels-'))
+  const folder = temporaryFolder('tollway-sentinels')
   const quick = ['--repl-diskless-sync-delay', '0']
   const [master, ...replicas] = await Promise.all([startRedis(quick), startRedis(quick), startRedis(quick)])
   const servers = [master, ...replicas]
@@ -54,7 +54,6 @@ export async function startRedisSentinels(options: RedisSentinelsOptions = {}): 
         ...sentinels.map(sentinel => sentinel.end('SIGKILL')),
         ...servers.map(server => server.stop()),
       ])
-      await rm(folder, { recursive: true, force: true })
     },
   }
   try {

@@ -1,11 +1,10 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { freePorts } from './free-ports.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 
 /**
  * A redis-server of its own in a folder of its own, which goes when it is stopped; it keeps no data beyond its
@@ -24,7 +23,7 @@ const startTimeoutMs = 10_000
 
 /** @param args more arguments of redis-server, for example `['--requirepass', 'x']` */
 export async function startRedis(args: readonly string[] = []): Promise<RedisServer> {
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-redis-'))
+  const folder = temporaryFolder('tollway-redis')
   const [port = 0] = await freePorts(1)
   const socketPath = join(folder, 'redis.sock')
   const fixed = ['--bind', '127.0.0.1', '--port', String(port), '--unixsocket', socketPath, '--dir', folder]
@@ -42,7 +41,6 @@ export async function startRedis(args: readonly string[] = []): Promise<RedisSer
     restart: server.restart,
     async stop() {
       await server.stop()
-      await rm(folder, { recursive: true, force: true })
     },
     command: (...command) => runCommand(socketPath, command),
   }

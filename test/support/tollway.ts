@@ -1,11 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { fileURLToPath } from 'node:url'
 import { readStatusReport, type StatusReport } from '../../operator/standalone/status-report.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
+import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -45,7 +45,7 @@ export async function startTollway(
   args: readonly string[] = [],
   tollway: readonly [string, string] = [process.execPath, command],
 ): Promise<Tollway> {
-  const place = mkdtempSync(join(tmpdir(), 'tollway-'))
+  const place = temporaryFolder('tollway')
   const folder = join(place, 'manifests')
   const stateDir = join(place, 'state')
   mkdirSync(folder)
@@ -73,7 +73,6 @@ export async function startTollway(
   )
   t.after(async () => {
     await program.end('SIGTERM')
-    rmSync(place, { recursive: true, force: true })
   })
   // A database that is made first takes seconds, and more on a busy machine.
   await program.said('Ctrl-C ends every process', args.includes('--payments') ? 90_000 : 30_000)

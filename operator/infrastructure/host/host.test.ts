@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { Workload } from '../../ir.ts'
 import { InfrastructureError, type Replica } from '../provider.ts'
 import { infrastructureContract, until } from '../provider-contract.ts'
@@ -17,9 +16,8 @@ const childProgram = fileURLToPath(new URL('testdata/child.ts', import.meta.url)
 const parentProgram = fileURLToPath(new URL('testdata/parent.ts', import.meta.url))
 const deadlineMs = 20_000
 
-function stateDir(t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), 'tollway-host-'))
-  t.after(() => rmSync(path, { recursive: true, force: true }))
+function stateDir(): string {
+  const path = temporaryFolder('tollway-host')
   return path
 }
 
@@ -51,7 +49,7 @@ async function open(t: TestContext, more: Partial<HostOptions> = {}) {
   const lines: string[] = []
   let uids = 0
   const host = createHostInfrastructure({
-    stateDir: stateDir(t),
+    stateDir: stateDir(),
     clock: systemClock,
     random: () => 0,
     newUid: () => `uid-${++uids}`,
@@ -316,7 +314,7 @@ test('ports that are wanted twice and counts that are none are refused', async t
 })
 
 test('close ends everything and frees the state folder', async t => {
-  const folder = stateDir(t)
+  const folder = stateDir()
   const h = await open(t, { stateDir: folder })
   await h.host.apply(h.workload(2))
   await h.ready(2)
@@ -330,7 +328,7 @@ test('close ends everything and frees the state folder', async t => {
 })
 
 test('no process outlives an operator that is killed, and the state folder is free at once', async t => {
-  const folder = stateDir(t)
+  const folder = stateDir()
   const firstPort = await freePorts(5)
   const h = await open(t)
   const workload = { ...h.workload(2, { TEST_PORT: String(firstPort), BEHAVIOUR: 'stubborn' }), ports: [] }

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { until } from '../provider-contract.ts'
 import { startRedisFor } from './redis.ts'
 
@@ -22,9 +22,8 @@ function isMissing(t: TestContext): boolean {
   return true
 }
 
-function folderFor(t: TestContext, name = 'state'): string {
-  const parent = mkdtempSync(join(tmpdir(), 'tollway-redis-'))
-  t.after(() => rmSync(parent, { recursive: true, force: true }))
+function folderFor(name = 'state'): string {
+  const parent = temporaryFolder('tollway-redis')
   mkdirSync(join(parent, name))
   return join(parent, name)
 }
@@ -67,7 +66,7 @@ async function untilGone(socket: string): Promise<void> {
 
 test('a Redis of our own: no network, nothing on disk, no eviction', async t => {
   if (isMissing(t)) return
-  const stateDir = folderFor(t)
+  const stateDir = folderFor()
   const redis = await startRedisFor(optionsFor(stateDir))
   t.after(() => redis.stop())
   assert.equal(redis.url, join(stateDir, 'redis.sock'))
@@ -110,7 +109,7 @@ async function untilAnother(socket: string, before: number): Promise<void> {
 
 test('a Redis that was killed runs again under the same address', async t => {
   if (isMissing(t)) return
-  const redis = await startRedisFor(optionsFor(folderFor(t)))
+  const redis = await startRedisFor(optionsFor(folderFor()))
   t.after(() => redis.stop())
   const before = await pidOf(redis.url)
   process.kill(before, 'SIGKILL')
@@ -119,7 +118,7 @@ test('a Redis that was killed runs again under the same address', async t => {
 
 test('a Redis that was left behind is ended, and a new one takes its place', async t => {
   if (isMissing(t)) return
-  for (const stateDir of [folderFor(t), folderFor(t, 'a-long-name-'.repeat(10))]) {
+  for (const stateDir of [folderFor(), folderFor('a-long-name-'.repeat(10))]) {
     const first = await startRedisFor(optionsFor(stateDir))
     await first.stop()
     mkdirSync(dirname(first.url), { recursive: true, mode: 0o700 })
@@ -137,7 +136,7 @@ test('a Redis that was left behind is ended, and a new one takes its place', asy
 test('a guard that was killed leaves no Redis behind', async t => {
   if (isMissing(t)) return
   if (process.platform !== 'linux') return t.skip('who the guard is, only /proc tells')
-  const redis = await startRedisFor(optionsFor(folderFor(t)))
+  const redis = await startRedisFor(optionsFor(folderFor()))
   t.after(() => redis.stop())
   const before = await pidOf(redis.url)
   const status = () => {
@@ -154,7 +153,7 @@ test('a guard that was killed leaves no Redis behind', async t => {
 
 test('a state folder of a long name', async t => {
   if (isMissing(t)) return
-  const redis = await startRedisFor(optionsFor(folderFor(t, 'x'.repeat(120))))
+  const redis = await startRedisFor(optionsFor(folderFor('x'.repeat(120))))
   t.after(() => redis.stop())
   assert.ok(redis.url.length <= 107)
   assert.equal(await ask(redis.url, 'PING'), '+PONG\r\n')
@@ -173,7 +172,7 @@ test('it ends with an operator that is killed', async t => {
     ports: [],
     stopGraceMs: 1_000,
   }
-  const task = { stateDir: folderFor(t), workload, firstOwnPort: 1, redis: true }
+  const task = { stateDir: folderFor(), workload, firstOwnPort: 1, redis: true }
   const operator = spawn(process.execPath, [parent, JSON.stringify(task)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -188,8 +187,8 @@ test('it ends with an operator that is killed', async t => {
   await untilGone(socket)
 })
 
-test('a missing redis-server is told with what to do', async t => {
-  await assert.rejects(startRedisFor({ ...optionsFor(folderFor(t)), path: '/nowhere:/nothing' }), {
+test('a missing redis-server is told with what to do', async () => {
+  await assert.rejects(startRedisFor({ ...optionsFor(folderFor()), path: '/nowhere:/nothing' }), {
     name: 'InfrastructureError',
     message:
       'redis-server was not found on the PATH (/nowhere:/nothing): ' +
@@ -197,8 +196,8 @@ test('a missing redis-server is told with what to do', async t => {
   })
 })
 
-test('a redis-server that ends at once is told with what it said', async t => {
-  const folder = folderFor(t)
+test('a redis-server that ends at once is told with what it said', async () => {
+  const folder = folderFor()
   writeFileSync(join(folder, 'redis-server'), '#!/bin/sh\necho no luck today\nexit 3\n', { mode: 0o755 })
   await assert.rejects(
     startRedisFor({ ...optionsFor(folder), path: folder }),

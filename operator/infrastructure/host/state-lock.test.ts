@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { InfrastructureError } from '../provider.ts'
 import { lockStateDir } from './state-lock.ts'
 
-test('one process at a time has the state folder', t => {
-  const parent = mkdtempSync(join(tmpdir(), 'tollway-lock-'))
-  t.after(() => rmSync(parent, { recursive: true }))
+test('one process at a time has the state folder', () => {
+  const parent = temporaryFolder('tollway-lock')
   const folder = join(parent, 'not/there/yet')
   const lock = lockStateDir(folder, 4711)
   assert.throws(() => lockStateDir(folder, 4712), {
@@ -24,9 +23,8 @@ test('one process at a time has the state folder', t => {
   next.release()
 })
 
-test('a folder that cannot be locked is named, with the reason and what to do', t => {
-  const parent = mkdtempSync(join(tmpdir(), 'tollway-lock-'))
-  t.after(() => rmSync(parent, { recursive: true }))
+test('a folder that cannot be locked is named, with the reason and what to do', () => {
+  const parent = temporaryFolder('tollway-lock')
   writeFileSync(join(parent, 'file'), '')
   mkdirSync(join(parent, 'folder'))
   writeFileSync(join(parent, 'folder/operator.lock'), 'something else than a database, and long enough')

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { systemRepeat } from '../repeat.ts'
 import { collect, openingOf, toBytes } from './log-under-test.ts'
@@ -148,8 +146,7 @@ describe('the log in Redis', { skip }, () => {
   })
 
   test('over TLS, with a password', async t => {
-    const folder = await mkdtemp(join(tmpdir(), 'tollway-log-'))
-    t.after(() => rm(folder, { recursive: true }))
+    const folder = temporaryFolder('tollway-log')
     const { certFile, keyFile, cert } = await makeCertificate(folder, 'redis', 'IP:127.0.0.1')
     const [port = 0] = await freePorts(1)
     const secure = await startRedis([

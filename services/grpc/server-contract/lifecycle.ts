@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { healthCheckPath, healthClientCodec, healthWatchPath, servingStatus } from '../health.ts'
 import { statusCodes } from '../status.ts'
 import {
@@ -63,8 +63,7 @@ function addressContract(createServer: CreateServer): void {
 
 function socketFileContract(createServer: CreateServer): void {
   function start(t: TestContext) {
-    const folder = mkdtempSync(join(tmpdir(), 'grpc-'))
-    t.after(() => rmSync(folder, { recursive: true }))
+    const folder = temporaryFolder('grpc')
     const server = createServer({
       methods: [
         texts.unary('/test.Test/Peer', (_, call) => call.peer),

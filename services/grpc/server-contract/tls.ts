@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { connect as connectPlain, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type ConnectionOptions, connect } from 'node:tls'
 import { Client, credentials } from '@grpc/grpc-js'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { GrpcLimits, ServerTls, TlsCredentials } from '../server.ts'
 import { statusCodes } from '../status.ts'
 import { createAuthority } from './certificates.ts'
@@ -100,8 +99,7 @@ function callerContract(createServer: CreateServer): void {
 
   test('a member is served over a unix socket', async t => {
     const { server, tls } = await start(t, createServer)
-    const folder = mkdtempSync(join(tmpdir(), 'grpc-'))
-    t.after(() => rmSync(folder, { recursive: true }))
+    const folder = temporaryFolder('grpc')
     const socketPath = join(folder, 'socket')
     assert.deepEqual(await server.listen({ socketPath, tls }), { socketPath })
     const { message } = await request(openClient(t, `unix:${socketPath}`), peer.path)

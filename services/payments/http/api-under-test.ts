@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createLog } from '@tollway/chassis/log.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { parseRateTable } from '../domain/exchange.ts'
 import { parseFeeTable } from '../domain/fees.ts'
 import { isRefused } from '../domain/refusals.ts'
@@ -107,9 +105,8 @@ async function openDatabase(
     return { storage: openPostgres({ url, clock, random }), remove: () => server.stop() }
   }
   const { openPglite } = await import('../storage/pglite.ts')
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-payments-'))
-  const remove = () => rm(folder, { recursive: true, force: true })
-  return { storage: await openPglite({ folder, clock, random }), remove }
+  const folder = temporaryFolder('tollway-payments')
+  return { storage: await openPglite({ folder, clock, random }), remove: async () => {} }
 }
 
 export interface ApiUnderTest extends PaymentsUnderTest {

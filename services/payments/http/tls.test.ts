@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { copyFile, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { connect, type TLSSocket } from 'node:tls'
@@ -10,6 +9,7 @@ import { silentLog } from '@tollway/chassis/log.ts'
 import { openTlsFiles } from '@tollway/chassis/tls.ts'
 import { type Certificate, makeCertificate } from '../../../test/support/certificate.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { Payments } from '../operations/operation.ts'
 import { createApiServer } from './api-server.ts'
 import { createProvisionServer } from './provision-server.ts'
@@ -28,13 +28,9 @@ const shared = {
 async function withCertificates(
   run: (folder: string, first: Certificate, second: Certificate) => Promise<void>,
 ): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-tls-'))
+  const folder = temporaryFolder('tollway-tls')
   const make = (name: string) => makeCertificate(folder, name, 'DNS:localhost,IP:127.0.0.1')
-  try {
-    await run(folder, await make('first'), await make('second'))
-  } finally {
-    await rm(folder, { recursive: true })
-  }
+  await run(folder, await make('first'), await make('second'))
 }
 
 function handshake(port: number, options: object = {}): Promise<TLSSocket> {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -8,6 +7,7 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { missingPostgres, type PostgresServer, startPostgres } from '../../../test/support/postgres-server.ts'
 import { startProgram } from '../../../test/support/program.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { insertMail } from '../storage/mails.ts'
 import { migrate, readMigrations } from '../storage/migrate.ts'
@@ -178,7 +178,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
   }
 
   test('without a server mail goes into files, whole and for their owner only', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'tollway-mail-'))
+    const folder = temporaryFolder('tollway-mail')
     const inside = join(folder, 'mail')
     const [id = ''] = await promise()
     assert.deepEqual(await sendAt(Date.now(), createFolderTransport(inside)), ['sent'])
@@ -190,7 +190,6 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     await promise()
     const blocked = createFolderTransport(join(inside, name, 'below-a-file'))
     assert.deepEqual(await sendAt(Date.now(), blocked), ['postponed'])
-    await rm(folder, { recursive: true })
   })
 })
 

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { readMigrations } from './migrate.ts'
 
-test('migrations are numbered without gaps', async t => {
-  const folder = await mkdtemp(join(tmpdir(), 'tollway-migrations-'))
-  t.after(() => rm(folder, { recursive: true }))
+test('migrations are numbered without gaps', async () => {
+  const folder = temporaryFolder('tollway-migrations')
   for (const name of ['0002_b.sql', '0001_a.sql', 'README.md']) await writeFile(join(folder, name), name)
   assert.deepEqual(
     readMigrations(folder).map(({ name }) => name),

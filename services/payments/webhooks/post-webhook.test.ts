@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { requireProgram } from '../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { Cidr } from '../cidr.ts'
 import { createAddressPolicy } from './address-policy.ts'
 import { type PostAnswer, PostError, postWebhook, type ResolveName } from './post-webhook.ts'
@@ -163,9 +161,8 @@ describe('a post to a URL of a stranger', () => {
 
   test('the certificate must be of the name, though the connection goes to an address', async t => {
     if (requireProgram(t, 'openssl') === false) return
-    const folder = await mkdtemp(join(tmpdir(), 'tollway-webhook-'))
+    const folder = temporaryFolder('tollway-webhook')
     const { cert, key } = await makeCertificate(folder, 'receiver', 'DNS:receiver.test')
-    await rm(folder, { recursive: true })
     const names: (string | undefined)[] = []
     const server = createTlsServer({ cert, key }, (_, response) => response.end())
     server.on('secureConnection', socket => names.push(socket.servername || undefined))

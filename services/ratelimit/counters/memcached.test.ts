@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { type MemcachedServer, startMemcached } from '../../../test/support/memcached-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 import { countersContract } from './counters-contract.ts'
@@ -452,8 +450,7 @@ test('servers that cannot be read are refused at once', () => {
 
 describe('memcached over TLS', { skip: skip || missingProgram('openssl') }, () => {
   test('names and authorities are checked, and a certificate is shown', async t => {
-    const folder = await mkdtemp(join(tmpdir(), 'tollway-tls-'))
-    t.after(() => rm(folder, { recursive: true, force: true }))
+    const folder = temporaryFolder('tollway-tls')
     const own = await makeCertificate(folder, 'server', 'DNS:localhost,IP:127.0.0.1')
     const client = await makeCertificate(folder, 'client', 'DNS:client.test')
     const files = [`ssl_chain_cert=${own.certFile}`, `ssl_key=${own.keyFile}`]

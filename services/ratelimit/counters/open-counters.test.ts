@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { unreadStats } from './backend-stats.ts'
 import { type CountersSettings, openCounters } from './open-counters.ts'
@@ -78,8 +76,7 @@ describe('counters by settings', {
   skip: missingProgram('redis-server') || missingProgram('openssl'),
 }, () => {
   test('limits per second have a Redis of their own, with settings of its own', async t => {
-    const folder = await mkdtemp(join(tmpdir(), 'tollway-open-'))
-    t.after(() => rm(folder, { recursive: true, force: true }))
+    const folder = temporaryFolder('tollway-open')
     const { certFile, keyFile } = await makeCertificate(folder, 'redis', 'DNS:elsewhere.test')
     const [port = 0] = await freePorts(1)
     const secure = ['--tls-port', `${port}`, '--tls-cert-file', certFile, '--tls-key-file', keyFile]

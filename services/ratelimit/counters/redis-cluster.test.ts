@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import {
@@ -10,6 +7,7 @@ import {
   startRedisCluster,
 } from '../../../test/support/redis-cluster.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { countersContract } from './counters-contract.ts'
 import { slotOf } from './hash-slot.ts'
@@ -197,10 +195,9 @@ describe('counters in a Redis Cluster', { skip }, () => {
 
 describe('a Redis Cluster with TLS and users', { skip: skip || missingProgram('openssl') }, () => {
   let folder = ''
-  after(() => rm(folder, { recursive: true, force: true }))
 
   test('each connection shows its certificate and its password', async t => {
-    folder = await mkdtemp(join(tmpdir(), 'tollway-cluster-'))
+    folder = temporaryFolder('tollway-cluster')
     const certificate = await makeCertificate(folder, 'redis', 'IP:127.0.0.1')
     const cluster = await startRedisCluster({ certificate })
     t.after(() => cluster.stop())

@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
 import { createConfiguration, maxInlineBytes } from './configuration.ts'
@@ -54,9 +53,8 @@ export function openConfiguration(
 }
 
 /** Files below a folder of the test's own, `{'a.yaml': 'domain: a'}`, that are to be read. */
-export function filesReading(t: TestContext, files: Readonly<Record<string, string>>): Reading {
-  const folder = mkdtempSync(join(tmpdir(), 'reading-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+export function filesReading(files: Readonly<Record<string, string>>): Reading {
+  const folder = temporaryFolder('reading')
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   return { from: 'files', ...findFiles(folder, { keyPrefix: '', ignoreDotFiles: false }) }
 }

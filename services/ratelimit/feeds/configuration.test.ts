@@ -15,13 +15,13 @@ for (const [where, inlineBytes] of [
   ['in a thread of its own', -1],
 ] as const) {
   describe(`a configuration that is read ${where}`, () => {
-    test('is all or nothing: one wrong file keeps everything that was in force', async t => {
+    test('is all or nothing: one wrong file keeps everything that was in force', async () => {
       const { configuration, errors, loads, refusals } = openConfiguration('snake', { inlineBytes })
       assert.equal(configuration.rules(), undefined)
-      assert.deepEqual(await configuration.load(filesReading(t, { 'a.yaml': yaml('a') })), [])
+      assert.deepEqual(await configuration.load(filesReading({ 'a.yaml': yaml('a') })), [])
       const before = configuration.rules()
       const wrong = { 'a.yaml': yaml('a'), 'b.yaml': yaml('b', 'minuet') }
-      const problems = await configuration.load(filesReading(t, wrong))
+      const problems = await configuration.load(filesReading(wrong))
       assert.equal(problems[0]?.message, "invalid rate limit unit 'minuet'")
       const told =
         /^Error loading new configuration: b\.yaml: invalid rate limit unit 'minuet' \(at descriptors/
@@ -30,21 +30,21 @@ for (const [where, inlineBytes] of [
       assert.deepEqual([loads(), refusals()], [1, 1])
     })
 
-    test('may be empty, which is right and means no limit', async t => {
+    test('may be empty, which is right and means no limit', async () => {
       const { configuration } = openConfiguration('snake', { inlineBytes })
       let loads = 0
       configuration.onLoad(() => {
         loads += 1
       })
-      await configuration.load(filesReading(t, { 'a.yaml': yaml('a') }))
-      await configuration.load(filesReading(t, {}))
+      await configuration.load(filesReading({ 'a.yaml': yaml('a') }))
+      await configuration.load(filesReading({}))
       assert.equal(configuration.rules()?.domains.size, 0)
       assert.equal(loads, 2)
     })
 
-    test('has every field of every level, and its warnings are told', async t => {
+    test('has every field of every level, and its warnings are told', async () => {
       const { configuration, warnings } = openConfiguration('snake', { inlineBytes })
-      await configuration.load(filesReading(t, { 'a.yaml': everyField, 'b.txt': '' }))
+      await configuration.load(filesReading({ 'a.yaml': everyField, 'b.txt': '' }))
       const rules = configuration.rules()
       assert.ok(rules)
       const limits = rules.limits.map(({ stats: _, ...limit }) => limit)
@@ -98,7 +98,7 @@ const descriptors = 100_000
 const maxTurnMs = 100
 
 const sources: readonly [string, 'snake' | 'camel', (t: TestContext) => Reading][] = [
-  ['files', 'snake', t => filesReading(t, { 'large.yaml': largeYaml() })],
+  ['files', 'snake', () => filesReading({ 'large.yaml': largeYaml() })],
   ['a response', 'camel', largeResponse],
 ]
 

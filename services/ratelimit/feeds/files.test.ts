@@ -1,18 +1,9 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { openConfiguration } from './configuration-under-test.ts'
 import { createFileFeed, type FileFeedOptions } from './files.ts'
@@ -22,9 +13,8 @@ const yaml = (domain: string, limit: number) =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: ${limit}}}]\n`
 
 /** A folder of the test's own. */
-function place(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'feed-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+function place(): string {
+  const folder = temporaryFolder('feed')
   return folder
 }
 
@@ -67,7 +57,7 @@ test('the start loads what is there, the names that stand in the messages includ
     [true, 'config.'],
     [false, ''],
   ] as const) {
-    const root = place(t)
+    const root = place()
     write(root, { 'config/basic.yaml': yaml('a', 1), 'config/deep/er/b.yml': 'domain: ""' })
     const { errors, inForce, refusals } = start(t, root, { watchRoot })
     await waitFor('the refusal', () => refusals() === 1)
@@ -77,7 +67,7 @@ test('the start loads what is there, the names that stand in the messages includ
 })
 
 test('by default a swap of the root is what reloads, and nothing else', async t => {
-  const folder = place(t)
+  const folder = place()
   write(folder, { 'v1/config/a.yaml': yaml('a', 1), 'v2/config/a.yaml': yaml('a', 2) })
   const root = join(folder, 'current')
   symlinkSync('v1', root)
@@ -105,7 +95,7 @@ test('by default a swap of the root is what reloads, and nothing else', async t 
 })
 
 test('a subdirectory lies between the root and the files', async t => {
-  const folder = place(t)
+  const folder = place()
   write(folder, { 'v1/sub/limits/a.yaml': yaml('a', 1), 'v2/sub/limits/a.yaml': yaml('a', 2) })
   const root = join(folder, 'current')
   symlinkSync('v1', root)
@@ -116,7 +106,7 @@ test('a subdirectory lies between the root and the files', async t => {
 })
 
 test('what changes while a configuration is read is found afterwards, its event long gone', async t => {
-  const root = place(t)
+  const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1) })
   const { becomes } = start(t, root, { inlineBytes: -1, pollMs: 3_600_000 })
   write(root, { 'config/b.yaml': yaml('b', 1) })
@@ -124,7 +114,7 @@ test('what changes while a configuration is read is found afterwards, its event 
 })
 
 test('when files are watched, each change of one reloads', async t => {
-  const root = place(t)
+  const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1) })
   const { becomes, loads } = start(t, root)
   await becomes('a:1')
@@ -146,7 +136,7 @@ test('when files are watched, each change of one reloads', async t => {
 
 test('a mounted ConfigMap is read once, and again when it is swapped, whatever is watched', async t => {
   for (const watchRoot of [true, false]) {
-    const root = place(t)
+    const root = place()
     const mount = join(root, 'config')
     mountConfigMap(mount, '..2024_1', { 'a.yaml': yaml('a', 1), 'sub/b.yaml': yaml('b', 1) })
     symlinkSync('..data/a.yaml', join(mount, 'a.yaml'))
@@ -162,7 +152,7 @@ test('a mounted ConfigMap is read once, and again when it is swapped, whatever i
 })
 
 test('a folder that is reached by several links is read once, and a circle of links ends', async t => {
-  const root = place(t)
+  const root = place()
   write(root, { 'config/real/a.yaml': yaml('a', 1) })
   symlinkSync('.', join(root, 'config/circle'))
   symlinkSync('real', join(root, 'config/twin'))
@@ -172,7 +162,7 @@ test('a folder that is reached by several links is read once, and a circle of li
 })
 
 test('dot files are read or left out as the setting says', async t => {
-  const root = place(t)
+  const root = place()
   write(root, {
     'config/a.yaml': yaml('a', 1),
     'config/.b.yaml': yaml('b', 1),
@@ -183,7 +173,7 @@ test('dot files are read or left out as the setting says', async t => {
 })
 
 test('any other file gives one warning', async t => {
-  const root = place(t)
+  const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/README.md': 'read me' })
   const { becomes, warnings } = start(t, root)
   await becomes('a:1')
@@ -210,7 +200,7 @@ const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [
 test('one wrong file keeps everything that was in force, and is told and counted once', async t => {
   for (const [what, make, message] of wrongFiles) {
     await t.test(what, async t => {
-      const root = place(t)
+      const root = place()
       write(root, { 'config/a.yaml': yaml('a', 1) })
       const { becomes, refusals, errors, inForce } = start(t, root)
       await becomes('a:1')
@@ -229,7 +219,7 @@ test('one wrong file keeps everything that was in force, and is told and counted
 })
 
 test('a refusal is told in the words of the reference, whose tests look for them', async t => {
-  const root = place(t)
+  const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/b.yaml': yaml('a', 2) })
   const { errors, inForce } = start(t, root, { watchRoot: true })
   await waitFor('the refusal', () => errors.length > 0)
@@ -241,7 +231,7 @@ test('a refusal is told in the words of the reference, whose tests look for them
 })
 
 test('files of one domain are put together when that is allowed', async t => {
-  const root = place(t)
+  const root = place()
   const other = yaml('a', 2).replace('key: k', 'key: l')
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/sub/b.yaml': other })
   const { becomes, errors } = start(t, root, { mergeDomainConfigs: true })
@@ -253,7 +243,7 @@ test('files of one domain are put together when that is allowed', async t => {
 })
 
 test('files are not read beyond what they may have together', async t => {
-  const root = place(t)
+  const root = place()
   const large = `${yaml('a', 1)}#${'x'.repeat(maxFileBytes - 100)}`
   const files = Array.from({ length: 5 }, (_, index) => [`config/${index}.yaml`, large])
   write(root, Object.fromEntries(files))
@@ -264,7 +254,7 @@ test('files are not read beyond what they may have together', async t => {
 
 test('a folder that is not there is wrong, not empty, and is read when it comes', async t => {
   for (const watchRoot of [true, false]) {
-    const root = place(t)
+    const root = place()
     const { becomes, errors, refusals, inForce, stats } = start(t, root, { watchRoot, pollMs: 50 })
     const runtime = () =>
       stats

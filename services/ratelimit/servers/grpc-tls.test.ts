@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createAuthority } from '../../grpc/server-contract/certificates.ts'
 import { createStats } from '../stats/stats.ts'
@@ -17,9 +17,8 @@ const without = {
   grpcClientSan: '',
 }
 
-test('each reading of the certificate files is counted', async t => {
-  const folder = mkdtempSync(join(tmpdir(), 'grpc-tls-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+test('each reading of the certificate files is counted', async () => {
+  const folder = temporaryFolder('grpc-tls')
   const [certFile, keyFile] = [join(folder, 'cert'), join(folder, 'key')]
   const { cert, key } = createAuthority('fleet').issue('one.test')
   writeFileSync(certFile, cert)

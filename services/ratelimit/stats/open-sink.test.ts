@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { readExposition } from './exposition-under-test.ts'
 import { openSink, type SinkSettings } from './open-sink.ts'
 import { startPrometheusServer } from './prometheus-server.ts'
@@ -109,7 +109,7 @@ test('what is wrong with mogrifiers and mappings is told at the start', async ()
   await assert.rejects(open({ useAgentStats: true, agentStatsMogrifiers: ['A'] }), {
     message: /AGENTSTATS_MOGRIFIER_A_PATTERN: no PATTERN specified for mogrifier A\n/,
   })
-  const path = join(mkdtempSync(join(tmpdir(), 'mapping-')), 'mapping.yaml')
+  const path = join(temporaryFolder('mapping'), 'mapping.yaml')
   writeFileSync(path, 'mappings: [{match: a, name: 1}]')
   await assert.rejects(open({ usePullStats: true, pullStatsMapperFile: path }), {
     message: /^PULLSTATS_MAPPER_YAML: '1' is no name of a metric \(at mappings\[0\].name;/,

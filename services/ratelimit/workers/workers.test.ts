@@ -13,8 +13,8 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 
 type Settings = Readonly<Record<string, string>>
 
-function configuration(t: TestContext, limit: number): Settings {
-  return { ...rateLimitFiles(t, userLimit(`${limit}/day`)).env, WORKERS: '2', DRAIN_DELAY: '0s' }
+function configuration(limit: number): Settings {
+  return { ...rateLimitFiles(userLimit(`${limit}/day`)).env, WORKERS: '2', DRAIN_DELAY: '0s' }
 }
 
 /** Two workers on a Redis of their own, healthy. */
@@ -22,7 +22,7 @@ async function startTwo(t: TestContext, limit: number, more: Settings = {}) {
   const redis = await startRedis()
   t.after(() => redis.stop())
   const service = await startRateLimit(t, {
-    ...configuration(t, limit),
+    ...configuration(limit),
     KVSTORE_SOCKET_TYPE: 'tcp',
     KVSTORE_URL: `127.0.0.1:${redis.port}`,
     BACKEND_DEADLINE: '5s',
@@ -235,7 +235,7 @@ test('what cannot be started ends the process with the reason, and leaves no wor
   ]
   await Promise.all(
     cases.map(async ([settings, expected]) => {
-      const { program } = await startRateLimit(t, { ...configuration(t, 1), ...settings })
+      const { program } = await startRateLimit(t, { ...configuration(1), ...settings })
       assert.equal(await program.exited(), 1)
       assert.match(program.output(), expected)
     }),

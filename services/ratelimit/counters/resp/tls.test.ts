@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { type Certificate, makeCertificate } from '../../../../test/support/certificate.ts'
 import { freePorts } from '../../../../test/support/free-ports.ts'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { ask, connected, connectTo, waitForProblem } from './connection-under-test.ts'
 
 const skip = missingProgram('redis-server') || missingProgram('openssl')
@@ -18,7 +16,7 @@ describe('a connection to Redis over TLS', { skip }, () => {
   let redis: RedisServer
   let endpoint = { host: '127.0.0.1', port: 0 }
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'tollway-tls-'))
+    folder = temporaryFolder('tollway-tls')
     server = await makeCertificate(folder, 'redis', 'DNS:redis.test,IP:127.0.0.1')
     stranger = await makeCertificate(folder, 'stranger', 'DNS:elsewhere.test')
     const [port = 0] = await freePorts(1)
@@ -30,7 +28,6 @@ describe('a connection to Redis over TLS', { skip }, () => {
   })
   after(async () => {
     await redis?.stop()
-    await rm(folder, { recursive: true, force: true })
   })
 
   test('requests are answered, long ones too', async t => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { createStats } from '../../stats/stats.ts'
 import { createDebugServer } from '../debug.ts'
 import { listen } from '../servers-under-test.ts'
@@ -22,9 +22,8 @@ function burnTime(forMs: number): number {
 }
 
 /** What `go tool pprof -top` says of a profile; undefined, loudly, without Go. */
-function goTop(t: TestContext, profile: Buffer): string | undefined {
-  const folder = mkdtempSync(join(tmpdir(), 'pprof-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+function goTop(profile: Buffer): string | undefined {
+  const folder = temporaryFolder('pprof')
   writeFileSync(join(folder, 'profile.pb.gz'), profile)
   try {
     return execFileSync('go', ['tool', 'pprof', '-top', join(folder, 'profile.pb.gz')], {
@@ -54,7 +53,7 @@ test('a CPU profile is opened by go tool pprof, and shows what took the time', a
   const address = await start(t)
   const answer = await profileOf(`${address}/debug/pprof/profile?seconds=0.5`, () => burnTime(15))
   assert.equal(answer.status, 200)
-  const top = goTop(t, Buffer.from(await answer.arrayBuffer()))
+  const top = goTop(Buffer.from(await answer.arrayBuffer()))
   if (top !== undefined) assert.match(top, /Type: cpu[\s\S]*burnTime/)
 })
 
@@ -73,7 +72,7 @@ test('a heap profile shows what took the memory that is in use', async t => {
   const takeMemory = () => kept.push(Array.from({ length: 50_000 }, (_, index) => ({ index })))
   const answer = await profileOf(`${address}/debug/pprof/heap?seconds=0.3`, takeMemory)
   assert.ok(kept.length > 0)
-  const top = goTop(t, Buffer.from(await answer.arrayBuffer()))
+  const top = goTop(Buffer.from(await answer.arrayBuffer()))
   if (top !== undefined) assert.match(top, /Type: inuse_space[\s\S]*takeMemory/)
 })
 
