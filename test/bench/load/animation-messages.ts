@@ -78,15 +78,14 @@ const sentAt = numberAt + 8
 /** Without the headroom. */
 export const dataBytes = template.length - headroomBytes
 
-/** The data with this number, from 0; `sentMs` is told to whom it is delivered. */
+/** The data with this number, from 0, until the next call; `sentMs` is told to whom it is delivered. */
 export function dataMessage(number: number, sentMs: number): Buffer {
-  const message = Buffer.from(template)
   const timeCode = (number + 1) / framesPerSecond
-  message.writeDoubleLE(timeCode, firstTimeCodeAt)
-  message.writeDoubleLE(timeCode, secondTimeCodeAt)
-  message.writeDoubleLE(number, numberAt)
-  message.writeDoubleLE(sentMs, sentAt)
-  return message
+  template.writeDoubleLE(timeCode, firstTimeCodeAt)
+  template.writeDoubleLE(timeCode, secondTimeCodeAt)
+  template.writeDoubleLE(number, numberAt)
+  template.writeDoubleLE(sentMs, sentAt)
+  return template
 }
 
 /** Whether the message that lies there is one of `dataMessage`. Others are headers and statuses. */

@@ -2,12 +2,13 @@ import { connect } from 'node:net'
 
 /** A TCP connection as a load needs it: one buffer to read into, and one write a turn. */
 export interface LoadSocket {
-  /** Written with everything else of the turn. The bytes are copied by then, and not before. */
+  /** Written with everything else of the turn. The bytes are copied at once. */
   push(bytes: Uint8Array): void
   close(): void
 }
 
 const readBufferBytes = 256 * 1024
+const writeBufferBytes = 64 * 1024
 
 /**
  * Connects to the loopback address. `onBytes` gets what came in a buffer that is written over afterwards;
@@ -25,7 +26,9 @@ export async function openLoadSocket(
   }
   const socket = connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback } })
   await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
-  let outgoing: Uint8Array[] = []
+  // Memory that is used again: with a piece for each message V8 would collect the whole heap once a second.
+  let outgoing = Buffer.allocUnsafeSlow(writeBufferBytes)
+  let length = 0
   let closing = false
   socket.on('error', () => {})
   socket.on('close', () => {
@@ -33,15 +36,22 @@ export async function openLoadSocket(
   })
 
   function flush(): void {
-    const bytes = outgoing.length === 1 ? outgoing[0] : Buffer.concat(outgoing)
-    outgoing = []
-    if (bytes !== undefined) socket.write(bytes)
+    socket.write(outgoing.subarray(0, length))
+    length = 0
+    // What the kernel did not take is still to be read from there.
+    if (socket.writableLength > 0) outgoing = Buffer.allocUnsafeSlow(outgoing.length)
   }
 
   return {
     push(bytes) {
-      if (outgoing.length === 0) setImmediate(flush)
-      outgoing.push(bytes)
+      if (length === 0) setImmediate(flush)
+      if (length + bytes.length > outgoing.length) {
+        const before = outgoing.subarray(0, length)
+        outgoing = Buffer.allocUnsafeSlow(2 * (length + bytes.length))
+        outgoing.set(before)
+      }
+      outgoing.set(bytes, length)
+      length += bytes.length
     },
     close() {
       closing = true

@@ -23,7 +23,7 @@ export interface StreamConnection {
 export interface LoadStream {
   /**
    * Sends a message, behind `headroomBytes` that are written here, as soon as the windows take it whole. The
-   * bytes are the stream's from then on.
+   * bytes are copied before this returns.
    */
   send(message: Buffer): void
   /** Half-closes, behind what waits. */
@@ -192,8 +192,8 @@ function createLoadStream(
     hasRoom: (messageBytes: number) => waiting.length === 0 && fits(messageBytes),
     send(message: Buffer): void {
       if (over) return
-      waiting.push(message)
-      writeWaiting()
+      if (waiting.length === 0 && fits(message.length - headroomBytes)) write(message)
+      else waiting.push(Buffer.from(message))
     },
     end(): void {
       ending = !over
