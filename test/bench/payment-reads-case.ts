@@ -1,7 +1,8 @@
-import { startPostgres } from '../support/postgres-server.ts'
-import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
-import { compareRounds } from './compare.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
+import type { BenchCase, CaseResult, Extent, GoalRow } from './bench-case.ts'
+import { type Comparison, compareRounds } from './compare.ts'
 import { minPacedRoundMs } from './fan-out-cases.ts'
+import { inTurn } from './in-turn.ts'
 import { driveAtRate } from './load/at-rate.ts'
 import { driveFlatOut } from './load/flat-out.ts'
 import { httpLoad } from './load/http-connection.ts'
@@ -48,26 +49,16 @@ async function run(extent: Extent): Promise<CaseResult> {
     service = await startPaymentsService(await postgres.createDatabase('payments'))
     await seedMerchants(postgres, 'payments')
     await seedTransactions(postgres, 'payments', { from: 0, count: transactions, merchants })
-    const measurements: Record<string, readonly ApiMeasurement[]> = {}
-    const notes: string[] = []
+    const asked: Asked[] = []
     for (const [what, path] of Object.entries(reads)) {
       const load = readLoad(service, path)
-      const half = (await capacityOf(load, extent)) / 2
-      notes.push(`${what}: at ${Math.round(half)} requests/s, half of what was reached flat out`)
-      const rounds: ApiMeasurement[] = []
-      while (rounds.length < extent.rounds) {
-        await driveAtRate(load, half, extent.warmUpMs)
-        const roundMs = Math.max(extent.roundMs, minPacedRoundMs)
-        rounds.push(await measureApi(service, postgres, () => driveAtRate(load, half, roundMs)))
-      }
-      measurements[what] = rounds
+      asked.push({ what, load, half: (await capacityOf(load, extent)) / 2 })
     }
-    const rows = Object.entries(measurements).flatMap(([what, rounds]) =>
-      compareRounds(
-        [{ what: `p99 of ${what}`, figure: 'p99Ms', unit: 'ms', of: 'ours', goal }],
-        rounds,
-        [],
-      ).map(row => ({ ...row, ...excuseOf(rounds) })),
+    const rounds = await measureInTurn(service, postgres, asked, extent)
+    const rows = asked.flatMap(({ what }, place) => rowsOf(what, rounds[place] ?? []))
+    const measurements = Object.fromEntries(asked.map(({ what }, place) => [what, rounds[place] ?? []]))
+    const notes = asked.map(
+      ({ what, half }) => `${what}: at ${Math.round(half)} requests/s, half of what was reached flat out`,
     )
     return { rows, measurements, notes }
   } finally {
@@ -76,7 +67,33 @@ async function run(extent: Extent): Promise<CaseResult> {
   }
 }
 
+interface Asked {
+  readonly what: string
+  readonly load: Load
+  /** Of the requests a second that were reached flat out. */
+  readonly half: number
+}
+
+function measureInTurn(
+  service: MeasuredServer,
+  postgres: PostgresServer,
+  asked: readonly Asked[],
+  { rounds, roundMs, warmUpMs }: Extent,
+) {
+  return inTurn<Asked, ApiMeasurement>(asked, rounds, async ({ load, half }) => {
+    await driveAtRate(load, half, warmUpMs)
+    const durationMs = Math.max(roundMs, minPacedRoundMs)
+    return measureApi(service, postgres, () => driveAtRate(load, half, durationMs))
+  })
+}
+
 const goal = { atMost: 20 }
+
+function rowsOf(what: string, rounds: readonly ApiMeasurement[]): readonly GoalRow[] {
+  const p99: Comparison = { what: `p99 of ${what}`, figure: 'p99Ms', unit: 'ms', of: 'ours', goal }
+  return compareRounds([p99], rounds, []).map(row => ({ ...row, ...excuseOf(rounds) }))
+}
+
 function readLoad({ port }: MeasuredServer, path: () => string): Load {
   return { open: httpLoad({ port, status: 200 }), connections, streams: 1, bodyOf: () => getRequest(path()) }
 }

@@ -1,6 +1,7 @@
 import type { App } from '../domain/app.ts'
 import type { Dispute, DisputeStatus } from '../domain/dispute.ts'
 import type { FraudAlert } from '../domain/fraud.ts'
+import { isId } from '../domain/ids.ts'
 import type { Cursor, PageInput } from '../domain/input/page.ts'
 import type { Line } from '../domain/line.ts'
 import type { Merchant } from '../domain/merchant.ts'
@@ -38,8 +39,12 @@ type ListItems<Filter, Item> = (tx: Tx, owner: string, page: PageQuery, filter: 
 /** A part of one of a merchant's lists. */
 function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
   return async (tx: Tx, { app, owner, page }: ListRequest<Filter>): Outcome<readonly Item[]> => {
+    if (!isId(owner)) return refuse('not_found')
+    const found = await listItems(tx, list, { owner, page, appId: app.id }, items)
+    if (!isRefused(found) && found.length > 0) return found
+    // An empty part, and a cursor that is none, are told of only to an app that has the merchant.
     const merchant = await ownMerchant(tx, app, owner)
-    return isRefused(merchant) ? merchant : listItems(tx, list, { owner, page }, items)
+    return isRefused(merchant) ? merchant : found
   }
 }
 
@@ -80,13 +85,20 @@ export async function listOwnMerchants(
   return listItems(tx, 'merchants', { owner, page }, listFilteredMerchantsOfApp)
 }
 
+interface ListPart<Filter> {
+  readonly owner: string
+  readonly page: PageInput<Filter>
+  /** Of a merchant's list: who must have the merchant. */
+  readonly appId?: string
+}
+
 async function listItems<Filter, Item>(
   tx: Tx,
   list: List,
-  { owner, page }: { readonly owner: string; readonly page: PageInput<Filter> },
+  { owner, page, ...visible }: ListPart<Filter>,
   items: ListItems<Filter, Item>,
 ): Outcome<readonly Item[]> {
-  const query = await queryOf(tx, list, owner, page)
+  const query = { ...(await queryOf(tx, list, owner, page)), ...visible }
   const found = await items(tx, owner, query, page.filter)
   if ('items' in found) return found.items
   return refuseField(found.unknownCursor, 'mismatch', 'there is no such element in this list')

@@ -10,6 +10,8 @@ export interface PageQuery {
   readonly limit: number
   readonly after?: string | null
   readonly before?: string | null
+  /** Of a merchant's list: to an app that has not the merchant it is empty. */
+  readonly appId?: string
   /** The order, where the caller wants another than the cursors give. */
   readonly order?: 'newest' | 'oldest' | null
 }
@@ -58,6 +60,12 @@ export async function listPage<Row, Item>(
     if (value === undefined || value === null) continue
     params.push(value)
     conditions.push(`${column} = $${params.length}`)
+  }
+  if (page.appId !== undefined) {
+    params.push(page.appId)
+    conditions.push(
+      `EXISTS (SELECT FROM merchant_apps WHERE merchant_id = $1 AND app_id = $${params.length})`,
+    )
   }
   const order = page.order ?? ((page.after ?? null) === null ? 'newest' : 'oldest')
   params.push(page.limit)
