@@ -90,6 +90,7 @@ test('an archive is what docker, containerd and skopeo read', async () => {
   assert.deepEqual(config.config.Entrypoint, [
     '/usr/local/bin/node',
     '--max-semi-space-size=8',
+    '--no-parallel-scavenge',
     '/usr/local/bin/ratelimit',
   ])
   assert.equal(manifest.annotations['org.opencontainers.image.revision'], commit)
