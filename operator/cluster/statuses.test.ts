@@ -53,6 +53,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 3)] })
     await waitFor('it to be ready', async () => (await ready(api, 'checkout'))?.status === 'True')
     assert.equal(operator.inForce(), 'checkout: 3')
+    await operator.told(1)
     assert.deepEqual(operator.transitions, ['checkout True Enforced'])
 
     const first = await read(api, 'checkout')
@@ -66,6 +67,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     assert.equal(refused.status?.lastGood?.generation, 1)
     assert.equal(conditionOf(refused, 'Stalled')?.status, 'True')
     assert.equal(conditionOf(first, 'Stalled'), undefined)
+    await operator.told(2)
     assert.deepEqual(operator.transitions.slice(1), ['checkout False Invalid'])
     await operator.stop()
     const left = await read(api, 'checkout')
@@ -170,6 +172,8 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   t.after(stop)
   return {
     transitions,
+    /** A change is told when its writing is answered, which others may see earlier. */
+    told: (count: number) => waitFor(`${count} changes to be told`, () => transitions.length >= count),
     inForce: () =>
       published
         .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)
