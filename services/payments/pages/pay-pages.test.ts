@@ -267,7 +267,7 @@ test('a ticket or an outcome that is changed, too old or of another payment is r
   const confirm = addressOf(amount, 'confirm')
   const wrong = [
     await post(addressOf({ ...amount, amount: '1' }, 'confirm'), { ticket, answer: 'yes' }),
-    await post(confirm, { ticket: `A${ticket.slice(1)}`, answer: 'yes' }),
+    await post(confirm, { ticket: `${ticket.startsWith('A') ? 'B' : 'A'}${ticket.slice(1)}`, answer: 'yes' }),
     await post(confirm, { ticket, answer: 'perhaps' }),
     await post(confirm, {}),
   ]
