@@ -24,7 +24,7 @@ export async function startBroker(
     DRAIN_TIMEOUT: '1s',
     ...settings,
   })
-  const server = measured(name, program, port, debugPort, () => {})
+  const server = measured(name, program, port, debugPort)
   const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
   try {
     await waitFor(
@@ -48,5 +48,5 @@ async function startYardstick(name: string, file: string): Promise<MeasuredServe
   const [port = 0] = await freePorts(1)
   const program = startOnServerCore([join(root, 'test/bench/yardstick', file), `${port}`])
   await program.said('serving')
-  return measured(name, program, port, port, () => {})
+  return measured(name, program, port, port)
 }

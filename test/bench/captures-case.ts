@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hashIdempotencyKey } from '@tollway/payments/storage/sealed-answer.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { compareRounds } from './compare.ts'
@@ -62,7 +62,7 @@ type Spread = (typeof spreads)[number]
 
 async function run(extent: Extent): Promise<CaseResult> {
   const postgres = await startPostgres()
-  const place = mkdtempSync(join(tmpdir(), 'bench-'))
+  const place = temporaryFolder('bench')
   let service: MeasuredServer | undefined
   try {
     const statements = await learnStatements(postgres)
@@ -79,7 +79,6 @@ async function run(extent: Extent): Promise<CaseResult> {
   } finally {
     await service?.end()
     await postgres.stop()
-    rmSync(place, { recursive: true })
   }
 }
 

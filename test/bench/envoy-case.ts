@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
@@ -65,14 +65,13 @@ async function measureBehindEnvoy(
 }
 
 async function startEnvoy(ports: EnvoyPorts): Promise<{ end(): Promise<void> }> {
-  const place = mkdtempSync(join(tmpdir(), 'bench-envoy-'))
+  const place = temporaryFolder('bench-envoy')
   const file = join(place, 'envoy.json')
   writeFileSync(file, JSON.stringify(envoyConfig(ports)))
   const args = ['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '-l', 'warn']
   const program = startProgram('envoy', args)
   const end = async () => {
     await program.end('SIGKILL')
-    rmSync(place, { recursive: true, force: true })
   }
   try {
     await waitFor('Envoy to take calls', async () => {

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { startRedis } from '../support/redis-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { compareRounds, cpuRatio, rateRatio } from './compare.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
@@ -31,7 +31,7 @@ interface H2loadFigures {
 
 async function run(extent: Extent): Promise<CaseResult> {
   const redis = await startRedis()
-  const place = mkdtempSync(join(tmpdir(), 'h2load-'))
+  const place = temporaryFolder('h2load')
   const body = join(place, 'body')
   const questions = userQuestions(1)
   for (const question of questions) writeFileSync(body, grpcRequest(question))
@@ -53,7 +53,6 @@ async function run(extent: Extent): Promise<CaseResult> {
   } finally {
     await Promise.all(servers.map(server => server.end()))
     await redis.stop()
-    rmSync(place, { recursive: true })
   }
 }
 

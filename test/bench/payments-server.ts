@@ -1,8 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePorts } from '../support/free-ports.ts'
 import type { PostgresServer } from '../support/postgres-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { LoadResult } from './load/load-connection.ts'
@@ -20,7 +19,7 @@ export async function startPaymentsService(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<MeasuredServer> {
   await fillCache([main], 'PORT')
-  const place = mkdtempSync(join(tmpdir(), 'bench-'))
+  const place = temporaryFolder('bench')
   const [port = 0, debugPort = 0] = await freePorts(2)
   const program = startOnServerCore([main], {
     ...fromCache,
@@ -34,7 +33,7 @@ export async function startPaymentsService(
     DRAIN_TIMEOUT: '1s',
     ...settings,
   })
-  const server = measured('ours', program, port, port, () => rmSync(place, { recursive: true, force: true }))
+  const server = measured('ours', program, port, port)
   const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
   try {
     await waitFor('the service to be ready', async () => ended() || (await isReady(port)), 20_000)

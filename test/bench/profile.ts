@@ -1,7 +1,7 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startRedis } from '../support/redis-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
 import { type CpuProfile, moduleBelow, type SelfTime, selfTimes } from './cpu-profile.ts'
@@ -11,7 +11,7 @@ import { startOurs } from './servers.ts'
 
 /** Where our server's time goes under 10,000 uniform keys on one connection with 100 streams in flight. */
 export async function profileDecisions(durationMs: number, warmUpMs: number): Promise<readonly SelfTime[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'bench-profile-'))
+  const folder = temporaryFolder('bench-profile')
   const redis = await startRedis()
   try {
     const nodeOptions = ['--cpu-prof', '--cpu-prof-dir', folder]
@@ -38,7 +38,6 @@ export async function profileDecisions(durationMs: number, warmUpMs: number): Pr
     return selfTimes(profile, moduleBelow(root), span)
   } finally {
     await redis.stop()
-    rmSync(folder, { recursive: true })
   }
 }
 

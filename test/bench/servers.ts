@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeOptions as ownNodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -80,7 +80,7 @@ export function fillCache(args: readonly string[], port: 'PORT' | 'GRPC_PORT'): 
 export async function startOurs(options: OursOptions): Promise<MeasuredServer> {
   const { rules, redisPort, settings = {}, nodeOptions = [] } = options
   await fillCache([...ownNodeOptions, main], 'PORT')
-  const place = mkdtempSync(join(tmpdir(), 'bench-'))
+  const place = temporaryFolder('bench')
   mkdirSync(join(place, 'config'))
   writeFileSync(join(place, 'config/bench.yaml'), rules)
   const [port = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
@@ -99,9 +99,7 @@ export async function startOurs(options: OursOptions): Promise<MeasuredServer> {
     KVSTORE_URL: `127.0.0.1:${redisPort}`,
     ...settings,
   })
-  const server = measured(options.name ?? 'ours', program, port, httpPort, () =>
-    rmSync(place, { recursive: true, force: true }),
-  )
+  const server = measured(options.name ?? 'ours', program, port, httpPort)
   try {
     await healthy(program, httpPort, settings)
   } catch (error) {
@@ -137,16 +135,10 @@ export async function startYardstick(
   const script = join(root, 'test/bench/yardstick', `${kind}.ts`)
   const program = startOnServerCore([script, `${port}`, `${redisPort}`, `${limit}`])
   await program.said('serving')
-  return measured('yardstick', program, port, port, () => {})
+  return measured('yardstick', program, port, port)
 }
 
-export function measured(
-  name: string,
-  program: Program,
-  port: number,
-  httpPort: number,
-  cleanUp: () => void,
-): MeasuredServer {
+export function measured(name: string, program: Program, port: number, httpPort: number): MeasuredServer {
   const told = () => [...program.output().matchAll(/^bench-gc ([\d.]+)$/gm)]
   return {
     name,
@@ -164,7 +156,6 @@ export function measured(
     },
     async end() {
       await program.end('SIGTERM')
-      cleanUp()
     },
   }
 }

@@ -25,12 +25,10 @@ const shared = {
   onAnswer: () => {},
 }
 
-async function withCertificates(
-  run: (folder: string, first: Certificate, second: Certificate) => Promise<void>,
-): Promise<void> {
+async function makeCertificates() {
   const folder = temporaryFolder('tollway-tls')
   const make = (name: string) => makeCertificate(folder, name, 'DNS:localhost,IP:127.0.0.1')
-  await run(folder, await make('first'), await make('second'))
+  return { folder, first: await make('first'), second: await make('second') }
 }
 
 function handshake(port: number, options: object = {}): Promise<TLSSocket> {
@@ -55,55 +53,53 @@ async function ask(port: number, options: object = {}): Promise<string> {
   return answer
 }
 
-test('a certificate that was replaced is shown to the next connection', { skip }, () =>
-  withCertificates(async (folder, first, second) => {
-    const [cert, key] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
-    const install = async (from: Certificate) => {
-      await copyFile(from.certFile, cert)
-      await copyFile(from.keyFile, key)
-    }
-    await install(first)
-    const files = { cert: { setting: 'TLS_CERT', path: cert }, key: { setting: 'TLS_KEY', path: key } }
-    const tls = openTlsFiles({ ...files, onWarning: () => {}, pollMs: 20 })
-    const changed = Promise.withResolvers<void>()
-    const server = createApiServer({
-      ...shared,
-      tls,
-      signUps: null,
-      ready: async () => true,
-      onReplay: () => {},
-    })
-    tls.onChange(changed.resolve)
-    const port = await server.listen({ host: '127.0.0.1', port: 0 })
-    try {
-      assert.match(await ask(port, { ca: first.cert, rejectUnauthorized: true }), /^HTTP\/1.1 200 /)
-      await install(second)
-      await changed.promise
-      assert.match(await ask(port, { ca: second.cert, rejectUnauthorized: true }), /^HTTP\/1.1 200 /)
-    } finally {
-      await server.close(100)
-      tls.close()
-    }
-  }),
-)
+test('a certificate that was replaced is shown to the next connection', { skip }, async () => {
+  const { folder, first, second } = await makeCertificates()
+  const [cert, key] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
+  const install = async (from: Certificate) => {
+    await copyFile(from.certFile, cert)
+    await copyFile(from.keyFile, key)
+  }
+  await install(first)
+  const files = { cert: { setting: 'TLS_CERT', path: cert }, key: { setting: 'TLS_KEY', path: key } }
+  const tls = openTlsFiles({ ...files, onWarning: () => {}, pollMs: 20 })
+  const changed = Promise.withResolvers<void>()
+  const server = createApiServer({
+    ...shared,
+    tls,
+    signUps: null,
+    ready: async () => true,
+    onReplay: () => {},
+  })
+  tls.onChange(changed.resolve)
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  try {
+    assert.match(await ask(port, { ca: first.cert, rejectUnauthorized: true }), /^HTTP\/1.1 200 /)
+    await install(second)
+    await changed.promise
+    assert.match(await ask(port, { ca: second.cert, rejectUnauthorized: true }), /^HTTP\/1.1 200 /)
+  } finally {
+    await server.close(100)
+    tls.close()
+  }
+})
 
-test('provisioning lets in only clients with a certificate of its authority', { skip }, () =>
-  withCertificates(async (_, own, stranger) => {
-    const tls = openTlsFiles({
-      cert: { setting: 'CERT', path: own.certFile },
-      key: { setting: 'KEY', path: own.keyFile },
-      ca: { setting: 'CA', path: own.certFile },
-      onWarning: () => {},
-    })
-    const server = createProvisionServer({ ...shared, tls, token: null, demandsCertificate: true })
-    const port = await server.listen({ host: '127.0.0.1', port: 0 })
-    try {
-      assert.match(await ask(port, { cert: own.cert, key: own.key }), /^HTTP\/1.1 404 /)
-      assert.equal(await ask(port), '')
-      assert.equal(await ask(port, { cert: stranger.cert, key: stranger.key }), '')
-    } finally {
-      await server.close(100)
-      tls.close()
-    }
-  }),
-)
+test('provisioning lets in only clients with a certificate of its authority', { skip }, async () => {
+  const { first: own, second: stranger } = await makeCertificates()
+  const tls = openTlsFiles({
+    cert: { setting: 'CERT', path: own.certFile },
+    key: { setting: 'KEY', path: own.keyFile },
+    ca: { setting: 'CA', path: own.certFile },
+    onWarning: () => {},
+  })
+  const server = createProvisionServer({ ...shared, tls, token: null, demandsCertificate: true })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  try {
+    assert.match(await ask(port, { cert: own.cert, key: own.key }), /^HTTP\/1.1 404 /)
+    assert.equal(await ask(port), '')
+    assert.equal(await ask(port, { cert: stranger.cert, key: stranger.key }), '')
+  } finally {
+    await server.close(100)
+    tls.close()
+  }
+})

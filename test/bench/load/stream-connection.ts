@@ -165,6 +165,10 @@ function createLoadStream(
     return messageBytes + prefixBytes <= Math.min(window, windows.connection)
   }
 
+  function hasRoom(messageBytes: number): boolean {
+    return waiting.length === 0 && fits(messageBytes)
+  }
+
   function write(message: Buffer): void {
     const bytes = message.length - frameHeaderBytes
     message.writeUIntBE(bytes, 0, 3)
@@ -189,10 +193,10 @@ function createLoadStream(
 
   return {
     read,
-    hasRoom: (messageBytes: number) => waiting.length === 0 && fits(messageBytes),
+    hasRoom,
     send(message: Buffer): void {
       if (over) return
-      if (waiting.length === 0 && fits(message.length - headroomBytes)) write(message)
+      if (hasRoom(message.length - headroomBytes)) write(message)
       else waiting.push(Buffer.from(message))
     },
     end(): void {
