@@ -1,13 +1,14 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { freePorts } from './free-ports.ts'
 import { findProgram } from './require-server.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { temporaryFolder } from './temporary-folder.ts'
+import { root } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
 /**
@@ -29,6 +30,7 @@ export interface PostgresServer extends ServerProcess {
 const user = 'tollway'
 const startTimeoutMs = 20_000
 const debianFolder = '/usr/lib/postgresql'
+const run = promisify(execFile)
 
 /** The path of one of PostgreSQL's programs: of the PATH, or the newest that Debian has installed. */
 export function findPostgresProgram(name: string): string | undefined {
@@ -53,11 +55,13 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   const account = serverAccount()
   if (account.uid !== undefined) chownSync(folder, account.uid, account.gid ?? account.uid)
   const data = join(folder, 'data')
-  const initialise = ['-D', data, '-U', user, '-A', 'trust', '-E', 'UTF8', '--locale', 'C.UTF-8', '--no-sync']
-  await promisify(execFile)(program('initdb'), initialise, { ...account, cwd: folder })
+  await makeData(data, { ...account, cwd: folder })
   const [port = 0] = await freePorts(1)
   const fixed = [`port=${port}`, 'listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`]
-  const args = [...fixed, 'logging_collector=off', 'lc_messages=C', ...settings].flatMap(s => ['-c', s])
+  // One that is killed leaves behind what it shares between processes; so it is to lie in the folder.
+  const shared = 'dynamic_shared_memory_type=mmap'
+  const quiet = ['logging_collector=off', 'lc_messages=C']
+  const args = [...fixed, shared, ...quiet, ...settings].flatMap(s => ['-c', s])
   const server = await startServerProcess(() =>
     startProcess(['-D', data, ...args], { ...account, cwd: folder }),
   )
@@ -65,7 +69,7 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
 
   async function sql(statements: string, database = 'postgres'): Promise<string> {
     const psql = ['-X', '-q', '-t', '-A', '-v', 'ON_ERROR_STOP=1', '-c', statements, urlOf(database)]
-    const { stdout } = await promisify(execFile)(program('psql'), psql)
+    const { stdout } = await run(program('psql'), psql)
     return stdout.trimEnd()
   }
 
@@ -91,6 +95,30 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
       return urlOf(name)
     },
   }
+}
+
+/** What initdb makes takes a second of a core: it is made once and copied then. */
+async function makeData(
+  data: string,
+  options: { readonly uid?: number; readonly cwd: string },
+): Promise<void> {
+  const initdb = program('initdb')
+  const { stdout: version } = await run(initdb, ['--version'])
+  const owner = options.uid ?? process.getuid?.()
+  const template = join(root, 'out/postgres', `${version.trim().replaceAll(/[^\w.]+/g, '-')}-${owner}`)
+  if (!existsSync(template)) {
+    const settings = ['-U', user, '-A', 'trust', '-E', 'UTF8', '--locale', 'C.UTF-8', '--no-sync']
+    await run(initdb, ['-D', data, ...settings], options)
+    mkdirSync(dirname(template), { recursive: true })
+    const copy = `${template}-${process.pid}`
+    await run('cp', ['-a', data, copy])
+    // Another test may have been faster.
+    if (existsSync(template)) rmSync(copy, { recursive: true })
+    else renameSync(copy, template)
+    return
+  }
+  // With the account that owns each file, which Node's own copy would not keep.
+  await run('cp', ['-a', template, data])
 }
 
 function program(name: string): string {

@@ -1,8 +1,8 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { promisify } from 'node:util'
 import { freePorts } from './free-ports.ts'
+import { askRedis } from './redis-command.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
@@ -42,7 +42,7 @@ export async function startRedis(args: readonly string[] = []): Promise<RedisSer
     async stop() {
       await server.stop()
     },
-    command: (...command) => runCommand(socketPath, command),
+    command: (...command) => askRedis(socketPath, command),
   }
 }
 
@@ -61,9 +61,4 @@ async function startProcess(args: readonly string[]): Promise<ChildProcess> {
     child.stdout.resume()
   }
   throw new Error(`redis-server did not start:\n${lines.join('\n')}`)
-}
-
-async function runCommand(socketPath: string, command: readonly string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)('redis-cli', ['-e', '-s', socketPath, ...command])
-  return stdout.replace(/\n$/, '')
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { fileURLToPath } from 'node:url'
@@ -37,7 +37,8 @@ export interface Cleanup {
 
 /**
  * Starts `tollway run` on these manifests, and ends it with the test. It runs a broker only when `args` say how many:
- * most tests have no use for one. `tollway` is how it is called.
+ * most tests have no use for one. Payments, where `args` ask for them, find a database that is made already. `tollway`
+ * is how it is called.
  */
 export async function startTollway(
   t: Cleanup,
@@ -51,6 +52,12 @@ export async function startTollway(
   mkdirSync(folder)
   const write = (file: string, text: string) => writeFileSync(join(folder, file), text)
   for (const [file, text] of Object.entries(manifests)) write(file, text)
+  const withPayments = args.includes('--payments')
+  if (withPayments) {
+    const { newPgliteFolder } = await import('./pglite-folder.ts')
+    mkdirSync(stateDir, { mode: 0o700 })
+    renameSync(await newPgliteFolder(), join(stateDir, 'payments'))
+  }
   const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0, ...forBroker] =
     await freePorts(7)
   const [brokerPort = 0, brokerDebugPort = 0] = forBroker
@@ -74,8 +81,7 @@ export async function startTollway(
   t.after(async () => {
     await program.end('SIGTERM')
   })
-  // A database that is made first takes seconds, and more on a busy machine.
-  await program.said('Ctrl-C ends every process', args.includes('--payments') ? 90_000 : 30_000)
+  await program.said('Ctrl-C ends every process', withPayments ? 90_000 : 30_000)
   const status = () => {
     const report = readStatusReport(stateDir)
     if (report === undefined) throw new Error('there is no status report')
