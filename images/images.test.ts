@@ -89,8 +89,9 @@ test('an archive is what docker, containerd and skopeo read', async () => {
   assert.equal(config.config.User, '65532:65532')
   assert.deepEqual(config.config.Entrypoint, [
     '/usr/local/bin/node',
-    '--max-semi-space-size=8',
+    '--max-semi-space-size=4',
     '--no-parallel-scavenge',
+    '--no-allocation-site-pretenuring',
     '/usr/local/bin/ratelimit',
   ])
   assert.equal(manifest.annotations['org.opencontainers.image.revision'], commit)
