@@ -132,7 +132,7 @@ export function createCompiler<S>({ mergeDomainConfigs, attach }: CompileOptions
   const build: Build<S> = {
     limits: [],
     exact: createRuleIndex(),
-    keys: new Map(),
+    texts: new Map(),
     rules: 0,
     levels: 0,
     attach,
@@ -170,8 +170,11 @@ export function createCompiler<S>({ mergeDomainConfigs, attach }: CompileOptions
 interface Build<S> {
   readonly limits: Limit<S>[]
   readonly exact: RuleIndex<S>
-  /** Each key once: every match looks at it, and the same few are always in the processor's caches. */
-  readonly keys: Map<string, string>
+  /**
+   * Each key and each value once: every match looks at some, and those that many rules have are always in the
+   * processor's caches.
+   */
+  readonly texts: Map<string, string>
   rules: number
   levels: number
   attach(statName: string): S
@@ -201,9 +204,9 @@ function createRule<S>(
   parent: Rule<S> | undefined,
   below: Level<S> | undefined,
 ): Rule<S> {
-  const { value, rateLimit, valueToMetric } = descriptor
-  const key = build.keys.get(descriptor.key) ?? descriptor.key
-  build.keys.set(key, key)
+  const { rateLimit, valueToMetric } = descriptor
+  const key = onlyOne(build, descriptor.key)
+  const value = onlyOne(build, descriptor.value)
   const fullKey = `${parent?.fullKey ?? domain}.${finalKeyOf(descriptor)}`
   const wildcard = wildcardOf(descriptor)
   const shares = descriptor.shareThreshold && wildcard !== undefined
@@ -229,6 +232,12 @@ function createRule<S>(
     valueToMetric,
     valueToMetricInPath,
   }
+}
+
+function onlyOne({ texts }: Build<unknown>, text: string): string {
+  const known = texts.get(text)
+  if (known === undefined) texts.set(text, text)
+  return known ?? text
 }
 
 function stemOf(
