@@ -80,14 +80,18 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     return hits
   }
 
+  function addAll(batch: readonly Hit[], nowSeconds: number): readonly number[] {
+    return batch.map(hit => addOne(hit, nowSeconds))
+  }
+
   // Its size is a field and not an accessor, with which V8 would keep the object as a hash table.
   const memory: MemoryCounters & { size: number } = {
     size: 0,
     add(batch) {
       if (closed) return Promise.reject(new CountersError('the counters are closed'))
       const nowSeconds = clock.monotonicMs() / 1000
-      const addAll = (hits: readonly Hit[]) => hits.map(hit => addOne(hit, nowSeconds))
-      const values = addAll(stopWhenOver ? stoppedBatch(batch, addAll(batch.map(look))) : batch)
+      const counted = stopWhenOver ? stoppedBatch(batch, addAll(batch.map(look), nowSeconds)) : batch
+      const values = addAll(counted, nowSeconds)
       memory.size = counters.size
       return values
     },

@@ -1,5 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { createBusyPoll, fewRequests } from '../busy-poll.ts'
 import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
+import { type OnReplies as OnRepliesOf, ReplyQueue } from '../reply-queue.ts'
+import { createStallWatch } from '../stall-watch.ts'
 import { createReplyParser, isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
 
 export interface SessionOptions {
@@ -13,11 +16,7 @@ export interface SessionOptions {
   readonly clock: Clock
 }
 
-/**
- * Called once, with the replies in the order of the requests. When the session ended before all of them had
- * come, those that are missing are missing at the end, and `problem` says why.
- */
-export type OnReplies = (replies: readonly Reply[], problem: string | undefined) => void
+export type OnReplies = OnRepliesOf<Reply>
 
 /** One connection to one memcached, from its beginning to its end. */
 export interface Session {
@@ -42,26 +41,30 @@ const receiveBytes = 16_384
 /** Any server and any proxy knows it, and it changes nothing. */
 const greeting = 'get tollway_probe\r\n'
 
-/** Requests of one write whose replies are not complete. */
-interface Debt {
-  readonly requests: number
-  readonly replies: Reply[]
-  readonly onReplies: OnReplies
-}
-
 /** Connects, and asks for a key: that the port is open does not prove that memcached serves. */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
   const { connectTimeoutMs, stallTimeoutMs, clock } = options
-  const debts: Debt[] = []
+  const owed = new ReplyQueue<Reply>()
   let serving = false
   let ended = false
-  let progressMs = clock.monotonicMs()
-  let watch: NodeJS.Timeout | undefined = setTimeout(checkProgress, connectTimeoutMs)
+  const busyPoll = createBusyPoll({ clock })
+  const watch = createStallWatch({
+    clock,
+    timeoutMs: () => (serving ? stallTimeoutMs : connectTimeoutMs),
+    isWaiting: () => !ended && !(serving && owed.isEmpty),
+    onStall: timeoutMs =>
+      end(
+        serving
+          ? `memcached owed replies and brought nothing for ${timeoutMs} ms`
+          : `memcached did not answer for the first time within ${timeoutMs} ms`,
+      ),
+  })
+  watch.begin()
   const parser = createReplyParser(onReply)
   const tls = typeof options.tls === 'function' ? options.tls() : options.tls
   const socket = connectSocket({ endpoint: options.endpoint, tls, receiveBytes }, (bytes, chunk) => {
     if (ended) return false
-    if (serving) progressMs = clock.monotonicMs()
+    if (serving) watch.progress()
     const problem = parser.push(chunk, bytes)
     if (problem !== undefined) end(`what was sent as memcached's reply is none: ${problem}`)
     return !ended
@@ -79,37 +82,16 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   function end(problem: string): void {
     if (ended) return
     ended = true
-    clearTimeout(watch)
+    watch.stop()
     socket.destroy()
     events.onEnd(problem)
-    for (const { replies, onReplies } of debts.splice(0)) onReplies(replies, problem)
+    owed.giveUp(problem)
   }
 
   function onReply(reply: Reply): void {
     if (ended) return
-    const debt = debts[0]
-    if (debt === undefined || isOutOfStep(reply)) {
-      end(isErrorReply(reply) ? reply.error : 'memcached sent a reply that nobody had asked for')
-      return
-    }
-    debt.replies.push(reply)
-    if (debt.replies.length < debt.requests) return
-    debts.shift()
-    debt.onReplies(debt.replies, undefined)
-  }
-
-  /** One timer watches all requests: most are answered long before it looks. */
-  function checkProgress(): void {
-    // After a turn in which the event loop was busy, what has arrived is read first.
-    setImmediate(() => {
-      watch = undefined
-      if (ended || (serving && debts.length === 0)) return
-      const timeoutMs = serving ? stallTimeoutMs : connectTimeoutMs
-      const leftMs = progressMs + timeoutMs - clock.monotonicMs()
-      if (leftMs > 0) watch = setTimeout(checkProgress, leftMs)
-      else if (serving) end(`memcached owed replies and brought nothing for ${timeoutMs} ms`)
-      else end(`memcached did not answer for the first time within ${timeoutMs} ms`)
-    })
+    if (!isOutOfStep(reply) && owed.take(reply)) return
+    end(isErrorReply(reply) ? reply.error : 'memcached sent a reply that nobody had asked for')
   }
 
   function write(requests: string, count: number, onReplies: OnReplies): void {
@@ -117,12 +99,11 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
       onReplies([], ended ? lostText : undefined)
       return
     }
-    if (serving && debts.length === 0) {
-      progressMs = clock.monotonicMs()
-      watch ??= setTimeout(checkProgress, stallTimeoutMs)
-    }
-    debts.push({ requests: count, replies: [], onReplies })
+    const isLonely = serving && owed.isEmpty && count <= fewRequests
+    if (serving && owed.isEmpty) watch.begin()
+    owed.owe(count, onReplies)
     socket.write(requests)
+    if (isLonely) busyPoll.begin(() => owed.isEmpty)
   }
 
   function onGreeted([reply]: readonly Reply[], problem: string | undefined): void {
@@ -131,8 +112,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     else if (!isValueReply(reply)) end('what answers is not memcached')
     else {
       serving = true
-      clearTimeout(watch)
-      watch = undefined
+      watch.stop()
       events.onServing()
     }
   }

@@ -1,5 +1,8 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { createBusyPoll, fewRequests } from '../busy-poll.ts'
 import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
+import { type OnReplies as OnRepliesOf, ReplyQueue } from '../reply-queue.ts'
+import { createStallWatch } from '../stall-watch.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
 
@@ -26,11 +29,7 @@ export interface SessionOptions {
   readonly clock?: Clock
 }
 
-/**
- * Called once, with the replies in the order of the requests. When the session ended before all of them had
- * come, those that are missing are missing at the end, and `problem` says why.
- */
-export type OnReplies = (replies: readonly Reply[], problem: string | undefined) => void
+export type OnReplies = OnRepliesOf<Reply>
 
 /** One connection to one Redis, from its beginning to its end. Knows nothing of what is asked. */
 export interface Session {
@@ -58,32 +57,36 @@ export interface SessionEvents {
 export const lostText = 'the connection to Redis was lost'
 const receiveBytes = 65_536
 
-/** Requests of one write whose replies are not complete. */
-interface Debt {
-  readonly requests: number
-  readonly replies: Reply[]
-  readonly onReplies: OnReplies
-}
-
 /**
  * Connects, and greets with nothing but AUTH, SELECT and PING, unless the role matters: proxies such as
- * twemproxy know no more. A server that is loading its data takes connections and refuses requests, so only a PONG proves that it
- * serves.
+ * twemproxy know no more. A server that is loading its data takes connections and refuses requests, so only a
+ * PONG proves that it serves.
  */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
   const { timeoutMs, clock = systemClock } = options
-  const debts: Debt[] = []
+  const owed = new ReplyQueue<Reply>()
   const greetingReplies: Reply[] = []
   let connected = false
   let serving = false
   let ended = false
-  let progressMs = clock.monotonicMs()
-  let watch: NodeJS.Timeout | undefined = setTimeout(checkProgress, timeoutMs)
+  const busyPoll = createBusyPoll({ clock })
+  const watch = createStallWatch({
+    clock,
+    timeoutMs: () => timeoutMs,
+    isWaiting: () => !ended && !(connected && owed.isEmpty),
+    onStall: () =>
+      end(
+        connected
+          ? `Redis owed replies and brought nothing for ${timeoutMs} ms`
+          : `there was no connection to Redis after ${timeoutMs} ms`,
+      ),
+  })
+  watch.begin()
   const parser = createReplyParser(onReply)
   const tls = typeof options.tls === 'function' ? options.tls() : options.tls
   const socket = connectSocket({ endpoint: options.endpoint, tls, receiveBytes }, (bytes, chunk) => {
     if (ended) return false
-    progressMs = clock.monotonicMs()
+    watch.progress()
     const problem = parser.push(chunk, bytes)
     if (problem !== undefined) end(`what was sent as Redis's reply is none: ${problem}`)
     return !ended
@@ -101,36 +104,16 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   function end(problem: string): void {
     if (ended) return
     ended = true
-    clearTimeout(watch)
+    watch.stop()
     socket.destroy()
     // A server that refuses says so and hangs up.
     events.onEnd((serving ? undefined : refusalIn(greetingReplies, options.password)) ?? problem)
-    for (const { replies, onReplies } of debts.splice(0)) onReplies(replies, problem)
+    owed.giveUp(problem)
   }
 
   function onReply(reply: Reply): void {
-    const debt = debts[0]
-    if (debt === undefined) {
-      end(isErrorReply(reply) ? reply.error : 'Redis sent a reply that nobody had asked for')
-      return
-    }
-    debt.replies.push(reply)
-    if (debt.replies.length < debt.requests) return
-    debts.shift()
-    debt.onReplies(debt.replies, undefined)
-  }
-
-  /** One timer watches all requests: most are answered long before it looks. */
-  function checkProgress(): void {
-    // After a turn in which the event loop was busy, what has arrived is read first.
-    setImmediate(() => {
-      watch = undefined
-      if (ended || (connected && debts.length === 0)) return
-      const leftMs = progressMs + timeoutMs - clock.monotonicMs()
-      if (leftMs > 0) watch = setTimeout(checkProgress, leftMs)
-      else if (connected) end(`Redis owed replies and brought nothing for ${timeoutMs} ms`)
-      else end(`there was no connection to Redis after ${timeoutMs} ms`)
-    })
+    if (owed.take(reply)) return
+    end(isErrorReply(reply) ? reply.error : 'Redis sent a reply that nobody had asked for')
   }
 
   function send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
@@ -139,14 +122,13 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
       onReplies(replies, lostText)
       return
     }
-    if (debts.length === 0) {
-      progressMs = clock.monotonicMs()
-      watch ??= setTimeout(checkProgress, timeoutMs)
-    }
-    debts.push({ requests: requests.requests, replies, onReplies })
+    const isLonely = serving && owed.isEmpty && requests.requests <= fewRequests
+    if (owed.isEmpty) watch.begin()
+    owed.owe(requests.requests, onReplies, replies)
     socket.write(requests.bytes())
     // Mostly the kernel has taken all of it by now; otherwise the socket goes on reading that memory.
     requests.clear(socket.writableLength === 0)
+    if (isLonely) busyPoll.begin(() => owed.isEmpty)
   }
 
   function greet(): void {

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createBusyPoll, firstRestMs, longestRestMs, longestWaitMs, restsPerWait } from './busy-poll.ts'
+
+/** An event loop of which each turn takes 0.01 ms. */
+function createLoop() {
+  let nowMs = 1000
+  let due: (() => void) | undefined
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const poll = createBusyPoll({
+    clock,
+    inNextTurn: callback => {
+      assert.equal(due, undefined, 'two waits at once')
+      due = callback
+    },
+  })
+  return {
+    pass(ms: number) {
+      nowMs += ms
+    },
+    /** Waits for an answer that takes so long, and says for how long the loop was kept awake. */
+    wait(answerMs: number): number {
+      const startMs = nowMs
+      poll.begin(() => nowMs - startMs >= answerMs)
+      while (due !== undefined) {
+        nowMs += 0.01
+        const callback = due
+        due = undefined
+        callback()
+      }
+      return nowMs - startMs
+    },
+  }
+}
+
+function assertNear(found: number, expected: number): void {
+  assert.ok(Math.abs(found - expected) < 0.02, `${found} instead of ${expected}`)
+}
+
+test('it waits until the answer is there, and not again for twice as long', () => {
+  const loop = createLoop()
+  assertNear(loop.wait(0.1), 0.1)
+  loop.pass(restsPerWait * 0.1 - 0.03)
+  assert.equal(loop.wait(0.1), 0)
+  loop.pass(0.06)
+  assertNear(loop.wait(0.1), 0.1)
+})
+
+test('a wait in vain is short, and each is followed by a longer rest, up to a second', () => {
+  const loop = createLoop()
+  let restMs = firstRestMs
+  for (let wait = 0; wait < 12; wait += 1) {
+    assertNear(loop.wait(5), longestWaitMs)
+    loop.pass(restMs - 0.1)
+    assert.equal(loop.wait(5), 0, `rest ${wait}`)
+    loop.pass(0.2)
+    restMs = Math.min(longestRestMs, 2 * restMs)
+  }
+})
+
+test('an answer in time ends the long rests', () => {
+  const loop = createLoop()
+  for (let wait = 0; wait < 5; wait += 1) {
+    loop.wait(5)
+    loop.pass(longestRestMs)
+  }
+  assertNear(loop.wait(0.1), 0.1)
+  loop.pass(1)
+  assertNear(loop.wait(5), longestWaitMs)
+  loop.pass(firstRestMs + 0.1)
+  assertNear(loop.wait(0.1), 0.1)
+})
+
+test('who begins to wait while another one waits is served by that wait', () => {
+  let turns = 0
+  const callbacks: (() => void)[] = []
+  const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+  const poll = createBusyPoll({ clock, inNextTurn: callback => callbacks.push(callback) })
+  poll.begin(() => ++turns > 3)
+  poll.begin(() => false)
+  while (callbacks.length > 0) callbacks.shift()?.()
+  assert.equal(turns, 4)
+})
