@@ -70,16 +70,19 @@ describe('messages', () => {
       const reader = new MessageReader(100, compression)
       reader.push(Buffer.from(prefix, 'hex'))
       assert.throws(() => reader.take(), GrpcError, prefix)
-      assert.equal(onlyMessage(Buffer.from(prefix, 'hex'), 100), undefined)
+      assert.equal(onlyMessage(Buffer.from(prefix, 'hex'), 0, 5, 100), undefined)
     }
   })
 
   test('one whole message is recognised where it lies', () => {
     const bytes = frame('text')
-    assert.equal(onlyMessage(bytes, 4)?.buffer, bytes.buffer)
-    for (const other of [bytes.subarray(0, 8), Buffer.concat([bytes, bytes]), Buffer.alloc(4)]) {
-      assert.equal(onlyMessage(other, 4), undefined)
+    const twice = Buffer.concat([bytes, bytes])
+    for (const start of [0, 9]) {
+      const message = onlyMessage(twice, start, start + 9, 4)
+      assert.equal(message?.buffer, twice.buffer)
+      assert.deepEqual(message, Buffer.from('text'))
+      assert.equal(onlyMessage(twice, start, start + 9, 3), undefined)
     }
-    assert.equal(onlyMessage(bytes, 3), undefined)
+    for (const end of [0, 4, 5, 8, 10, 18]) assert.equal(onlyMessage(twice, 0, end, 4), undefined)
   })
 })

@@ -11,14 +11,19 @@ const minBufferBytes = 1024
 const maxSharedBytes = 16 * 1024
 
 /**
- * The message, in the same memory, when the bytes are exactly one that is not compressed and not too long;
- * else undefined.
+ * The message, in the same memory, when what lies between `start` and `end` is exactly one that is not compressed and
+ * not too long; else undefined.
  */
-export function onlyMessage(bytes: Buffer, maxBytes: number): Uint8Array | undefined {
-  const length = bytes.length - prefixBytes
+export function onlyMessage(
+  buffer: Buffer,
+  start: number,
+  end: number,
+  maxBytes: number,
+): Uint8Array | undefined {
+  const length = end - start - prefixBytes
   if (length < 0 || length > maxBytes) return undefined
-  if (bytes.readUInt8(0) !== 0 || bytes.readUInt32BE(1) !== length) return undefined
-  return bytes.subarray(prefixBytes)
+  if (buffer[start] !== 0 || buffer.readUInt32BE(start + 1) !== length) return undefined
+  return buffer.subarray(start + prefixBytes, end)
 }
 
 /**

@@ -108,5 +108,11 @@ function refuseHttp(status: string, text: string, more: readonly (readonly [stri
 }
 
 function usingAll(stream: Stream, onEnd: () => void): StreamListener {
-  return { onData: bytes => stream.credit(bytes.length), onEnd, onTaken() {}, onReset() {}, onTurnEnd() {} }
+  return {
+    onData: (_, start, end) => stream.credit(end - start),
+    onEnd,
+    onTaken() {},
+    onReset() {},
+    onTurnEnd() {},
+  }
 }

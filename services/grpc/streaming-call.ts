@@ -86,9 +86,9 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
       deliver()
     },
     listener: {
-      onData(bytes: Buffer): void {
-        uncredited += bytes.length
-        reader.push(bytes)
+      onData(buffer: Buffer, start: number, end: number): void {
+        uncredited += end - start
+        reader.push(buffer.subarray(start, end))
         deliver()
         if (reader.lends) keepAtTurnEnd(reader)
       },

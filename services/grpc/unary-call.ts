@@ -91,15 +91,15 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#trailers = metadata
   }
 
-  onData(bytes: Buffer): void {
-    this.#stream.credit(bytes.length)
+  onData(buffer: Buffer, start: number, end: number): void {
+    this.#stream.credit(end - start)
     if (this.#over) return
     if (!this.#reader && !this.#request) {
-      this.#request = onlyMessage(bytes, this.#context.limits.maxReceiveBytes)
+      this.#request = onlyMessage(buffer, start, end, this.#context.limits.maxReceiveBytes)
       if (this.#request) return
     }
     try {
-      this.#readSlowly(bytes)
+      this.#readSlowly(buffer.subarray(start, end))
     } catch (error) {
       if (!(error instanceof GrpcError)) throw error
       this.cut(error)

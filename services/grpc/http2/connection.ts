@@ -279,7 +279,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     stream.countBody(end - start, endStream)
     if (endStream) stream.remoteEnded = true
     if (bytes > end - start) stream.credit(bytes - (end - start))
-    if (end > start) stream.listener.onData(buffer.subarray(start, end))
+    if (end > start) stream.listener.onData(buffer, start, end)
     if (endStream && !stream.closed) stream.listener.onEnd()
   }
 

@@ -88,10 +88,18 @@ export function writeFrameHead(
   flags: number,
   streamId: number,
 ): number {
-  target.writeUInt32BE(((payloadBytes << 8) | type) >>> 0, offset)
-  target.writeUInt8(flags, offset + 4)
-  target.writeUInt32BE(streamId, offset + 5)
+  writeWord(target, offset, (payloadBytes << 8) | type)
+  target[offset + 4] = flags
+  writeWord(target, offset + 5, streamId)
   return offset + frameHeadBytes
+}
+
+/** Four bytes, big-endian, without the checks of `Buffer`'s own method. */
+export function writeWord(target: Uint8Array, offset: number, word: number): void {
+  target[offset] = word >>> 24
+  target[offset + 1] = word >>> 16
+  target[offset + 2] = word >>> 8
+  target[offset + 3] = word
 }
 
 /** A whole frame as bytes of its own, for what is sent rarely. */
@@ -104,7 +112,7 @@ export function frameBytes(type: number, flags: number, streamId: number, payloa
 /** Big-endian words: the payload of RST_STREAM, WINDOW_UPDATE, and the head of GOAWAY. */
 export function wordBytes(...words: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(words.length * 4)
-  for (const [index, word] of words.entries()) bytes.writeUInt32BE(word, index * 4)
+  for (const [index, word] of words.entries()) writeWord(bytes, index * 4, word)
   return bytes
 }
 

@@ -187,4 +187,25 @@ describe('header blocks that are recognised by their bytes', () => {
     meaning('20')
     assert.throws(() => meaning('be'), ConnectionError)
   })
+
+  test('whatever came before, a block means what a decoder without a memory makes of it', () => {
+    const blocks = fc.constantFrom('82', '8286', '4001 6101 31', '4001 6201 32', 'be', 'bebf', '86', '8287')
+    fc.assert(
+      fc.property(fc.array(blocks, { maxLength: 40 }), sequence => {
+        const { meaning } = createBlocks()
+        const decoder = new HpackDecoder(4096)
+        for (const hex of sequence) {
+          let expected: string | undefined
+          try {
+            expected = decoder.decode(bytesOf(hex), 0, bytesOf(hex).length).fields.join(' ')
+          } catch {
+            assert.throws(() => meaning(hex), ConnectionError)
+            return
+          }
+          assert.equal(meaning(hex), expected)
+        }
+      }),
+      { numRuns: 500 },
+    )
+  })
 })

@@ -9,6 +9,7 @@ import {
   StreamError,
   wordBytes,
   writeFrameHead,
+  writeWord,
 } from './frames.ts'
 import type { Output } from './output.ts'
 import type { PeerSettings } from './settings.ts'
@@ -35,8 +36,8 @@ export interface StreamHost {
 
 /** Takes what comes on a stream. */
 export interface StreamListener {
-  /** The bytes are the listener's; it says by `credit` when it has used them. */
-  onData(bytes: Buffer): void
+  /** What lies between is the listener's, which says by `credit` when it has used that many bytes. */
+  onData(buffer: Buffer, start: number, end: number): void
   /** The peer has sent all. */
   onEnd(): void
   /** The connection has taken some of what was queued. Never told within a call of the stream. */
@@ -124,9 +125,7 @@ export class Stream {
   sendMessage(message: Uint8Array): void {
     if (this.closed || this.#sendWhole(message)) return
     const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
-    framed.writeUInt8(0, 0)
-    framed.writeUInt32BE(message.length, 1)
-    framed.set(message, messagePrefixBytes)
+    writeMessage(framed, 0, message)
     this.#enqueue(framed)
   }
 
@@ -164,14 +163,11 @@ export class Stream {
     let offset = output.reserve(total)
     const { target } = output
     target.set(headers, offset)
-    target.writeUInt32BE(this.id, offset + streamIdOffset)
+    writeWord(target, offset + streamIdOffset, this.id)
     offset = writeFrameHead(target, offset + headers.length, bytes, frameTypes.DATA, 0, this.id)
-    target.writeUInt8(0, offset)
-    target.writeUInt32BE(message.length, offset + 1)
-    target.set(message, offset + messagePrefixBytes)
-    offset += bytes
+    offset = writeMessage(target, offset, message)
     target.set(trailers, offset)
-    target.writeUInt32BE(this.id, offset + streamIdOffset)
+    writeWord(target, offset + streamIdOffset, this.id)
     host.sendWindow -= bytes
     this.sendWindow -= bytes
     this.#endSent()
@@ -200,10 +196,7 @@ export class Stream {
     if (this.queuedBytes > 0 || host.output.room < frameHeadBytes + bytes) return false
     const start = host.output.reserve(frameHeadBytes + bytes)
     const { target } = host.output
-    const offset = writeFrameHead(target, start, bytes, frameTypes.DATA, 0, this.id)
-    target.writeUInt8(0, offset)
-    target.writeUInt32BE(message.length, offset + 1)
-    target.set(message, offset + messagePrefixBytes)
+    writeMessage(target, writeFrameHead(target, start, bytes, frameTypes.DATA, 0, this.id), message)
     host.sendWindow -= bytes
     this.sendWindow -= bytes
     return true
@@ -249,8 +242,8 @@ export class Stream {
   close(ending: number): void {
     if (this.closed) return
     this.closed = true
+    if (this.#queue !== undefined) this.#host.waiting.delete(this)
     this.#queue = undefined
-    this.#host.waiting.delete(this)
     this.#host.onClosed(this, ending)
     if (this.#released) this.#host.onReleased()
   }
@@ -274,6 +267,14 @@ export class Stream {
     if (this.remoteEnded) this.close(endings.BY_PEER)
     else this.reset(errorCodes.NO_ERROR)
   }
+}
+
+/** With its prefix: not compressed, and its length. Answers where the next byte goes. */
+function writeMessage(target: Buffer, offset: number, message: Uint8Array): number {
+  target[offset] = 0
+  writeWord(target, offset + 1, message.length)
+  target.set(message, offset + messagePrefixBytes)
+  return offset + messagePrefixBytes + message.length
 }
 
 /** A frame of DATA has at most this much, so that streams take turns and the output has room. */

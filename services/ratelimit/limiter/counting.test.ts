@@ -28,7 +28,6 @@ function open(mode: FailureMode, more: More = {}) {
     breaker,
     cache: more.cache,
     stopWhenOver: more.stopWhenOver ?? false,
-    clock,
     mode,
     local: createMemoryCounters({ clock }),
     localShare: more.localShare ?? 1,
@@ -38,31 +37,34 @@ function open(mode: FailureMode, more: More = {}) {
 }
 
 test('a failure is an error, or a decision without the backend', async () => {
-  await assert.rejects(async () => open('error').counting.add(batch), {
+  await assert.rejects(async () => open('error').counting.add(batch, 0), {
     name: 'CountersError',
     message: 'away',
   })
-  assert.deepEqual(await open('allow').counting.add(batch), [0])
-  assert.deepEqual(await open('deny').counting.add(batch), [maxCount])
+  assert.deepEqual(await open('allow').counting.add(batch, 0), [0])
+  assert.deepEqual(await open('deny').counting.add(batch, 0), [maxCount])
 })
 
 test('each failure is told to the breaker and counted, whatever becomes of the call', async () => {
   for (const mode of ['allow', 'deny', 'local'] as const) {
     const { counting, told, failures } = open(mode)
-    await counting.add(batch)
+    await counting.add(batch, 0)
     assert.deepEqual([told, failures()], [['away'], 1])
   }
 })
 
 test('a process that counts alone lets its share through', async () => {
   const { counting } = open('local', { localShare: 0.25 })
-  assert.deepEqual(await counting.add(batch), [8])
-  assert.deepEqual(await counting.add(batch), [16])
+  assert.deepEqual(await counting.add(batch, 0), [8])
+  assert.deepEqual(await counting.add(batch, 0), [16])
 })
 
 test('while the breaker says so the backend is not asked', async () => {
   const { counting, told, failures } = open('error', { problem: 'gone for long' })
-  await assert.rejects(async () => counting.add(batch), { name: 'CountersError', message: 'gone for long' })
+  await assert.rejects(async () => counting.add(batch, 0), {
+    name: 'CountersError',
+    message: 'gone for long',
+  })
   assert.deepEqual([told, failures()], [[], 1])
 })
 
@@ -82,25 +84,25 @@ function askedBackend() {
 test('the backend is not asked again about a key that is over its limit', async () => {
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1) })
-  assert.deepEqual(await counting.add([hit('a'), hit('b')]), [1, 1])
-  assert.deepEqual(await counting.add([hit('a')]), [2])
-  assert.deepEqual(await counting.add([hit('a')]), [knownOver])
-  assert.deepEqual(await counting.add([hit('a'), hit('b'), hit('a')]), [knownOver, 2, knownOver])
+  assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [1, 1])
+  assert.deepEqual(await counting.add([hit('a')], 0), [2])
+  assert.deepEqual(await counting.add([hit('a')], 0), [knownOver])
+  assert.deepEqual(await counting.add([hit('a'), hit('b'), hit('a')], 0), [knownOver, 2, knownOver])
   assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
 })
 
 test('when one key is known to be over and counting stops then, the others are looked at only', async () => {
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })
-  await counting.add([{ ...hit('a'), hits: 2 }])
-  assert.deepEqual(await counting.add([hit('a'), hit('b')]), [knownOver, 0])
+  await counting.add([{ ...hit('a'), hits: 2 }], 0)
+  assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [knownOver, 0])
   assert.deepEqual(asked, ['a+2', 'b+0'])
 })
 
 test('what is decided without the backend is not remembered', async () => {
   const cache = createOverLimitCache(1)
   const { counting } = open('deny', { cache })
-  assert.deepEqual(await counting.add([hit('a')]), [maxCount])
+  assert.deepEqual(await counting.add([hit('a')], 0), [maxCount])
   assert.equal(cache.counts.entryCount, 0)
 })
 
@@ -108,7 +110,7 @@ test('a key that the backend cannot hold is an error in every mode, and none of 
   const malformed = { add: () => Promise.reject(new MalformedKeyError()) }
   for (const mode of ['error', 'allow', 'deny', 'local'] as const) {
     const { counting, told, failures } = open(mode, { counters: malformed })
-    await assert.rejects(async () => counting.add(batch), { message: /^malformed: key is too long/ })
+    await assert.rejects(async () => counting.add(batch, 0), { message: /^malformed: key is too long/ })
     assert.deepEqual([told, failures()], [[], 0])
   }
 })

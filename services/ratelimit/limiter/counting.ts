@@ -1,7 +1,7 @@
-import type { Clock } from '@tollway/chassis/clock.ts'
 import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
+import { look } from '../counters/split-batch.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
 /** What a call gets whose hits could not be counted: an error, or a decision without the backend. */
@@ -14,8 +14,10 @@ export const knownOver = Number.POSITIVE_INFINITY
 export interface Counting {
   /**
    * As `Counters.add`, but `knownOver` for each key that the cache knows. Rejects only when failures are errors.
+   *
+   * @param nowSeconds since 1970, whole
    */
-  add(batch: readonly Hit[]): readonly number[] | Promise<readonly number[]>
+  add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
 }
 
 export interface CountingOptions {
@@ -26,7 +28,6 @@ export interface CountingOptions {
   readonly cache?: OverLimitCache | undefined
   /** When one key of a call is known to be over, the others are looked at and not counted. */
   readonly stopWhenOver: boolean
-  readonly clock: Clock
   readonly mode: FailureMode
   /** Counts in this process alone; for the mode `local`. */
   readonly local: Pick<Counters, 'add'>
@@ -37,7 +38,7 @@ export interface CountingOptions {
 }
 
 export function createCounting(options: CountingOptions): Counting {
-  const { counters, breaker, cache, stopWhenOver, clock, mode, local, localShare, onFailure } = options
+  const { counters, breaker, cache, stopWhenOver, mode, local, localShare, onFailure } = options
 
   function withoutBackend(error: unknown, batch: readonly Hit[]): Values {
     onFailure()
@@ -50,14 +51,24 @@ export function createCounting(options: CountingOptions): Counting {
     return values instanceof Promise ? values.then(scaled) : scaled(values)
   }
 
-  function ask(batch: readonly Hit[]): Values {
+  function ask(batch: readonly Hit[], nowSeconds: number): Values {
     if (breaker?.problem !== undefined) return withoutBackend(new CountersError(breaker.problem), batch)
     const values = counters.add(batch)
-    if (!(values instanceof Promise)) return noted(batch, values)
+    return values instanceof Promise
+      ? notedLater(batch, values, nowSeconds)
+      : noted(batch, values, nowSeconds)
+  }
+
+  /** A function of its own, so that closures cost only the calls that wait. */
+  function notedLater(
+    batch: readonly Hit[],
+    values: Promise<readonly number[]>,
+    nowSeconds: number,
+  ): Promise<readonly number[]> {
     return values.then(
       later => {
         breaker?.succeeded()
-        return noted(batch, later)
+        return noted(batch, later, nowSeconds)
       },
       (error: Error) => {
         // The call is at fault, not the backend.
@@ -72,34 +83,30 @@ export function createCounting(options: CountingOptions): Counting {
    * The values as they are. What is over stays so until its window ends; a key carries its window, so that to
    * remember it for longer does no harm.
    */
-  function noted(batch: readonly Hit[], values: readonly number[]): readonly number[] {
+  function noted(batch: readonly Hit[], values: readonly number[], nowSeconds: number): readonly number[] {
     if (cache === undefined) return values
-    const now = nowSeconds()
     for (const [index, { key, limit, expirySeconds }] of batch.entries()) {
-      if ((values[index] ?? 0) > limit) cache.add(key, now + expirySeconds, now)
+      if ((values[index] ?? 0) > limit) cache.add(key, nowSeconds + expirySeconds, nowSeconds)
     }
     return values
   }
 
-  const nowSeconds = () => Math.floor(clock.nowMs() / 1000)
-
-  function askOfUnknown(batch: readonly Hit[], isKnown: readonly boolean[]): Values {
+  function askOfUnknown(batch: readonly Hit[], isKnown: readonly boolean[], nowSeconds: number): Values {
     const unknown = batch.filter((_, index) => !isKnown[index])
     const join = (values: readonly number[]) => {
       let next = 0
       return isKnown.map(known => (known ? knownOver : (values[next++] ?? maxCount)))
     }
-    if (unknown.length === 0) return join([])
-    const values = ask(stopWhenOver ? unknown.map(hit => ({ ...hit, hits: 0 })) : unknown)
+    const values = ask(stopWhenOver ? unknown.map(look) : unknown, nowSeconds)
     return values instanceof Promise ? values.then(join) : join(values)
   }
 
   return {
-    add(batch) {
-      if (cache === undefined) return ask(batch)
-      const seconds = nowSeconds()
-      const isKnown = batch.map(({ key }) => cache.has(key, seconds))
-      return isKnown.includes(true) ? askOfUnknown(batch, isKnown) : ask(batch)
+    add(batch, nowSeconds) {
+      if (cache === undefined) return ask(batch, nowSeconds)
+      const isKnown = batch.map(({ key }) => cache.has(key, nowSeconds))
+      if (!isKnown.includes(true)) return ask(batch, nowSeconds)
+      return isKnown.includes(false) ? askOfUnknown(batch, isKnown, nowSeconds) : batch.map(() => knownOver)
     },
   }
 }

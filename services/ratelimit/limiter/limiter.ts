@@ -8,6 +8,7 @@ import { replacedLimits } from '../rules/replaces.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import type { Stats } from '../stats/stats.ts'
 import type { StartCounting } from '../tracing/spans.ts'
+import { appended } from './appended.ts'
 import { type Counting, knownOver } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits } from './decide.ts'
 import {
@@ -90,22 +91,17 @@ export function createLimiter(options: LimiterOptions): Limiter {
       limitStats.domainNotFound(domain).value += descriptors.length
       return descriptors.map(() => undefined)
     }
-    const matches: Found[] = []
-    let mayReplace = false
-    for (const descriptor of descriptors) {
-      const found =
-        descriptor.limit === undefined
-          ? match(rules, domain, descriptor.entries, limitStats.attachRequested)
-          : matchOwnLimit(domain, descriptor, matches.length, limitStats)
-      if (found !== undefined && found.limit.replaces.length > 0) mayReplace = true
-      matches.push(found)
-    }
-    return mayReplace ? withoutReplaced(matches) : matches
+    const matches = descriptors.map((descriptor, index) =>
+      descriptor.limit === undefined
+        ? match(rules, domain, descriptor.entries, limitStats.attachRequested)
+        : matchOwnLimit(domain, descriptor, index, limitStats),
+    )
+    return matches.some(mayReplace) ? withoutReplaced(matches) : matches
   }
 
   /** One hit for each match that is counted. */
-  function hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number): Hit[] {
-    const batch: Hit[] = []
+  function hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number): readonly Hit[] {
+    let batch: Hit[] | undefined
     for (let index = 0; index < matches.length; index++) {
       const found = matches[index]
       if (found === undefined || found.limit.unlimited) continue
@@ -113,10 +109,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
       const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unitSeconds)}`
       const expirySeconds = unitSeconds + jitterSeconds()
-      batch.push({ key, hits, expirySeconds, limit: requestsPerUnit, perSecond: unit === 'second' })
+      const hit = { key, hits, expirySeconds, limit: requestsPerUnit, perSecond: unit === 'second' }
+      batch = appended(batch, hit)
       stats.totalHits += hits
     }
-    return batch
+    return batch ?? []
   }
 
   function jitterSeconds(): number {
@@ -126,29 +123,31 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** The batch and the counters' values have one for each match that is counted, in their order. */
   function answer({ request, matches, batch, nowSeconds }: Call, values: readonly number[]): Decision {
-    const statuses: DescriptorDecision[] = []
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
     let place = 0
-    for (const found of matches) {
-      if (found?.limit.unlimited) {
-        statuses.push(unlimited)
-        continue
-      }
+    const statuses = matches.map(found => {
+      if (found?.limit.unlimited) return unlimited
       let status = noLimit
       if (found !== undefined) {
         status = record(found.limit, batch[place]?.hits ?? 0, values[place] ?? maxCount, nowSeconds)
         place += 1
       }
-      statuses.push(status)
       const quota = isQuota(found)
       if (quota) votes.quotas += 1
-      if (status.over) votes[quota ? 'quotasOver' : 'over'] += 1
-    }
+      if (status.over && quota) votes.quotasOver += 1
+      else if (status.over) votes.over += 1
+      return status
+    })
     const over = isOverall(votes)
     if (over && shadowMode) globalShadow.value += 1
     const decision = { over: over && !shadowMode, statuses }
     if (headerNames === undefined && !options.dynamicMetadata) return decision
     return { ...decision, ...extras(request, matches, statuses) }
+  }
+
+  /** A function of its own, so that closures cost only the calls that wait. */
+  function answerLater(call: Call, values: Promise<readonly number[]>): Promise<Decision> {
+    return values.then(later => answer(call, later), failed)
   }
 
   /** Under the global quota mode every descriptor that is not unlimited is one, also without a limit. */
@@ -188,10 +187,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
-  function count(batch: readonly Hit[], span: Span | undefined) {
+  function count(batch: readonly Hit[], nowSeconds: number, span: Span | undefined) {
     if (batch.length === 0) return []
-    if (span === undefined || startCounting === undefined) return counting.add(batch)
-    return startCounting(span, batch).run(() => counting.add(batch))
+    if (span === undefined || startCounting === undefined) return counting.add(batch, nowSeconds)
+    return startCounting(span, batch).run(() => counting.add(batch, nowSeconds))
   }
 
   function failed(error: unknown): never {
@@ -205,15 +204,18 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const matches = matchesOf(request)
         const nowSeconds = Math.floor(clock.nowMs() / 1000)
         const batch = hitsOf(request, matches, nowSeconds)
-        const values = count(batch, span)
+        const values = count(batch, nowSeconds, span)
         const call = { request, matches, batch, nowSeconds }
-        if (!(values instanceof Promise)) return answer(call, values)
-        return values.then(later => answer(call, later), failed)
+        return values instanceof Promise ? answerLater(call, values) : answer(call, values)
       } catch (error) {
         return failed(error)
       }
     },
   }
+}
+
+function mayReplace(found: Found): boolean {
+  return found !== undefined && found.limit.replaces.length > 0
 }
 
 /** The limit that a caller brings along. */

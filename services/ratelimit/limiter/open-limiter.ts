@@ -52,7 +52,6 @@ export function openLimiter(
     counters,
     breaker,
     cache,
-    clock,
     stopWhenOver: settings.stopIncrementWhenOverLimit,
     mode: settings.backendFailureMode,
     local: localCounters(settings.backendFailureMode, clock),

@@ -1,8 +1,12 @@
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { maxCount } from '../counters/counters.ts'
+import { appended } from '../limiter/appended.ts'
 import { type DecisionRequest, type DescriptorRequest, type Entry, maxParts } from '../limiter/decision.ts'
 import { overrideUnits } from './wire-enums.ts'
 import { WireReader } from './wire-reader.ts'
+import { WordMemory } from './word-memory.ts'
+
+const words = new WordMemory()
 
 /**
  * An encoded envoy.service.ratelimit.v3.RateLimitRequest, as `toDecisionRequest(fromBinary(...))` reads it,
@@ -15,7 +19,7 @@ import { WireReader } from './wire-reader.ts'
  */
 export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
   const reader = new WireReader(bytes)
-  const descriptors: DescriptorRequest[] = []
+  let descriptors: DescriptorRequest[] | undefined
   let domain = ''
   let hitsAddend = 0
   let partsLeft = maxParts
@@ -23,11 +27,11 @@ export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
     const tag = reader.tag()
     switch (tag >>> 3) {
       case 1:
-        domain = reader.string()
+        domain = reader.word(words)
         break
       case 2: {
         const descriptor = readDescriptor(reader, partsLeft - 1)
-        descriptors.push(descriptor)
+        descriptors = appended(descriptors, descriptor)
         partsLeft -= 1 + descriptor.entries.length
         break
       }
@@ -38,12 +42,12 @@ export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
         reader.skip(tag, 1)
     }
   }
-  return { domain, descriptors, hitsAddend }
+  return { domain, descriptors: descriptors ?? [], hitsAddend }
 }
 
 function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorRequest {
   if (entriesAllowed < 0) throw tooManyParts()
-  const entries: Entry[] = []
+  let entries: Entry[] | undefined
   let limit: DescriptorRequest['limit']
   let hitsAddend: number | undefined
   const end = reader.messageEnd()
@@ -51,8 +55,8 @@ function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorR
     const tag = reader.tag()
     switch (tag >>> 3) {
       case 1:
-        if (entries.length === entriesAllowed) throw tooManyParts()
-        entries.push(readEntry(reader))
+        if ((entries?.length ?? 0) === entriesAllowed) throw tooManyParts()
+        entries = appended(entries, readEntry(reader))
         break
       case 2:
         limit = readLimit(reader, limit)
@@ -64,7 +68,7 @@ function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorR
         reader.skip(tag, 2)
     }
   }
-  return { entries, hitsAddend, limit }
+  return { entries: entries ?? [], hitsAddend, limit }
 }
 
 function readEntry(reader: WireReader): Entry {
@@ -75,7 +79,7 @@ function readEntry(reader: WireReader): Entry {
     const tag = reader.tag()
     switch (tag >>> 3) {
       case 1:
-        key = reader.string()
+        key = reader.word(words)
         break
       case 2:
         value = reader.string()

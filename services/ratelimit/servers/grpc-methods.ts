@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Tracing } from '@tollway/chassis/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/call-headers.ts'
-import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
+import type { AnyMethod, Call, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
@@ -35,24 +35,42 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
     handle(request, call) {
       const startedMs = clock.monotonicMs()
       requests.value += 1
-      const taken = (decision: Decision) => {
-        responseTimes.record(clock.monotonicMs() - startedMs)
-        return decision
-      }
-      const failed = (error: unknown) => {
-        responseTimes.record(clock.monotonicMs() - startedMs)
-        return throwStatus(error)
-      }
       try {
         if (request instanceof GrpcError) throw request
-        const span = tracing && startDecision(tracing, request, fromMetadata(call.metadata))
-        const decision = span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
-        return decision instanceof Promise ? decision.then(taken, failed) : taken(decision)
+        const decision = tracing ? traced(tracing, request, call) : limiter.decide(request)
+        if (decision instanceof Promise) return takenLater(decision, startedMs)
+        recordSince(startedMs)
+        return decision
       } catch (error) {
-        return failed(error)
+        recordSince(startedMs)
+        return throwStatus(error)
       }
     },
   }
+
+  function traced(by: Tracing, request: DecisionRequest, call: Call): Decision | Promise<Decision> {
+    const span = startDecision(by, request, fromMetadata(call.metadata))
+    return span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
+  }
+
+  /** A function of its own, so that closures cost only the calls that wait. */
+  function takenLater(decision: Promise<Decision>, startedMs: number): Promise<Decision> {
+    return decision.then(
+      taken => {
+        recordSince(startedMs)
+        return taken
+      },
+      (error: unknown) => {
+        recordSince(startedMs)
+        return throwStatus(error)
+      },
+    )
+  }
+
+  function recordSince(startedMs: number): void {
+    responseTimes.record(clock.monotonicMs() - startedMs)
+  }
+
   return [shouldRateLimit]
 }
 

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import type { WordMemory } from './word-memory.ts'
 
 /**
  * Strings of a message up to this size are cut out of one text of the whole message: one call out of
@@ -73,11 +74,28 @@ export class WireReader {
   }
 
   string(): string {
-    const bytes = this.#bytes
+    const start = this.#passString()
+    return this.#text(start, this.at)
+  }
+
+  /** A string of which there are few, as a domain or a key: mostly one that `words` has. */
+  word(words: WordMemory): string {
+    const start = this.#passString()
+    const end = this.at
+    return words.find(this.#bytes, start, end) ?? words.keep(this.#text(start, end), end - start)
+  }
+
+  /** Answers where the string begins; it ends where the reader then is. */
+  #passString(): number {
     const end = this.messageEnd()
     const start = this.at
-    if (end > bytes.length) throw truncated()
+    if (end > this.#bytes.length) throw truncated()
     this.at = end
+    return start
+  }
+
+  #text(start: number, end: number): string {
+    const bytes = this.#bytes
     for (let at = start; at < end; at++) {
       if ((bytes[at] ?? 0) > 0x7f) return strictUtf8.decode(bytes.subarray(start, end))
     }
