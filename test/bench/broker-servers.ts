@@ -3,7 +3,14 @@ import { nodeOptions } from '@tollway/broker/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { fillCache, fromCache, type MeasuredServer, measured, startOnServerCore } from './servers.ts'
+import {
+  fillCache,
+  fromCache,
+  type MeasuredServer,
+  measured,
+  startContestant,
+  startOnServerCore,
+} from './servers.ts'
 
 const main = join(root, 'services/broker/main.ts')
 
@@ -40,13 +47,6 @@ export async function startBroker(
 }
 
 /** What one would build without us. */
-export const startRelay = () => startYardstick('yardstick', 'relay.ts')
+export const startRelay = () => startContestant('yardstick', 'relay.ts')
 /** What the kernel takes of whoever writes to sockets. */
-export const startBareWrites = () => startYardstick('bare writes', 'bare-writes.ts')
-
-async function startYardstick(name: string, file: string): Promise<MeasuredServer> {
-  const [port = 0] = await freePorts(1)
-  const program = startOnServerCore([join(root, 'test/bench/yardstick', file), `${port}`])
-  await program.said('serving')
-  return measured(name, program, port, port)
-}
+export const startBareWrites = () => startContestant('bare writes', 'bare-writes.ts')

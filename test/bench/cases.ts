@@ -97,6 +97,7 @@ const pairs: readonly PairCase[] = [
     protocol: 'json',
     connections: 100,
     streams: 1,
+    withFloor: true,
     comparisons: [
       { ...rateRatio, goal: { atLeast: 3 } },
       { ...cpuRatio, goal: { atMost: 1 / 3 } },

@@ -33,7 +33,7 @@ export function compareRounds(
   return comparisons.map(({ what, figure, unit, of, goal, boundByOtherCore }) => {
     const mine = ours.map(round => round[figure] ?? Number.NaN)
     const theirs = yardstick.map(round => round[figure] ?? Number.NaN)
-    const ratios = mine.map((value, round) => value / (theirs[round] ?? Number.NaN))
+    const ratios = roundRatios(figure, ours, yardstick)
     const excused = boundByOtherCore === true && otherCoreIsFull(ours)
     return {
       what,
@@ -48,6 +48,15 @@ export function compareRounds(
       ...(excused && { excuse: 'the other core was full' }),
     }
   })
+}
+
+/** Of a figure, that of one side to that of the other, round by round. */
+export function roundRatios(
+  figure: keyof Measurement,
+  rounds: readonly Partial<Measurement>[],
+  others: readonly Partial<Measurement>[],
+): readonly number[] {
+  return rounds.map((round, place) => (round[figure] ?? Number.NaN) / (others[place]?.[figure] ?? Number.NaN))
 }
 
 function otherCoreIsFull(ours: readonly Partial<Measurement>[]): boolean {

@@ -1,6 +1,6 @@
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { startBareWrites, startBroker, startRelay } from './broker-servers.ts'
-import { type Comparison, compareRounds } from './compare.ts'
+import { type Comparison, compareRounds, roundRatios } from './compare.ts'
 import { formatNumber } from './format-number.ts'
 import { inTurn } from './in-turn.ts'
 import { openStreamLoad, type StreamLoad } from './load/stream-load.ts'
@@ -115,9 +115,6 @@ function floorNote(
   bareWrites: readonly StreamMeasurement[],
   yardstick: readonly StreamMeasurement[],
 ): string {
-  const ratios = bareWrites.map(
-    ({ cpuMicros }, round) => cpuMicros / (yardstick[round]?.cpuMicros ?? Number.NaN),
-  )
-  const share = formatNumber(median(ratios))
+  const share = formatNumber(median(roundRatios('cpuMicros', bareWrites, yardstick)))
   return `only to write the same bytes to the same sockets takes ${share} of the CPU of the yardstick`
 }

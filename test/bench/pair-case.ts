@@ -1,13 +1,13 @@
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
-import { type Comparison, compareRounds } from './compare.ts'
+import { type Comparison, compareRounds, roundRatios } from './compare.ts'
 import { inTurn } from './in-turn.ts'
 import { driveAtRate } from './load/at-rate.ts'
 import { driveFlatOut } from './load/flat-out.ts'
 import { type Measurement, measure } from './measure.ts'
 import { createPairLoads, type LoadShape, type PairLoads } from './pair-load.ts'
 import { median } from './percentiles.ts'
-import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
+import { type MeasuredServer, startBareAnswers, startOurs, startYardstick } from './servers.ts'
 
 /** Our service against the yardstick, or another form of itself, under one load. */
 export interface PairCase extends LoadShape {
@@ -22,6 +22,8 @@ export interface PairCase extends LoadShape {
   readonly againstOurs?: { readonly name: string; readonly settings: Readonly<Record<string, string>> }
   /** At half of what the other side reaches flat out with the same connections, in this run. */
   readonly atHalfCapacity?: boolean
+  /** Measures what answering alone costs, too. */
+  readonly withFloor?: boolean
   readonly comparisons: readonly Comparison[]
 }
 
@@ -38,7 +40,9 @@ async function run(pair: PairCase, extent: Extent): Promise<CaseResult> {
     servers.push(ours)
     const other = await startOther(pair, redis)
     servers.push(other)
-    return await measurePair(pair, extent, redis, ours, other)
+    const floor = pair.withFloor ? await startBareAnswers() : undefined
+    if (floor !== undefined) servers.push(floor)
+    return await measurePair(pair, extent, redis, { ours, other, floor })
   } finally {
     await Promise.all(servers.map(server => server.end()))
     await redis.stop()
@@ -50,16 +54,22 @@ function startOther({ protocol, rules, limit, againstOurs }: PairCase, redis: Re
   return startYardstick(protocol === 'json' ? 'http' : 'grpc', redis.port, limit)
 }
 
+interface Contestants {
+  readonly ours: MeasuredServer
+  readonly other: MeasuredServer
+  readonly floor: MeasuredServer | undefined
+}
+
 async function measurePair(
   pair: PairCase,
   extent: Extent,
   redis: RedisServer,
-  ours: MeasuredServer,
-  other: MeasuredServer,
+  { ours, other, floor }: Contestants,
 ): Promise<CaseResult> {
   const { rounds, roundMs, warmUpMs, firstWarmUpMs } = extent
   const loads = createPairLoads(pair)
-  for (const server of [ours, other]) {
+  const all = floor === undefined ? [ours, other] : [ours, other, floor]
+  for (const server of all) {
     // Each counter is known then, and a limit of 1 is exceeded.
     const passes = pair.over ? 2 : 1
     await driveFlatOut(loads.inOrder(server), { calls: passes * pair.questions.length })
@@ -70,19 +80,29 @@ async function measurePair(
     const load = loads.uniform(server)
     return rate === undefined ? driveFlatOut(load, { durationMs }) : driveAtRate(load, rate, durationMs)
   }
-  const [mine = [], theirs = []] = await inTurn<MeasuredServer, Measurement>(
-    [ours, other],
-    rounds,
-    async server => {
-      await drive(server, warmUpMs)
-      return measure(server, redis, () => drive(server, roundMs))
-    },
-  )
+  const measurements = await inTurn<MeasuredServer, Measurement>(all, rounds, async server => {
+    await drive(server, warmUpMs)
+    return measure(server, redis, () => drive(server, roundMs))
+  })
+  const [mine = [], theirs = [], bare = []] = measurements
   return {
     rows: compareRounds(pair.comparisons, mine, theirs),
-    measurements: { [ours.name]: mine, [other.name]: theirs },
-    notes: [rate === undefined ? loadNote(mine) : rateNote(rate, other)],
+    measurements: Object.fromEntries(all.map(({ name }, place) => [name, measurements[place] ?? []])),
+    notes: [
+      rate === undefined ? loadNote(mine) : rateNote(rate, other),
+      ...(bare.length > 0 ? [floorNote(bare, theirs, other)] : []),
+    ],
   }
+}
+
+function floorNote(
+  bare: readonly Measurement[],
+  theirs: readonly Measurement[],
+  { name }: MeasuredServer,
+): string {
+  const cpu = `${median(roundRatios('cpuMicros', bare, theirs)).toFixed(2)} of the CPU of ${name}`
+  const rate = `${median(roundRatios('decisionsPerSecond', bare, theirs)).toFixed(1)} times its rate`
+  return `to read and to answer, and nothing else, takes ${cpu}, at ${rate}`
 }
 
 async function capacityOf(loads: PairLoads, server: MeasuredServer, durationMs: number): Promise<number> {

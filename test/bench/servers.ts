@@ -126,16 +126,28 @@ async function healthy(
 }
 
 /** `grpc` or `http`: what one would build without us. Answers are over the limit after `limit` hits. */
-export async function startYardstick(
+export function startYardstick(
   kind: 'grpc' | 'http',
   redisPort: number,
   limit: number,
 ): Promise<MeasuredServer> {
+  return startContestant('yardstick', `${kind}.ts`, [`${redisPort}`, `${limit}`])
+}
+
+/** Answers every read with the same bytes. */
+export const startBareAnswers = () => startContestant('bare answers', 'bare-answers.ts')
+
+/** One of the programs in `yardstick/`, on a port of its own, which comes before its other arguments. */
+export async function startContestant(
+  name: string,
+  file: string,
+  args: readonly string[] = [],
+): Promise<MeasuredServer> {
   const [port = 0] = await freePorts(1)
-  const script = join(root, 'test/bench/yardstick', `${kind}.ts`)
-  const program = startOnServerCore([script, `${port}`, `${redisPort}`, `${limit}`])
+  const script = join(root, 'test/bench/yardstick', file)
+  const program = startOnServerCore([script, `${port}`, ...args])
   await program.said('serving')
-  return measured('yardstick', program, port, port)
+  return measured(name, program, port, port)
 }
 
 export function measured(name: string, program: Program, port: number, httpPort: number): MeasuredServer {
