@@ -144,7 +144,9 @@ test('Ctrl-C during the start leaves nothing behind', async t => {
     const { replicas } = (await answer.json()) as { replicas: { uid: string }[] }
     return replicas[0]?.uid
   }
-  const uid = await waitFor('a process', uidOf)
+  const uid = await waitFor('a process', uidOf).catch((error: Error) =>
+    assert.fail(`${error.message}; it said: ${program.output()}`),
+  )
   assert.equal(await program.end('SIGINT'), 0, program.output())
   assert.match(program.output(), /ending every process \(SIGINT\)/)
   assert.doesNotMatch(program.output(), /Tollway enforces/)

@@ -1,28 +1,54 @@
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 
-/** Below those that the kernel takes for connections of its own choice, which would come in between. */
-const lowest = 15_000
-const highest = 32_000
+/**
+ * Ports lie above those that people know and below those that the kernel takes for connections of its own choice, in
+ * blocks. A process has a block for as long as it listens on its first port, so that tests which run side by side never
+ * give out the same port while nobody has bound it yet.
+ */
+const lowest = 18_100
+const blockSize = 500
+const blocks = 28
+/** Above the last that is given out there is room for those that `ownPorts` of the operator reckons from another. */
+const givenOfBlock = 300
 
-/** What this process has given out, and may not have taken yet. */
-const given = new Set<number>()
+let block: Promise<number> | undefined
+let next = 1
 
-/** Ports of the loopback address that nobody has right now, all different. */
+/** Ports of the loopback address that nobody has right now, all different from each other and from those before. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
   while (ports.length < count) {
-    const port = lowest + Math.floor(Math.random() * (highest - lowest))
-    if (given.has(port) || !(await isFree(port))) continue
-    given.add(port)
+    if (next > givenOfBlock) {
+      block = undefined
+      next = 1
+    }
+    block ??= claimBlock()
+    const offset = next++
+    const port = (await block) + offset
+    const probe = await listen(port)
+    if (probe === undefined) continue
+    await new Promise(resolve => probe.close(resolve))
     ports.push(port)
   }
   return ports
 }
 
-function isFree(port: number): Promise<boolean> {
+/** Answers the first port of a block that is nobody else's from now on. */
+async function claimBlock(): Promise<number> {
+  for (let tried = 0; tried < blocks; tried++) {
+    const first = lowest + ((process.pid + tried) % blocks) * blockSize
+    const claim = await listen(first)
+    if (claim === undefined) continue
+    claim.unref()
+    return first
+  }
+  throw new Error(`every block of ports from ${lowest} on has an owner; is something left of tests before?`)
+}
+
+function listen(port: number): Promise<Server | undefined> {
   return new Promise(resolve => {
     const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+    server.once('error', () => resolve(undefined))
+    server.listen(port, '127.0.0.1', () => resolve(server))
   })
 }
