@@ -8,13 +8,13 @@ import { createServer, type Server } from 'node:net'
 const lowest = 18_100
 const blockSize = 500
 const blocks = 28
-/** Above the last that is given out there is room for those that `ownPorts` of the operator reckons from another. */
+/** Above the last of them there is room for those that `ownPorts` of the operator reckons from another. */
 const givenOfBlock = 300
 
 let block: Promise<number> | undefined
 let next = 1
 
-/** Ports of the loopback address that nobody has right now, all different from each other and from those before. */
+/** Ports of the loopback address that nobody has right now; none is given out twice. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
   while (ports.length < count) {
