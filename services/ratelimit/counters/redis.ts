@@ -14,7 +14,7 @@ import { withHealth } from './with-health.ts'
 /**
  * Counters in Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key; see
  * `createIncrementSender`. One connection to each master carries all calls: what comes in one turn of the
- * event loop is one write, and a second connection would only make two smaller ones of it.
+ * event loop is one write, or a few (`hitsPerWrite`), and a second connection would only make smaller ones of it.
  *
  * Connects at once, and again and again with waits that grow to a second. While there is no connection that
  * has answered a PING, `add` rejects immediately with the reason; nothing is kept for later and nothing is

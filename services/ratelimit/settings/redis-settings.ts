@@ -18,6 +18,9 @@ const redisType: Kind<'single' | 'sentinel' | 'cluster'> = {
   },
 }
 
+const pipelineLimitHelp =
+  'So many collected commands are written before the window is over; 0 for no such limit, or 50 without a window.'
+
 /** Redis: the one for all limits, and a second one for limits per second where it is asked for. */
 export const redisSettings = settingsTable({
   redisType: {
@@ -84,7 +87,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PIPELINE_LIMIT'],
     kind: integer(0, 1_000_000),
     fallback: '0',
-    help: 'So many collected commands are written before the window is over; 0 for no such limit.',
+    help: pipelineLimitHelp,
   },
   redisTlsCertFile: {
     name: 'KVSTORE_TLS_CLIENT_CERT',
@@ -185,7 +188,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PERSECOND_PIPELINE_LIMIT'],
     kind: integer(0, 1_000_000),
     fallback: '0',
-    help: 'So many collected commands are written before the window is over; 0 for no such limit.',
+    help: pipelineLimitHelp,
   },
   redisHealthCheckActiveConnection: {
     name: 'KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION',
@@ -203,7 +206,7 @@ export const redisCompatibilitySettings = settingsTable({
     aliases: ['REDIS_POOL_SIZE'],
     kind: integer(1, 100_000),
     fallback: '10',
-    help: 'No effect: one connection to each master carries all calls, one write a turn.',
+    help: 'No effect: one connection to each master carries all calls, and what comes together is one write.',
   },
   redisPoolOnEmptyBehavior: {
     name: 'KVSTORE_POOL_ON_EMPTY_BEHAVIOR',
@@ -224,7 +227,7 @@ export const redisCompatibilitySettings = settingsTable({
     aliases: ['REDIS_PERSECOND_POOL_SIZE'],
     kind: integer(1, 100_000),
     fallback: '10',
-    help: 'No effect: one connection to each master carries all calls, one write a turn.',
+    help: 'No effect: one connection to each master carries all calls, and what comes together is one write.',
   },
   redisPerSecondPoolOnEmptyBehavior: {
     name: 'KVSTORE_PERSECOND_POOL_ON_EMPTY_BEHAVIOR',
