@@ -68,7 +68,7 @@ test('the calls of a turn are one write, with equal keys summed', async t => {
   assert.deepEqual(await second, [3, 7])
 })
 
-test('many hits of a turn are several writes, for the backend to begin with, unless there is a window', async t => {
+test('many hits of a turn are several writes unless there is a window', async t => {
   const calls = Array.from({ length: 2 * hitsPerWrite + 1 }, (_, index) => [hit(`key ${index}`, 1)])
   const maxHitsInFlight = calls.length
   const writesOf = ({ writes }: Setup) => writes.map(write => write.length)
