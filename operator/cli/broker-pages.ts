@@ -1,4 +1,4 @@
-import { request } from 'node:http'
+import { request } from '@tollway/chassis/node-http.ts'
 import { printable } from './render.ts'
 
 /** `/streams` of a broker's debug server. Times are milliseconds. */

@@ -1,4 +1,5 @@
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
+import { createServer } from '@tollway/chassis/node-http.ts'
 import type { StatusReport } from '../standalone/status-report.ts'
 
 export interface OperatorPages {

@@ -1,5 +1,6 @@
-import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/read-bounded-body.ts'
 import {
   ProvisionError,

@@ -1,4 +1,5 @@
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
+import { createServer } from '@tollway/chassis/node-http.ts'
 import type { StatusReport } from './status-report.ts'
 
 /** The operator's own port: `/healthz` for supervisors, `/status` for programs. */

@@ -1,4 +1,5 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { createServer } from '@tollway/chassis/node-http.ts'
 
 /** Answers one path. */
 export type Page = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void

@@ -1,5 +1,5 @@
-import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { STATUS_CODES } from '../node-http.ts'
 import { answerHead, type Http1Answer, mayHaveBody } from './answer.ts'
 import type { RequestHead } from './head-memory.ts'
 import type { Http1Limits } from './limits.ts'

@@ -1,4 +1,4 @@
-import { METHODS } from 'node:http'
+import { METHODS } from '../node-http.ts'
 import { carriageReturn, lineFeed, skip, space, targetOctets, tokenOctets } from './octets.ts'
 import { Refusal } from './refusal.ts'
 

@@ -1,5 +1,5 @@
-import { createServer } from 'node:http'
 import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
+import { createServer } from '@tollway/chassis/node-http.ts'
 import type { PortAddress } from '@tollway/chassis/taken-ports.ts'
 import { expositionType, type Metrics } from '../metrics.ts'
 

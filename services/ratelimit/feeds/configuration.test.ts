@@ -4,8 +4,8 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { match } from '../rules/match.ts'
 import { filesReading, openConfiguration } from './configuration-under-test.ts'
-import { rateLimitTypeUrl } from './read-resources.ts'
 import type { Reading } from './reading.ts'
+import { rateLimitTypeUrl } from './resource-type.ts'
 
 const yaml = (domain: string, unit = 'minute') =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`

@@ -13,7 +13,7 @@ import {
 import fc from 'fast-check'
 import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/rules-under-test.ts'
 import { openConfiguration } from './configuration-under-test.ts'
-import { rateLimitTypeUrl } from './read-resources.ts'
+import { rateLimitTypeUrl } from './resource-type.ts'
 import { subscribe } from './subscribe.ts'
 
 function open() {

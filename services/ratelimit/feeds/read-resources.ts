@@ -4,9 +4,7 @@ import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit
 import type { DomainConfig, Problem } from '../rules/config.ts'
 import { maxFindings } from '../rules/findings.ts'
 import { decodeResource } from './decode-resource.ts'
-
-/** The type that the service asks a management server for. */
-export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+import { rateLimitTypeUrl } from './resource-type.ts'
 
 /** Resources of one response, as it holds them. */
 export interface Resources {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inShort, type Response, startServer } from '../../discovery/testdata/management-server.ts'
-import { rateLimitTypeUrl } from './read-resources.ts'
+import { rateLimitTypeUrl } from './resource-type.ts'
 import { response, startFeed } from './testdata/start-feed.ts'
 
 test('what a management server sends is in force, and it is asked for by its type', async t => {

@@ -1,7 +1,7 @@
 import type { Subscription } from '@tollway/discovery/discovery-session.ts'
 import { formatProblem } from '../rules/format-problem.ts'
 import type { Configuration } from './configuration.ts'
-import { rateLimitTypeUrl } from './read-resources.ts'
+import { rateLimitTypeUrl } from './resource-type.ts'
 
 /** What the service asks a management server for: its resources are loaded into the configuration. */
 export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {

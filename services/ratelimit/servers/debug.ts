@@ -1,5 +1,6 @@
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { createServer } from '@tollway/chassis/node-http.ts'
 import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/stats.ts'
 import { createProfilePages, type DebugPage } from './profiles/profile-pages.ts'

@@ -1,4 +1,3 @@
-import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import { maxCount } from '../counters/counters.ts'
 import {
   type DecisionRequest,
@@ -9,7 +8,7 @@ import {
 } from '../limiter/decision.ts'
 import type { Unit } from '../rules/config.ts'
 import { fieldsOf, JsonReader, printableText } from './json-reader.ts'
-import { overrideUnits } from './wire-enums.ts'
+import { overrideUnitNumbers, overrideUnits } from './wire-enums.ts'
 
 const requestFields = fieldsOf('domain', 'descriptors', 'hitsAddend')
 const descriptorFields = fieldsOf('entries', 'limit', 'hitsAddend')
@@ -190,17 +189,12 @@ function wholeNumber(found: number | string): bigint | undefined {
 }
 
 const unitText = 'SECOND, MINUTE, HOUR, DAY, MONTH or YEAR'
-const unitNumbers: ReadonlyMap<string, number> = new Map(
-  Object.entries(RateLimitUnit).flatMap(([name, value]) =>
-    typeof value === 'number' ? [[name, value]] : [],
-  ),
-)
 
 /** By its name or its number. A number that stands for no unit is none, as in a message. */
 function readUnit(reader: JsonReader): Unit | undefined {
   if (reader.skipNull()) return undefined
   const found = reader.numberOrString(unitText)
-  const value = typeof found === 'string' ? unitNumbers.get(found) : found
+  const value = typeof found === 'string' ? overrideUnitNumbers.get(found) : found
   if (value === undefined || !Number.isInteger(value) || value > maxInt32 || value < -maxInt32 - 1) {
     throw reader.wrong(describe(found), unitText)
   }

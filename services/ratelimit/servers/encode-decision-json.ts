@@ -1,18 +1,12 @@
-import {
-  RateLimitResponse_Code,
-  RateLimitResponse_RateLimit_Unit,
-} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
 import { type Unit, units } from '../rules/config.ts'
-import { codeOf, responseUnits } from './wire-enums.ts'
 
-const codeText = (over: boolean) => `"${RateLimitResponse_Code[codeOf(over)]}"`
-const okText = codeText(false)
-const overText = codeText(true)
+const okText = '"OK"'
+const overText = '"OVER_LIMIT"'
 
-const unitTexts = Object.fromEntries(
-  units.map(unit => [unit, `"${RateLimitResponse_RateLimit_Unit[responseUnits[unit]]}"`]),
-) as Readonly<Record<Unit, string>>
+const unitTexts = Object.fromEntries(units.map(unit => [unit, `"${unit.toUpperCase()}"`])) as Readonly<
+  Record<Unit, string>
+>
 
 /**
  * An envoy.service.ratelimit.v3.RateLimitResponse as proto3 JSON: values that are zero are left out. Fields

@@ -1,21 +1,34 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { create, fromBinary, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import {
+  create,
+  fromBinary,
+  type JsonObject as JsonStruct,
+  type MessageInitShape,
+  toBinary,
+  toJson,
+} from '@bufbuild/protobuf'
+import {
+  RateLimitResponse_Code as Code,
   RateLimitResponseSchema,
+  RateLimitResponse_RateLimit_Unit as ResponseUnit,
   type RateLimitResponse_DescriptorStatusSchema as StatusSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import fc from 'fast-check'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import type { Json } from '../rules/config.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { decisions } from './servers-under-test.ts'
-import { codeOf, responseUnits } from './wire-enums.ts'
+import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'
 
 /** The same by way of the generated message. */
-function encodeGenerated({ over, statuses }: Decision): Uint8Array {
+function encodeGenerated({ over, statuses, headers = [], metadata }: Decision): Uint8Array {
   const message = create(RateLimitResponseSchema, {
     overallCode: codeOf(over),
     statuses: statuses.map(toStatus),
+    responseHeadersToAdd: headers.map(({ key, value }) => ({ key, value })),
+    ...(metadata && { dynamicMetadata: metadata as JsonStruct }),
   })
   return toBinary(RateLimitResponseSchema, message)
 }
@@ -55,6 +68,31 @@ test('answers do not share their memory', () => {
   const copy = Buffer.from(first)
   encodeDecision({ over: true, statuses: [{ ...status, remaining: 2 }] })
   assert.deepEqual(Buffer.from(first), copy)
+})
+
+test('headers and metadata have the bytes that the generated encoder writes', () => {
+  const header = fc.record({ key: fc.string(), value: fc.string({ unit: 'grapheme' }) })
+  const json = fc.jsonValue({ depthSize: 'medium' }) as fc.Arbitrary<Json>
+  const metadata = fc.dictionary(fc.string({ unit: 'grapheme' }), json)
+  const extras = fc.tuple(decisions, fc.array(header), metadata)
+  fc.assert(
+    fc.property(extras, ([decision, headers, more]) =>
+      assertEncodesTheSame({ ...decision, headers, metadata: more }),
+    ),
+    { seed: 1, numRuns: 500 },
+  )
+})
+
+test('the numbers are those of the generated enums', () => {
+  const named = Object.entries(RateLimitUnit).filter(([, value]) => typeof value === 'number')
+  assert.deepEqual([...overrideUnitNumbers], named)
+  for (const [name, number] of overrideUnitNumbers) {
+    assert.equal(overrideUnits[number], name === 'UNKNOWN' ? undefined : name.toLowerCase())
+  }
+  for (const [unit, number] of Object.entries(responseUnits)) {
+    assert.equal(ResponseUnit[number], unit.toUpperCase())
+  }
+  assert.deepEqual([codeOf(false), codeOf(true)], [Code.OK, Code.OVER_LIMIT])
 })
 
 test('headers and metadata follow the statuses', () => {

@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { create, type JsonObject as JsonStruct, toBinary } from '@bufbuild/protobuf'
-import { RateLimitResponseSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
+import { encodeExtras } from './encode-extras.ts'
 import { codeOf, responseUnits } from './wire-enums.ts'
 
 type CurrentLimit = NonNullable<DescriptorDecision['limit']>
@@ -14,21 +13,12 @@ const delimited = (field: number) => (field << 3) | 2
  * An envoy.service.ratelimit.v3.RateLimitResponse, byte for byte as the generated encoder writes it. Sizes
  * are reckoned first, so that the answer is written once, into memory of just its size.
  *
- * Headers and metadata, which are rare and deep, have higher numbers than the statuses: the generated encoder
- * writes them, and their bytes follow.
+ * Headers and metadata, which are rare and deep, have higher numbers than the statuses: their bytes follow.
  */
 export function encodeDecision({ over, statuses, headers, metadata }: Decision): Uint8Array {
   const bytes = encodeStatuses(over, statuses)
   if (headers === undefined && metadata === undefined) return bytes
   return Buffer.concat([bytes, encodeExtras(headers, metadata)])
-}
-
-function encodeExtras(headers: Decision['headers'] = [], metadata: Decision['metadata']): Uint8Array {
-  const extras = create(RateLimitResponseSchema, {
-    responseHeadersToAdd: headers.map(({ key, value }) => ({ key, value })),
-    ...(metadata && { dynamicMetadata: metadata as JsonStruct }),
-  })
-  return toBinary(RateLimitResponseSchema, extras)
 }
 
 function encodeStatuses(over: boolean, statuses: Decision['statuses']): Buffer {

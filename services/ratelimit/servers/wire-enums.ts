@@ -1,31 +1,45 @@
-import {
-  RateLimitResponse_Code,
-  RateLimitResponse_RateLimit_Unit,
-} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import type { Unit } from '../rules/config.ts'
 
-/** The numbers that stand for our own words in the messages. */
-export function codeOf(over: boolean): RateLimitResponse_Code {
-  return over ? RateLimitResponse_Code.OVER_LIMIT : RateLimitResponse_Code.OK
+/**
+ * The numbers that stand for our own words in the messages, by rls.proto and ratelimit_unit.proto. Written down here, for
+ * the generated code brings the descriptions of all its messages into memory; a test holds them to it.
+ */
+
+/** Of envoy.service.ratelimit.v3.RateLimitResponse.Code. */
+const codes = { ok: 1, overLimit: 2 } as const
+
+export function codeOf(over: boolean): number {
+  return over ? codes.overLimit : codes.ok
 }
 
-/** Units of a caller's own limit. */
+/** Units of a caller's own limit, by the names of envoy.type.v3.RateLimitUnit. */
+export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map([
+  ['UNKNOWN', 0],
+  ['SECOND', 1],
+  ['MINUTE', 2],
+  ['HOUR', 3],
+  ['DAY', 4],
+  ['MONTH', 5],
+  ['YEAR', 6],
+])
+
+/** The same by their numbers; UNKNOWN, and numbers that nobody knows, are none. */
 export const overrideUnits: Readonly<Record<number, Unit | undefined>> = {
-  [RateLimitUnit.SECOND]: 'second',
-  [RateLimitUnit.MINUTE]: 'minute',
-  [RateLimitUnit.HOUR]: 'hour',
-  [RateLimitUnit.DAY]: 'day',
-  [RateLimitUnit.MONTH]: 'month',
-  [RateLimitUnit.YEAR]: 'year',
+  1: 'second',
+  2: 'minute',
+  3: 'hour',
+  4: 'day',
+  5: 'month',
+  6: 'year',
 }
 
-export const responseUnits: Readonly<Record<Unit, RateLimitResponse_RateLimit_Unit>> = {
-  second: RateLimitResponse_RateLimit_Unit.SECOND,
-  minute: RateLimitResponse_RateLimit_Unit.MINUTE,
-  hour: RateLimitResponse_RateLimit_Unit.HOUR,
-  day: RateLimitResponse_RateLimit_Unit.DAY,
-  week: RateLimitResponse_RateLimit_Unit.WEEK,
-  month: RateLimitResponse_RateLimit_Unit.MONTH,
-  year: RateLimitResponse_RateLimit_Unit.YEAR,
+/** Of envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit. */
+export const responseUnits: Readonly<Record<Unit, number>> = {
+  second: 1,
+  minute: 2,
+  hour: 3,
+  day: 4,
+  month: 5,
+  year: 6,
+  week: 7,
 }

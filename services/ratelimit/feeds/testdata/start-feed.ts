@@ -5,7 +5,7 @@ import { createXdsFeed } from '@tollway/discovery/xds-feed.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { Response } from '../../../discovery/testdata/management-server.ts'
 import { openConfiguration } from '../configuration-under-test.ts'
-import { rateLimitTypeUrl } from '../read-resources.ts'
+import { rateLimitTypeUrl } from '../resource-type.ts'
 import { subscribe } from '../subscribe.ts'
 
 /** A feed that loads a configuration from a management server. */

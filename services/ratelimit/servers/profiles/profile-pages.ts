@@ -2,8 +2,6 @@ import type { ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { getHeapSnapshot } from 'node:v8'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { encodePprof } from './encode-pprof.ts'
-import { fromCpuProfile, fromHeapProfile, takeCpuProfile, takeHeapProfile } from './take-profile.ts'
 
 /** A page of the debug server. */
 export interface DebugPage {
@@ -55,6 +53,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
         const durationMs = durationOf(query, profileLimits.defaultSeconds)
         if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
         take(response, async signal => {
+          const { encodePprof, fromCpuProfile, takeCpuProfile } = await loadTools()
           const startedMs = clock.nowMs()
           const profile = await takeCpuProfile(durationMs, signal)
           if (isForDevTools(query)) sendFile(response, 'profile.cpuprofile', JSON.stringify(profile))
@@ -68,6 +67,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
         const durationMs = durationOf(query, profileLimits.defaultHeapSeconds)
         if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
         take(response, async signal => {
+          const { encodePprof, fromHeapProfile, takeHeapProfile } = await loadTools()
           const startedMs = clock.nowMs()
           const profile = await takeHeapProfile(durationMs, signal)
           if (isForDevTools(query)) sendFile(response, 'heap.heapprofile', JSON.stringify(profile))
@@ -86,6 +86,12 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
     },
   }
 }
+
+/** Not before somebody wants a profile: the inspector takes memory. */
+const loadTools = async () => ({
+  ...(await import('./encode-pprof.ts')),
+  ...(await import('./take-profile.ts')),
+})
 
 const wrongSeconds = `seconds must be a number above 0, at most ${profileLimits.maxSeconds}`
 
