@@ -51,7 +51,7 @@ const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.te
 const direction: readonly [string, readonly string[]][] = [
   ['crds/', []],
   ['services/chassis/', []],
-  ['services/chassis/http1/', ['services/chassis/clock.ts']],
+  ['services/chassis/http1/', ['services/chassis/clock.ts', 'services/chassis/node-http.ts']],
   ['services/grpc/', ['services/chassis/']],
   ['services/discovery/', ['proto/', 'services/chassis/', 'services/grpc/']],
   ['services/ratelimit/', ['proto/', 'services/chassis/', 'services/grpc/', 'services/discovery/']],
@@ -132,6 +132,31 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^@?fastify/, /^services\/payments\/(http|pages)\//],
   [/^nodemailer$/, /^services\/payments\/mail\//],
 ]
+
+/** What takes megabytes as soon as it is imported, where it must not be, and what there is instead. */
+const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly instead: string }[] = [
+  {
+    text: /^import (?!type )[^']*'node:http'/m,
+    where: /^(services|operator)\//,
+    instead: 'services/chassis/node-http.ts',
+  },
+  {
+    text: /^import (?!type )[^']*'(@tollway\/proto\/|@bufbuild\/protobuf')/m,
+    where: /^services\/ratelimit\/(?!feeds\/)/,
+    instead: "a codec of its own: a process without a feed has no use for the messages' descriptions",
+  },
+]
+
+test('what takes much memory is imported nowhere but where it must be', () => {
+  const wrong = files
+    .filter(path => !isTest(path))
+    .flatMap(path =>
+      heavy
+        .filter(({ text: found, where }) => where.test(path) && found.test(text(path)))
+        .map(({ instead }) => `${path}: take ${instead}`),
+    )
+  assert.deepEqual(wrong, [])
+})
 
 test('each third-party driver has one home', () => {
   const wrong: string[] = []
