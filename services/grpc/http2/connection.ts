@@ -281,6 +281,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     if (bytes > end - start) stream.credit(bytes - (end - start))
     if (end > start) stream.listener.onData(buffer, start, end)
     if (endStream && !stream.closed) stream.listener.onEnd()
+    if (endStream) this.output.writePart()
   }
 
   onHeaderBlock(
