@@ -6,9 +6,11 @@ import { createBusyPoll, firstRestMs, longestRestMs, longestWaitMs, restsPerWait
 function createLoop() {
   let nowMs = 1000
   let due: (() => void) | undefined
+  let overMs = 0
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const poll = createBusyPoll({
     clock,
+    isOver: () => nowMs >= overMs,
     inNextTurn: callback => {
       assert.equal(due, undefined, 'two waits at once')
       due = callback
@@ -19,9 +21,10 @@ function createLoop() {
       nowMs += ms
     },
     /** Waits for an answer that takes so long, and says for how long the loop was kept awake. */
-    wait(answerMs: number): number {
+    wait(answerMs: number, requests = 1): number {
       const startMs = nowMs
-      poll.begin(() => nowMs - startMs >= answerMs)
+      overMs = startMs + answerMs
+      poll.begin(requests)
       while (due !== undefined) {
         nowMs += 0.01
         const callback = due
@@ -71,13 +74,20 @@ test('an answer in time ends the long rests', () => {
   assertNear(loop.wait(0.1), 0.1)
 })
 
+test('many requests are worth a sleep', () => {
+  const loop = createLoop()
+  assert.equal(loop.wait(0.1, 5), 0)
+  assertNear(loop.wait(0.1, 4), 0.1)
+})
+
 test('who begins to wait while another one waits is served by that wait', () => {
   let turns = 0
   const callbacks: (() => void)[] = []
   const clock = { nowMs: () => 0, monotonicMs: () => 0 }
-  const poll = createBusyPoll({ clock, inNextTurn: callback => callbacks.push(callback) })
-  poll.begin(() => ++turns > 3)
-  poll.begin(() => false)
+  const isOver = () => ++turns > 3
+  const poll = createBusyPoll({ clock, isOver, inNextTurn: callback => callbacks.push(callback) })
+  poll.begin(1)
+  poll.begin(1)
   while (callbacks.length > 0) callbacks.shift()?.()
   assert.equal(turns, 4)
 })

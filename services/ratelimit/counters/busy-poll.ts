@@ -7,15 +7,15 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
  */
 export interface BusyPoll {
   /**
-   * An answer is waited for from now on, if there was time enough since the last wait. Everything else that happens
-   * meanwhile is served as ever.
-   *
-   * @param isOver whether nobody waits any more
+   * The answers to so many requests are waited for from now on, if they are few and there was time enough since the last
+   * wait. Everything else that happens meanwhile is served as ever.
    */
-  begin(isOver: () => boolean): void
+  begin(requests: number): void
 }
 
 export interface BusyPollOptions {
+  /** Whether nobody waits any more. */
+  readonly isOver: () => boolean
   readonly clock?: Clock
   /** Calls back in the next turn of the event loop, without sleeping before. */
   readonly inNextTurn?: (callback: () => void) => void
@@ -25,7 +25,7 @@ export interface BusyPollOptions {
  * A write of more requests stands for many calls: these are worth a sleep, for those that come meanwhile go into one
  * write too.
  */
-export const fewRequests = 4
+const fewRequests = 4
 /** A server that is further away is not waited for like this. */
 export const longestWaitMs = 0.25
 /** So many times as long as it waited it does not wait again: at most a third of a core goes into it. */
@@ -34,8 +34,8 @@ export const restsPerWait = 2
 export const firstRestMs = 10
 export const longestRestMs = 1000
 
-export function createBusyPoll(options: BusyPollOptions = {}): BusyPoll {
-  const { clock = systemClock, inNextTurn = setImmediate } = options
+export function createBusyPoll(options: BusyPollOptions): BusyPoll {
+  const { isOver, clock = systemClock, inNextTurn = setImmediate } = options
   let waiting = false
   let notBeforeMs = Number.NEGATIVE_INFINITY
   let restMs = 0
@@ -47,7 +47,8 @@ export function createBusyPoll(options: BusyPollOptions = {}): BusyPoll {
   }
 
   return {
-    begin(isOver) {
+    begin(requests) {
+      if (requests > fewRequests) return
       const startMs = clock.monotonicMs()
       if (waiting || startMs < notBeforeMs) return
       waiting = true

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createBusyPoll, fewRequests } from '../busy-poll.ts'
+import { createBusyPoll } from '../busy-poll.ts'
 import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../reply-queue.ts'
 import { createStallWatch } from '../stall-watch.ts'
@@ -47,7 +47,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   const owed = new ReplyQueue<Reply>()
   let serving = false
   let ended = false
-  const busyPoll = createBusyPoll({ clock })
+  const busyPoll = createBusyPoll({ clock, isOver: () => owed.isEmpty })
   const watch = createStallWatch({
     clock,
     timeoutMs: () => (serving ? stallTimeoutMs : connectTimeoutMs),
@@ -99,11 +99,11 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
       onReplies([], ended ? lostText : undefined)
       return
     }
-    const isLonely = serving && owed.isEmpty && count <= fewRequests
-    if (serving && owed.isEmpty) watch.begin()
+    const isLonely = serving && owed.isEmpty
+    if (isLonely) watch.begin()
     owed.owe(count, onReplies)
     socket.write(requests)
-    if (isLonely) busyPoll.begin(() => owed.isEmpty)
+    if (isLonely) busyPoll.begin(count)
   }
 
   function onGreeted([reply]: readonly Reply[], problem: string | undefined): void {

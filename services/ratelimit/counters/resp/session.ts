@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createBusyPoll, fewRequests } from '../busy-poll.ts'
+import { createBusyPoll } from '../busy-poll.ts'
 import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../reply-queue.ts'
 import { createStallWatch } from '../stall-watch.ts'
@@ -69,7 +69,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   let connected = false
   let serving = false
   let ended = false
-  const busyPoll = createBusyPoll({ clock })
+  const busyPoll = createBusyPoll({ clock, isOver: () => owed.isEmpty })
   const watch = createStallWatch({
     clock,
     timeoutMs: () => timeoutMs,
@@ -122,13 +122,14 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
       onReplies(replies, lostText)
       return
     }
-    const isLonely = serving && owed.isEmpty && requests.requests <= fewRequests
+    const count = requests.requests
+    const isLonely = serving && owed.isEmpty
     if (owed.isEmpty) watch.begin()
-    owed.owe(requests.requests, onReplies, replies)
+    owed.owe(count, onReplies, replies)
     socket.write(requests.bytes())
     // Mostly the kernel has taken all of it by now; otherwise the socket goes on reading that memory.
     requests.clear(socket.writableLength === 0)
-    if (isLonely) busyPoll.begin(() => owed.isEmpty)
+    if (isLonely) busyPoll.begin(count)
   }
 
   function greet(): void {
