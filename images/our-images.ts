@@ -4,6 +4,7 @@ import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
 import { copyOf, type Entry, textFile, treeOf } from './file-tree.ts'
+import { launcherOf } from './launcher.ts'
 import { type NodeLayer, nodePath, nonRoot } from './node-layer.ts'
 import { npmComponents } from './npm-components.ts'
 import type { Contents, Recipe } from './recipe.ts'
@@ -89,7 +90,7 @@ async function gather(root: string, version: string, image: OurImage, node: Node
       { kind: 'file', mode: 0o644, content },
     ]),
     [
-      [`usr/local/bin/${image.command}`, textFile(launcher(image.command), 0o755)],
+      [`usr/local/bin/${image.command}`, textFile(launcherOf(`/app/${image.command}.mjs`), 0o755)],
       ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
       ['sbom.cdx.json', textFile(bill)],
     ],
@@ -107,6 +108,3 @@ function entrypoint({ command, nodeOptions }: OurImage): readonly string[] {
   const path = `/usr/local/bin/${command}`
   return nodeOptions.length === 0 ? [path] : [nodePath, ...nodeOptions, path]
 }
-
-/** So that `kubectl exec` runs it by its name, too; there is no shell in the image. */
-const launcher = (command: string) => `#!${nodePath}\nimport('/app/${command}.mjs')\n`
