@@ -18,7 +18,7 @@ async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promi
   return run.end(signal)
 }
 
-test('a signal ends a program that does not handle it yet, be it the first process of a container', async () => {
+test('a signal ends a program that does not handle it yet, also the first of a container', async () => {
   // A process without a handler ends by the signal itself, or not at all as the first one.
   assert.equal(await endBySignal('', 'SIGTERM'), 143)
   assert.equal(await endBySignal('', 'SIGINT'), 130)
