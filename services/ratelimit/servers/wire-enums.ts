@@ -1,9 +1,8 @@
 import type { Unit } from '../rules/config.ts'
 
-/**
- * The numbers that stand for our own words in the messages, by rls.proto and ratelimit_unit.proto. Written down here, for
- * the generated code brings the descriptions of all its messages into memory; a test holds them to it.
- */
+// The numbers that stand for our own words in the messages, by rls.proto and ratelimit_unit.proto. They are
+// written down here, for the generated code brings the descriptions of all its messages into memory; a test
+// holds them to it.
 
 /** Of envoy.service.ratelimit.v3.RateLimitResponse.Code. */
 const codes = { ok: 1, overLimit: 2 } as const
