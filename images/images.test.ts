@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { zstdDecompressSync } from 'node:zlib'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { textFile, treeOf } from './file-tree.ts'
+import { launcherOf } from './launcher.ts'
 import { createMaker } from './make-image.ts'
 import { nodeLayer } from './node-layer.ts'
 import { ourRecipes } from './our-images.ts'
@@ -102,7 +103,7 @@ test('an archive is what docker, containerd and skopeo read', async () => {
     layers.map(layer => `sha256:${createHash('sha256').update(zstdDecompressSync(layer)).digest('hex')}`),
   )
   const files = readLayer(layers[1] ?? Buffer.alloc(0))
-  assert.equal(files.get('usr/local/bin/ratelimit'), "#!/usr/local/bin/node\nimport('/app/ratelimit.mjs')\n")
+  assert.equal(files.get('usr/local/bin/ratelimit'), launcherOf('/app/ratelimit.mjs'))
   assert.ok(files.has('app/ratelimit.mjs'))
   assertLicensed(files)
 })
