@@ -6,10 +6,10 @@ import { createServer, type Server } from 'node:net'
  * give out the same port while nobody has bound it yet.
  */
 const lowest = 18_100
-const blockSize = 500
-const blocks = 28
+const blockSize = 250
+const blocks = 56
 /** Above the last of them there is room for those that `ownPorts` of the operator reckons from another. */
-const givenOfBlock = 300
+const givenOfBlock = 100
 
 let block: Promise<number> | undefined
 let next = 1

@@ -32,8 +32,8 @@ async function freePorts(count: number): Promise<number> {
       })
     })
   for (;;) {
-    // Below the range from which the kernel draws the ports of outgoing connections.
-    const first = 10_000 + Math.floor(Math.random() * 20_000)
+    // Below those that `free-ports.ts` gives out.
+    const first = 10_000 + Math.floor(Math.random() * 8_000)
     const servers = await Promise.all(Array.from({ length: count }, (_, index) => listen(first + index)))
     await Promise.all(servers.map(server => server?.close()))
     if (servers.every(server => server !== undefined)) return first

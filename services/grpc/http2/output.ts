@@ -83,7 +83,7 @@ export class Output {
 
   /** After an answer, while more may follow in this turn: what was added goes out if it is worth a write. */
   writePart(): void {
-    if (this.#end - this.#start >= partBytes) this.flush()
+    if (!this.#congested && this.#end - this.#start >= partBytes) this.flush()
   }
 
   release(): void {

@@ -59,7 +59,7 @@ const closedText = 'the counters are closed'
 /**
  * Counters in memcached, spread over its servers by key; see `pickServer`, and `createCountSender` for how
  * they are counted. One connection to each server carries all calls: what comes in one turn of the event loop
- * is one write, or a few (`hitsPerWrite`). All processes must have the same servers in the same order, or they do not count together.
+ * is one write. All processes must have the same servers in the same order, or they do not count together.
  *
  * Healthy while any server is, once each of them was tried: a server that is away takes its share of the keys
  * with it, and calls with such a key are rejected at once with the reason, but the others must not end for

@@ -85,6 +85,20 @@ test('many hits of a turn are several writes unless there is a window', async t 
   assert.deepEqual(writesOf(within), [calls.length])
 })
 
+test('what nobody waits for any more is not sent, and no longer in flight', async t => {
+  const { pipeline, writes } = setUp(t, { deadlineMs: 1, windowMs: 50, maxHitsInFlight: 2 })
+  const late = { name: 'CountersError', message: /did not answer/ }
+  await Promise.all([
+    assert.rejects(pipeline.add([hit('a', 1)]), late),
+    assert.rejects(pipeline.add([hit('b', 1)]), late),
+  ])
+  await waitFor('the window to be over', async () => {
+    const refusal = await pipeline.add([hit('c', 1)]).catch((error: Error) => error.message)
+    return !/too many hits in flight/.test(`${refusal}`)
+  })
+  assert.deepEqual(writes, [])
+})
+
 /** What counting one by one would answer, each hit for itself. */
 function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]): number[] {
   return batch.map(({ key, hits }) => {

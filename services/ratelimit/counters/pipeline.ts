@@ -81,6 +81,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     // Who was told that the deadline has passed is not counted any more, where that can still be helped.
     const adds = collected.filter(add => !add.settled)
     dropCollected()
+    if (adds.length === 0) {
+      hitsInFlight -= hits
+      deadlines.forgetSettled()
+      return
+    }
     send(adds, answerOf => {
       hitsInFlight -= hits
       settle(adds, answerOf)

@@ -19,7 +19,11 @@ export class ReplyQueue<Reply> {
     return this.#debts.length === 0
   }
 
-  /** So many requests were sent in one write. @param replies where they are gathered */
+  /**
+   * So many requests were sent in one write, at least one: a debt of none would take the reply to the next.
+   *
+   * @param replies where they are gathered
+   */
   owe(requests: number, onReplies: OnReplies<Reply>, replies: Reply[] = []): void {
     this.#debts.push({ requests, replies, onReplies })
   }

@@ -64,7 +64,8 @@ export function createNode(
     deadlineMs,
     maxHitsInFlight,
     windowMs: 0,
-    limit: 0,
+    // One write a turn: several would look before the first of them counts, where a look comes first.
+    limit: maxHitsInFlight,
     clock,
   })
   let closed = false

@@ -53,6 +53,20 @@ describe('a connection to Redis', { skip }, () => {
     })
   }
 
+  test('a write of no request takes no reply of the next', async t => {
+    await redis.command('FLUSHALL')
+    const connection = await connected(t, { endpoint: { path: redis.socketPath } })
+    const outcomes = await Promise.all([
+      ask(connection),
+      ask(connection, 'INCRBY a 5'),
+      ask(connection, 'GET a'),
+    ])
+    assert.deepEqual(
+      outcomes.map(({ replies }) => replies),
+      [[], [5], ['5']],
+    )
+  })
+
   test('the greeting is AUTH, SELECT and PING, and nothing else', async t => {
     await redis.command('CONFIG', 'RESETSTAT')
     await redis.command('ACL', 'SETUSER', 'someone', 'on', '>secret', '~*', '+@all')

@@ -117,12 +117,12 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   }
 
   function send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
-    if (ended) {
+    const count = requests.requests
+    if (ended || count === 0) {
       requests.clear(true)
-      onReplies(replies, lostText)
+      onReplies(replies, ended ? lostText : undefined)
       return
     }
-    const count = requests.requests
     const isLonely = serving && owed.isEmpty
     if (owed.isEmpty) watch.begin()
     owed.owe(count, onReplies, replies)
