@@ -211,6 +211,23 @@ test('who closes its side after the request still gets the answer', async t => {
   await until(() => client.closed() && server.connections === 0)
 })
 
+test('who closes its side while more waits than may run gets all of its answers', async t => {
+  const { held, handle, release } = holdAnswers()
+  const { connect, server } = await startServer(t, { handle, limits: { maxPipelined: 4 } })
+  const client = connect()
+  const paths = Array.from({ length: 11 }, (_, index) => `/${index}`)
+  client.socket.end(paths.map(get).join(''))
+  for (const _ of paths) {
+    await until(() => held.length > 0 || client.closed())
+    release('first')
+  }
+  assert.deepEqual(
+    (await client.answers(paths.length)).map(({ body }) => body),
+    paths.map(path => `GET ${path} `),
+  )
+  await until(() => client.closed() && server.connections === 0)
+})
+
 test('a defect is an internal error without its text, and the connection goes on', async t => {
   const wrong: Record<string, () => Http1Answer | Promise<Http1Answer>> = {
     '/throw': () => {

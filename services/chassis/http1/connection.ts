@@ -55,6 +55,8 @@ export class Connection {
   readonly #work: Work[] = []
   /** Nothing more is served on this connection; what is at work still is answered. */
   #last = false
+  /** The client has closed its side. */
+  #ended = false
   /** All is answered, and our side of the connection is closed. */
   #finished = false
   /** No more is read until there is room for it. */
@@ -114,8 +116,16 @@ export class Connection {
     this.#serve()
   }
 
-  /** The client sends no more, but it may well wait for its answers. */
+  /**
+   * The client sends no more, but it may well wait for its answers: also to what it sent while it was held, which is
+   * received already.
+   */
   #onEnd(): void {
+    this.#ended = true
+    if (!this.#held) this.#onAllRead()
+  }
+
+  #onAllRead(): void {
     this.#last = true
     if (this.#work.length === 0) this.#finish()
   }
@@ -146,8 +156,12 @@ export class Connection {
     const hold = !this.#last && !this.#hasRoom()
     if (hold === this.#held) return
     this.#held = hold
-    if (hold) this.#socket.pause()
-    else this.#socket.resume()
+    if (hold) {
+      this.#socket.pause()
+      return
+    }
+    this.#socket.resume()
+    if (this.#ended) this.#onAllRead()
   }
 
   /** After something had been in the way. */

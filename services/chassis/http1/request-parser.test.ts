@@ -290,6 +290,24 @@ test('what came before on the connection, the same head above all, makes no diff
   )
 })
 
+test('requests that come again, cut anywhere, are read as if each came alone', () => {
+  const head = (line: string) => `${line} HTTP/1.1\r\nHost: x\r\n\r\n`
+  const heads = ['GET /json', 'PUT /abcd', 'POST /json', 'GET /healthcheck'].map(head)
+  const requests = fc.array(fc.constantFrom(...heads), { minLength: 3, maxLength: 8 })
+  const cuts = fc.array(fc.nat(400), { maxLength: 6 })
+  fc.assert(
+    fc.property(requests, cuts, (texts, places) => {
+      const { requests: read, refusal } = parseChunks(split(Buffer.from(texts.join('')), places))
+      assert.equal(refusal?.message, undefined)
+      assert.deepEqual(
+        read.map(({ method, target }) => head(`${method} ${target}`)),
+        texts,
+      )
+    }),
+    { numRuns: runs, seed },
+  )
+})
+
 test('what was handed out is not changed by what comes after it', () => {
   const text = wellFormedRequests.join('')
   const whole = parseChunks([Buffer.from(text)]).requests.map(seen)

@@ -104,6 +104,8 @@ export class RequestParser {
     const { bytes, at, end } = window
     const known = this.#fieldsStart === 0 ? this.#memory.find(bytes, at, end) : undefined
     if (known !== undefined) {
+      // A part of its first line may have been read already, from a chunk that ended there.
+      this.#line.begin()
       window.at = at + known.bodyStart
       const request = new ParsedRequest(known, bytes, at)
       if (known.contentLength > 0) this.#beginBody(request, false, false)

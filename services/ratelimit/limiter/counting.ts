@@ -22,7 +22,7 @@ export interface Counting {
 
 export interface CountingOptions {
   readonly counters: Pick<Counters, 'add'>
-  /** Left out for a backend of several servers of which one may be away: it answers for the others. */
+  /** Left out for a backend of several servers of which one may be away: it would answer for the others. */
   readonly breaker?: CircuitBreaker | undefined
   /** Of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined

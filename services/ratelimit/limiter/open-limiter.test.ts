@@ -20,6 +20,8 @@ const plain: LimiterSettings = {
   quotaMode: false,
   dynamicMetadata: false,
   backendType: 'redis',
+  redisType: 'single',
+  redisPerSecond: false,
   backendFailureMode: 'error',
   backendFailureLocalShare: 1,
   localCacheBytes: 0,
@@ -59,6 +61,30 @@ test('a backend that fails is counted in every mode, and told once', async () =>
     assert.deepEqual(codes, [first, ...Array(11).fill(later)], backendFailureMode)
     assert.equal(stats.counter(failuresName).value, 12)
     assert.equal(warnings.length, 1)
+    limiter.close()
+  }
+})
+
+test('one of several servers that is away does not keep calls from the others', async () => {
+  const backends: readonly [string, Partial<LimiterSettings>][] = [
+    ['CLUSTERDOWN', {}],
+    ['ok', { redisPerSecond: true }],
+    ['ok', { redisType: 'cluster' }],
+    ['ok', { backendType: 'memcache' }],
+  ]
+  for (const [expected, settings] of backends) {
+    const memory = createMemoryCounters({ clock })
+    let calls = 0
+    const add: Counters['add'] = batch =>
+      ++calls <= 12 ? Promise.reject(new CountersError('CLUSTERDOWN')) : memory.add(batch)
+    const { limiter } = open(settings, { add })
+    const ask = () =>
+      Promise.resolve(limiter.decide(request)).then(
+        () => 'ok',
+        (error: Error) => error.message,
+      )
+    for (let call = 0; call < 12; call++) assert.equal(await ask(), 'CLUSTERDOWN')
+    assert.equal(await ask(), expected, JSON.stringify(settings))
     limiter.close()
   }
 })

@@ -20,6 +20,9 @@ export interface LimiterSettings
     | 'dynamicMetadata'
   > {
   readonly backendType: 'redis' | 'memcache' | 'memory'
+  readonly redisType: string
+  /** Whether limits per second have a Redis of their own. */
+  readonly redisPerSecond: boolean
   readonly backendFailureMode: FailureMode
   readonly backendFailureLocalShare: number
   /** 0 for no cache. */
@@ -45,8 +48,9 @@ export function openLimiter(
   const { clock, stats } = parts
   const failures = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
   const onChange = (problem: string | undefined) => tellOfBreaker(problem, log)
-  const breaker =
-    settings.backendType === 'memcache' ? undefined : createCircuitBreaker({ counters, clock, onChange })
+  const breaker = hasSeveralServers(settings)
+    ? undefined
+    : createCircuitBreaker({ counters, clock, onChange })
   const cache = settings.localCacheBytes > 0 ? openCache(settings.localCacheBytes, stats) : undefined
   const counting = createCounting({
     counters,
@@ -64,6 +68,12 @@ export function openLimiter(
   const headerNames = settings.responseHeaders ? { limit, remaining, reset } : undefined
   const limiter = createLimiter({ ...settings, ...parts, counting, headerNames })
   return { decide: limiter.decide, close: () => breaker?.close() }
+}
+
+/** Of which one may be away alone: a breaker would refuse the calls of all the others for it. */
+function hasSeveralServers({ backendType, redisType, redisPerSecond }: LimiterSettings): boolean {
+  if (backendType === 'redis') return redisType === 'cluster' || redisPerSecond
+  return backendType === 'memcache'
 }
 
 /** Only the mode `local` counts in them. */

@@ -69,8 +69,8 @@ export function createNodeList(options: NodeListOptions): NodeList {
     leaving.set(
       node,
       setTimeout(() => {
-        leaving.delete(node)
-        void node.close()
+        // Not before it is closed, or its end would count as an outage.
+        void node.close().then(() => leaving.delete(node))
       }, deadlineMs),
     )
   }
