@@ -90,11 +90,11 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     return ids
   }
 
-  async function deliverAt(atMs: number, timeoutMs = 5_000): Promise<readonly DeliveryOutcome[]> {
+  function open(atMs: number, timeoutMs = 5_000, from: Pick<Storage, 'transaction'> = storage) {
     const outcomes: DeliveryOutcome[] = []
     const clock: Clock = { nowMs: () => atMs, monotonicMs: systemClock.monotonicMs }
     const deliverer = createWebhookDeliverer({
-      storage,
+      storage: { ...storage, ...from },
       clock,
       random: () => 0,
       policy: createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true),
@@ -103,6 +103,11 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
       timeoutMs,
       onOutcome: outcome => outcomes.push(outcome),
     })
+    return { deliverer, outcomes }
+  }
+
+  async function deliverAt(atMs: number, timeoutMs?: number): Promise<readonly DeliveryOutcome[]> {
+    const { deliverer, outcomes } = open(atMs, timeoutMs)
     while (await deliverer.deliverDue());
     return outcomes
   }
@@ -145,6 +150,27 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
         [1, 3],
       ],
     )
+  })
+
+  test('an event is next whose turn comes while others are looked up', async () => {
+    await endpoint()
+    const subject = someId()
+    await tell([subject, subject])
+    answer = 'silence'
+    let looks = 0
+    const { deliverer, outcomes } = open(Date.now(), 600, {
+      async transaction(work) {
+        const found = await storage.transaction(work)
+        looks += 1
+        // The second look finds nothing, and is over only when the first try is.
+        if (looks === 2) await waitFor('the first try to end', () => outcomes.length === 1)
+        return found
+      },
+    })
+    assert.equal(await deliverer.deliverDue(), true)
+    assert.equal(await deliverer.deliverDue(), true)
+    assert.deepEqual(outcomes, ['postponed'])
+    assert.equal(await deliverer.deliverDue(), false)
   })
 
   test('after four days an event is given up, and those behind it are next', async () => {

@@ -103,6 +103,7 @@ export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDe
 
   return {
     async deliverDue() {
+      const wasRunning = running.size > 0
       const free = maxInFlight - running.size
       if (free > 0) {
         const nowMs = clock.nowMs()
@@ -116,7 +117,8 @@ export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDe
         const due = await storage.transaction(tx => claimDueDeliveries(tx, { ...claim, without }))
         for (const delivery of due) begin(delivery)
       }
-      if (running.size === 0) return false
+      // What ended while the others were looked up may have been what the next one waited for.
+      if (running.size === 0) return wasRunning
       await Promise.race([...running.keys(), pause(lookMs)])
       return true
     },
