@@ -177,6 +177,11 @@ const lifeTests: Record<string, ContractTest> = {
   'a counter expires by itself, and others stay': async ({ counters, elapse }) => {
     const brief = { key: 'brief', hits: 3, expirySeconds: 1, limit: maxCount }
     const long = { key: 'long', hits: 3, expirySeconds: 60, limit: maxCount }
+    // The unit of a rule may change within the window of a counter.
+    const changed = { ...brief, key: 'changed' }
+    assert.deepEqual(await counters.add([changed]), [3])
+    assert.deepEqual(await counters.add([{ ...changed, expirySeconds: 60 }]), [6])
+    assert.deepEqual(await counters.add([changed]), [9])
     assert.deepEqual(await counters.add([brief, long]), [3, 3])
     assert.deepEqual(await counters.add([{ ...brief, hits: 0 }]), [3])
     await waitFor('the counter to expire', async () => {
@@ -185,6 +190,7 @@ const lifeTests: Record<string, ContractTest> = {
       return value === 0
     })
     assert.deepEqual(await counters.add([brief, { ...long, hits: 0 }]), [3, 3])
+    assert.deepEqual(await counters.add([{ ...changed, hits: 0 }]), [9], 'the longer unit is kept')
   },
 
   'a closed backend rejects what runs and what comes': async ({ counters }) => {

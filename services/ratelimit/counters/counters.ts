@@ -32,10 +32,16 @@ export interface Hit {
   /** Whole, 0 to 2^53-1. */
   readonly hits: number
   /**
-   * Whole, at least 1. The counter is kept at least that long from its first hit on: the unit's seconds, and
-   * jitter.
+   * The unit's seconds: whole, at least 1. The counter is kept at least that long from its first hit on. When a
+   * later hit has a longer unit, the counter is kept for that one's seconds from then on: the windows of two units
+   * may begin in the same second, and then they share a key.
    */
   readonly expirySeconds: number
+  /**
+   * How much longer the backend may keep the counter, in whole seconds, so that counters do not all expire at once.
+   * 0 when left out.
+   */
+  readonly jitterSeconds?: number
   /**
    * The most that the counter may reach before it is over its limit. Only backends that stop counting when
    * over the limit look at it.

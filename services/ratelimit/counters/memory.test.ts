@@ -53,6 +53,17 @@ test('a counter lives at least its seconds, from its first hit on', async () => 
   assert.equal(await add(counters, 'a', 10), 1)
 })
 
+test('a prolonged counter makes room when its longer unit is over, and not before', async () => {
+  const { counters, elapse } = openMemory(1)
+  await add(counters, 'a', 1)
+  await add(counters, 'a', 10)
+  elapse(9)
+  assert.equal(await add(counters, 'a', 10), 3)
+  elapse(3)
+  assert.equal(await add(counters, 'b', 1), 1)
+  assert.equal(counters.size, 1)
+})
+
 test('adding 0 to an expired or unknown counter holds nothing', async () => {
   const { counters, elapse } = openMemory()
   await add(counters, 'a', 1)
@@ -115,7 +126,7 @@ test('it counts as a map of sums with expiry does, and holds no more than the li
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
       const { counters, elapse } = openMemory(5)
-      const model = new Map<string, { count: number; expiresAt: number }>()
+      const model = new Map<string, { count: number; unit: number; expiresAt: number }>()
       let now = 0
       for (const { key, hits, expirySeconds, elapseSeconds } of steps) {
         elapse(elapseSeconds)
@@ -123,8 +134,10 @@ test('it counts as a map of sums with expiry does, and holds no more than the li
         const known = model.get(key)
         const live = known !== undefined && known.expiresAt > now
         const count = (live ? known.count : 0) + hits
-        if (live) known.count = count
-        else if (hits > 0) model.set(key, { count, expiresAt: now + expirySeconds })
+        // A hit counts for its unit's seconds where that is longer than the units before it.
+        const unit = live ? Math.max(known.unit, hits > 0 ? expirySeconds : 0) : expirySeconds
+        const expiresAt = live && unit === known.unit ? known.expiresAt : now + unit
+        if (live || hits > 0) model.set(key, { count, unit, expiresAt })
         assert.equal(await add(counters, key, expirySeconds, hits), count)
         assert.ok(counters.size <= 5)
       }

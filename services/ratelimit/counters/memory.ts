@@ -32,7 +32,9 @@ const sweptPerNewKey = 8
 interface Counter {
   count: number
   /** In whole seconds of the monotonic clock. */
-  readonly expiresAt: number
+  expiresAt: number
+  /** The longest unit of its hits: a hit with a longer one prolongs the counter. */
+  expirySeconds: number
 }
 
 /**
@@ -52,7 +54,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const schedule = createExpirySchedule()
   let closed = false
 
-  /** Drops the key's counter if it is the one that was scheduled, not a later one of the same key. */
+  /** Drops the key's counter if it expires at that time: a later or a prolonged one has its own entry. */
   function drop(key: string, expiresAt: number): void {
     if (counters.get(key)?.expiresAt === expiresAt) counters.delete(key)
   }
@@ -64,20 +66,29 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     while (counters.size >= maxKeys) schedule.take(drop)
   }
 
-  function addOne({ key, hits, expirySeconds }: Hit, nowSeconds: number): number {
+  function addOne(hit: Hit, nowSeconds: number): number {
+    const { key, hits, expirySeconds } = hit
     const counter = counters.get(key)
     if (counter !== undefined && counter.expiresAt > nowSeconds) {
       counter.count = Math.min(maxCount, counter.count + hits)
+      if (hits > 0 && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
       return counter.count
     }
     if (hits === 0) return 0
     if (counter !== undefined) counters.delete(key)
     makeRoom(nowSeconds)
-    // Rounded up, since a counter lives at least that long.
-    const expiresAt = Math.ceil(nowSeconds + expirySeconds)
-    counters.set(key, { count: hits, expiresAt })
+    const expiresAt = endOf(hit, nowSeconds)
+    counters.set(key, { count: hits, expiresAt, expirySeconds })
     schedule.put(expiresAt, key)
     return hits
+  }
+
+  function prolong(counter: Counter, hit: Hit, nowSeconds: number): void {
+    const expiresAt = endOf(hit, nowSeconds)
+    counter.expirySeconds = hit.expirySeconds
+    if (expiresAt <= counter.expiresAt) return
+    counter.expiresAt = expiresAt
+    schedule.put(expiresAt, hit.key)
   }
 
   function addAll(batch: readonly Hit[], nowSeconds: number): readonly number[] {
@@ -106,6 +117,11 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     },
   }
   return memory
+}
+
+/** Rounded up, since a counter is kept at least that long. */
+function endOf({ expirySeconds, jitterSeconds = 0 }: Hit, nowSeconds: number): number {
+  return Math.ceil(nowSeconds + expirySeconds + jitterSeconds)
 }
 
 /**

@@ -61,7 +61,7 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const { problem = () => connection.problem } = options
   const touchedKeys = createTouchedKeys(limits.maxTouchedKeys)
   const sendIncrements = createIncrementSender(connection, onRefusal)
-  const sendCalls = createScriptSender(connection, onRefusal)
+  const sendCalls = createScriptSender(connection, touchedKeys, onRefusal)
   const increments = follow(sendIncrements, node => node.sendIncrements)
   const calls = follow(sendCalls, node => node.sendCalls)
   const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })

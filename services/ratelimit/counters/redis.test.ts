@@ -83,6 +83,25 @@ describe('counters in Redis', { skip }, () => {
     await assertExpiry('a')
   })
 
+  for (const stopWhenOver of [false, true]) {
+    test(`a longer unit sends the expiry again, and jitter does not; scripts: ${stopWhenOver}`, async t => {
+      const counters = await openShared(t, { stopWhenOver })
+      const add = (expirySeconds: number, jitterSeconds: number) =>
+        counters.add([{ ...hit('a', 1, expirySeconds), jitterSeconds }])
+      await add(60, 5)
+      assert.match(await redis.command('TTL', 'a'), /^6[45]$/)
+      await redis.command('PERSIST', 'a')
+      await add(60, 300)
+      assert.equal(await redis.command('TTL', 'a'), '-1')
+      await add(3_600, 7)
+      assert.match(await redis.command('TTL', 'a'), /^360[67]$/)
+      await redis.command('PERSIST', 'a')
+      await add(60, 0)
+      await add(3_600, 300)
+      assert.equal(await redis.command('TTL', 'a'), '-1')
+    })
+  }
+
   test('adding 0 neither creates a key nor prolongs one', async t => {
     const counters = await openShared(t)
     assert.deepEqual(await counters.add([hit('a', 0)]), [0])

@@ -4,6 +4,7 @@ import { isErrorReply, type Reply } from './resp/reply-parser.ts'
 import { createRequestWriter, requestHead } from './resp/request-writer.ts'
 import type { OnAnswers, Send } from './send.ts'
 import type { Count, Increment } from './sum-equal-keys.ts'
+import { needsExpiry } from './touched-keys.ts'
 
 /** Redis's own word for a sum beyond 64 bits. */
 const overflowError = /^ERR increment or decrement would overflow/
@@ -16,8 +17,9 @@ const get = requestHead('GET', 1)
 export const askingHead = requestHead('ASKING', 0)
 
 /**
- * Sends increments as `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key and
- * again when the reply shows that the key was new. Every other addition is one command. Adding 0 is a `GET`:
+ * Sends increments as `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key, when a hit
+ * needs a longer expiry than the one that was sent, and again when the reply shows that the key was new. Every other
+ * addition is one command. Adding 0 is a `GET`:
  * it neither creates a key nor prolongs one, and a read-only replica answers it.
  *
  * One write. Redis runs the commands in order, each for itself, so one that fails leaves the others be.
@@ -36,19 +38,19 @@ export function createIncrementSender(
     requests.text(key)
   }
 
-  function writeExpiry({ key, expirySeconds, touched }: Increment, asking: boolean): void {
+  function writeExpiry({ key, expirySeconds, jitterSeconds, touched }: Increment, asking: boolean): void {
+    touched.expirySentSeconds = expirySeconds + jitterSeconds
     begin(expire, key, asking)
-    requests.integer(expirySeconds)
-    touched.expirySent = true
+    requests.integer(touched.expirySentSeconds)
   }
 
   /** Whether an EXPIRE goes with it. */
   function writeIncrement(increment: Increment, asking: boolean): boolean {
-    const { key, by, touched } = increment
+    const { key, by, touched, expirySeconds } = increment
     begin(by === 0 ? get : incrby, key, asking)
     if (by === 0) return false
     requests.integer(by)
-    if (touched.expirySent) return false
+    if (!needsExpiry(touched, expirySeconds)) return false
     writeExpiry(increment, asking)
     return true
   }
@@ -60,7 +62,7 @@ export function createIncrementSender(
     connection.send(requests, replies => {
       const outcomes = withoutAsking(replies, asking)
       for (const [index, { touched }] of increments.entries()) {
-        if (isFailure(outcomes[index])) touched.expirySent = false
+        if (isFailure(outcomes[index])) touched.expirySentSeconds = 0
       }
     })
   }
@@ -100,7 +102,7 @@ function readReplies(
     position += 1
     if (reply !== undefined) answers.push(answerOf(reply, onRefusal))
     if (increment === firsts[first]) {
-      if (isFailure(reply) || isFailure(replies[position])) increment.touched.expirySent = false
+      if (isFailure(reply) || isFailure(replies[position])) increment.touched.expirySentSeconds = 0
       position += 1
       first += 1
     } else if (increment.by > 0 && reply === increment.by) renewed.push(increment)

@@ -6,11 +6,12 @@ import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
 import { createRequestWriter, requestHead } from './resp/request-writer.ts'
 import { type OnAnswers, type Send, sendAgain } from './send.ts'
 import { askingHead, withoutAsking } from './send-increments.ts'
+import { needsExpiry, type TouchedKeys } from './touched-keys.ts'
 
 /**
  * Where a key would exceed its limit only such keys are incremented, otherwise all are; the reference's rule,
- * with nothing in between. Of each key come its hits, its limit and its expiry. A script's numbers are exact
- * up to 2^53; a counter beyond that stays as it is.
+ * with nothing in between. The arguments of each key are its hits, its limit, its expiry, and 1 when the expiry is
+ * set although the key is not new. A script's numbers are exact up to 2^53; a counter beyond that stays as it is.
  */
 const script = `\
 local befores, values, over = {}, {}, false
@@ -18,16 +19,17 @@ for i, key in ipairs(KEYS) do
   local before = tonumber(redis.call('GET', key) or '0')
   if not before then return redis.error_reply('ERR value is not an integer or out of range') end
   befores[key] = before
-  if before + tonumber(ARGV[3 * i - 2]) > tonumber(ARGV[3 * i - 1]) then over = true end
+  if before + tonumber(ARGV[4 * i - 3]) > tonumber(ARGV[4 * i - 2]) then over = true end
 end
 local afters = {}
 for i, key in ipairs(KEYS) do
-  local hits, limit = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1])
-  local after = afters[key] or befores[key]
+  local hits, limit = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2])
+  local after, expire = afters[key] or befores[key], ARGV[4 * i] == '1'
   if hits > 0 and after < 2^53 and (not over or befores[key] + hits > limit) then
-    after = redis.call('INCRBY', key, ARGV[3 * i - 2])
-    if after == hits then redis.call('EXPIRE', key, ARGV[3 * i]) end
+    after = redis.call('INCRBY', key, ARGV[4 * i - 3])
+    expire = expire or after == hits
   end
+  if expire then redis.call('EXPIRE', key, ARGV[4 * i - 1]) end
   afters[key] = after
   values[i] = math.min(after, 2^53)
 end
@@ -39,24 +41,39 @@ const sha = createHash('sha1').update(script).digest('hex')
  * Sends each call as one run of a script that is atomic on its Redis; those of a write go together. All keys
  * of a call must be of one slot where there are slots.
  *
- * @param onRefusal told the text of each error of Redis
+ * @param touchedKeys remembers the expiries that were sent
+ * @param onRefusal called with the text of each error of Redis
  */
 export function createScriptSender(
   connection: RespConnection,
+  touchedKeys: TouchedKeys,
   onRefusal: (text: string) => void,
 ): Send<Call, readonly number[]> {
   const requests = createRequestWriter()
 
   function writeCall(name: 'EVALSHA' | 'EVAL', { batch }: Call, asking: boolean): void {
     if (asking) requests.begin(askingHead)
-    requests.begin(requestHead(name, 2 + 4 * batch.length))
+    requests.begin(requestHead(name, 2 + 5 * batch.length))
     requests.text(name === 'EVAL' ? script : sha)
     requests.integer(batch.length)
     for (const { key } of batch) requests.text(key)
-    for (const { hits, limit, expirySeconds } of batch) {
+    for (const { key, hits, limit, expirySeconds, jitterSeconds = 0 } of batch) {
+      const touched = touchedKeys.of(key)
+      const expire = hits > 0 && needsExpiry(touched, expirySeconds)
+      if (expire) touched.expirySentSeconds = expirySeconds + jitterSeconds
       requests.integer(hits)
       requests.integer(limit)
-      requests.integer(expirySeconds)
+      requests.integer(expirySeconds + jitterSeconds)
+      requests.integer(expire ? 1 : 0)
+    }
+  }
+
+  /** The expiries of a call that failed may not have been set. */
+  function forgetFailed(calls: readonly Call[], outcomes: readonly Reply[]): void {
+    for (const [index, { batch }] of calls.entries()) {
+      const outcome = outcomes[index]
+      if (outcome !== undefined && !isErrorReply(outcome)) continue
+      for (const { key } of batch) touchedKeys.of(key).expirySentSeconds = 0
     }
   }
 
@@ -69,6 +86,7 @@ export function createScriptSender(
     for (const call of calls) writeCall(name, call, asking)
     connection.send(requests, (replies, problem) => {
       const outcomes = withoutAsking(replies, asking)
+      forgetFailed(calls, outcomes)
       const answers = outcomes.map(reply => answerOf(reply, onRefusal))
       const places = name === 'EVAL' ? [] : placesOfUnknown(outcomes)
       if (places.length === 0) onAnswers(answers, problem)

@@ -8,7 +8,9 @@ export interface Increment {
   readonly key: string
   /** Whole, up to 2^53-1; 0 only looks. */
   readonly by: number
+  /** How long the counter is kept at least, and how much longer it may be kept. */
   readonly expirySeconds: number
+  readonly jitterSeconds: number
   /** What is known of the key. */
   readonly touched: TouchedKey
 }
@@ -53,17 +55,20 @@ function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
   const places: number[] = []
   const throughs: number[] = []
   for (const { batch } of calls) {
-    for (const { key, hits, expirySeconds } of batch) {
+    for (const { key, hits, expirySeconds, jitterSeconds = 0 } of batch) {
       const touched = touchedKeys.of(key)
       let increment = increments[touched.place]
       // The place may be one of an earlier write.
       if (increment?.touched !== touched || increment.by > maxCount - hits) {
         touched.place = increments.length
-        increment = { key, by: 0, expirySeconds, touched }
+        increment = { key, by: 0, expirySeconds, jitterSeconds, touched }
         increments.push(increment)
       }
       increment.by += hits
-      if (increment.expirySeconds < expirySeconds) increment.expirySeconds = expirySeconds
+      if (increment.expirySeconds < expirySeconds) {
+        increment.expirySeconds = expirySeconds
+        increment.jitterSeconds = jitterSeconds
+      }
       places.push(touched.place)
       throughs.push(increment.by)
     }

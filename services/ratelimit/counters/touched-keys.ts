@@ -8,9 +8,17 @@ export interface TouchedKeys {
   clear(): void
 }
 
+/** Whether the backend may drop the counter before its unit is over, unless a longer expiry is sent. */
+export function needsExpiry(touched: TouchedKey, expirySeconds: number): boolean {
+  return touched.expirySentSeconds < expirySeconds
+}
+
 export interface TouchedKey {
-  /** Whether the backend was told the counter's expiry. Whoever tells it says so here. */
-  expirySent: boolean
+  /**
+   * The expiry that was sent to the backend last, in seconds, jitter included; 0 while none was, or when the backend
+   * refused it. The sender of an expiry sets it.
+   */
+  expirySentSeconds: number
   /** Where its increment stands in the write that it went into last; see `sumEqualKeys`. */
   place: number
 }
@@ -29,7 +37,7 @@ export function createTouchedKeys(maxKeys: number): TouchedKeys {
       older = newer
       newer = new Map()
     }
-    const touched = older.get(key) ?? { expirySent: false, place: 0 }
+    const touched = older.get(key) ?? { expirySentSeconds: 0, place: 0 }
     newer.set(key, touched)
     return touched
   }

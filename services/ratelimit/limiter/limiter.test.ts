@@ -212,9 +212,23 @@ test('all hits of a call go to the counters at once, with their windows and expi
   const decision = await limiter.decide(request('user=a; path=/free; path=/watched #2; nothing=x; plan=gold'))
   assert.deepEqual(batches, [
     [
-      { key: 'p:d_user_a_999960', hits: 1, expirySeconds: 65, limit: 3, perSecond: false },
-      { key: 'p:d_path_/watched_997200', hits: 2, expirySeconds: 3605, limit: 1, perSecond: false },
-      { key: 'p:d_plan_gold_999960', hits: 1, expirySeconds: 65, limit: 100, perSecond: false },
+      { key: 'p:d_user_a_999960', hits: 1, expirySeconds: 60, jitterSeconds: 5, limit: 3, perSecond: false },
+      {
+        key: 'p:d_path_/watched_997200',
+        hits: 2,
+        expirySeconds: 3600,
+        jitterSeconds: 5,
+        limit: 1,
+        perSecond: false,
+      },
+      {
+        key: 'p:d_plan_gold_999960',
+        hits: 1,
+        expirySeconds: 60,
+        jitterSeconds: 5,
+        limit: 100,
+        perSecond: false,
+      },
     ],
   ])
   assert.deepEqual(

@@ -108,9 +108,14 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const { requestsPerUnit, unit, unitSeconds, stats } = found.limit
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
       const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unitSeconds)}`
-      const expirySeconds = unitSeconds + jitterSeconds()
-      const hit = { key, hits, expirySeconds, limit: requestsPerUnit, perSecond: unit === 'second' }
-      batch = appended(batch, hit)
+      batch = appended(batch, {
+        key,
+        hits,
+        expirySeconds: unitSeconds,
+        jitterSeconds: jitterSeconds(),
+        limit: requestsPerUnit,
+        perSecond: unit === 'second',
+      })
       stats.totalHits += hits
     }
     return batch ?? []

@@ -6,7 +6,7 @@ import type { Count } from '../sum-equal-keys.ts'
  */
 export type Reply = Count | Word | ValueReply | ErrorReply
 
-export type Word = 'STORED' | 'NOT_STORED' | 'NOT_FOUND'
+export type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
 
 /** What `get` of one key has found; 0 for a key that is not there, undefined for what is no number. */
 export interface ValueReply {
@@ -48,7 +48,7 @@ const carriageReturn = 0x0d
 const lineFeed = 0x0a
 
 /**
- * Reads replies of the text protocol to `incr`, `add` and `get` of one key
+ * Reads replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
  * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), where they lie.
  *
  * @param onReply called for each reply in its order, from within `push`
@@ -121,7 +121,7 @@ export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser 
         value = undefined
         onReply({ value: parseValue(text) })
       }
-    } else if (line === 'NOT_FOUND' || line === 'STORED' || line === 'NOT_STORED') onReply(line)
+    } else if (isWord(line)) onReply(line)
     else if (line === 'END') onReply({ value: 0 })
     else if (/^(ERROR$|CLIENT_ERROR |SERVER_ERROR )/.test(line)) onReply({ error: line })
     else onValueLine(line)
@@ -146,6 +146,10 @@ export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser 
       return problem
     },
   }
+}
+
+function isWord(line: string): line is Word {
+  return line === 'NOT_FOUND' || line === 'STORED' || line === 'NOT_STORED' || line === 'TOUCHED'
 }
 
 /** Undefined when the bytes are not the digits of a number. */

@@ -13,6 +13,11 @@ export function addRequest(key: string, expiry: number): string {
   return `add ${key} 0 ${expiry} 1\r\n0\r\n`
 }
 
+/** Changes the expiry of a counter that is there. */
+export function touchRequest(key: string, expiry: number): string {
+  return `touch ${key} ${expiry}\r\n`
+}
+
 /** Looks at one counter. */
 export function getRequest(key: string): string {
   return `get ${key}\r\n`

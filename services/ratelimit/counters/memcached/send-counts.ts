@@ -2,10 +2,11 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { CountersError } from '../counters.ts'
 import { type Send, sendAgain } from '../send.ts'
 import type { Count, Increment } from '../sum-equal-keys.ts'
+import { needsExpiry } from '../touched-keys.ts'
 import type { CallStats } from './call-stats.ts'
 import type { Connection } from './connection.ts'
 import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
-import { addRequest, expiryOf, getRequest, incrRequest } from './request.ts'
+import { addRequest, expiryOf, getRequest, incrRequest, touchRequest } from './request.ts'
 
 export type SendCounts = Send<Increment, Count>
 
@@ -20,14 +21,15 @@ const forgotten = new CountersError('memcached did not keep the counter')
  * Counts exactly, before the answer. `incr` makes no counter, so in the same write and before it goes an
  * `add` of 0 when this process touches the key for the first time; whether the counter was there already does
  * not matter then. That is one round trip where the reference's increment, add and increment again take up to
- * three. A key that memcached has forgotten since goes that way once more.
+ * three. A `touch` goes before it instead when a hit needs a longer expiry than the one that was sent. A key that
+ * memcached has forgotten since goes that way once more.
  */
 export function createCountSender(connection: Connection, clock: Clock, calls: CallStats): SendCounts {
   return function count(items, onAnswers) {
-    const { requests, requestCount, isNew } = writeItems(items, clock.nowMs())
+    const { requests, requestCount, before } = writeItems(items, clock.nowMs())
     connection.send(requests, requestCount, (replies, problem) => {
-      tell(calls, items, isNew, replies)
-      const answers = readAnswers(items, isNew, replies)
+      tell(calls, items, before, replies)
+      const answers = readAnswers(items, before, replies)
       if (answers === undefined) {
         refuse(connection, onAnswers)
         return
@@ -35,7 +37,7 @@ export function createCountSender(connection: Connection, clock: Clock, calls: C
       const again: number[] = []
       for (const [place, answer] of answers.entries()) {
         if (answer instanceof CountersError) forgetKey(items[place])
-        if (answer === forgotten && !isNew[place]) again.push(place)
+        if (answer === forgotten && before[place] !== 'add') again.push(place)
       }
       if (again.length === 0) onAnswers(answers, problem)
       else sendAgain(items, answers, [{ places: again, send: count }], all => onAnswers(all, problem))
@@ -57,33 +59,46 @@ export function createLookSender(connection: Connection, calls: CallStats): Send
   }
 }
 
+/** The request that goes before the one that counts, if any: it makes the counter, or prolongs it. */
+type Before = 'add' | 'touch' | undefined
+
+function beforeOf({ by, expirySeconds, touched }: Increment): Before {
+  if (by === 0 || !needsExpiry(touched, expirySeconds)) return undefined
+  return touched.expirySentSeconds === 0 ? 'add' : 'touch'
+}
+
 function writeItems(items: readonly Increment[], nowMs: number) {
-  const isNew: boolean[] = []
+  const before: Before[] = []
   let requests = ''
   let requestCount = items.length
-  for (const { key, by, expirySeconds, touched } of items) {
-    const isFirst = by > 0 && !touched.expirySent
-    isNew.push(isFirst)
-    if (isFirst) {
-      touched.expirySent = true
-      requests += addRequest(key, expiryOf(expirySeconds, nowMs))
+  for (const item of items) {
+    const { key, by, expirySeconds, jitterSeconds, touched } = item
+    const kind = beforeOf(item)
+    before.push(kind)
+    if (kind !== undefined) {
+      touched.expirySentSeconds = expirySeconds + jitterSeconds
+      const expiry = expiryOf(touched.expirySentSeconds, nowMs)
+      requests += kind === 'add' ? addRequest(key, expiry) : touchRequest(key, expiry)
       requestCount += 1
     }
     requests += by === 0 ? getRequest(key) : incrRequest(key, by)
   }
-  return { requests, requestCount, isNew }
+  return { requests, requestCount, before }
 }
 
 function tell(
   calls: CallStats,
   items: readonly Increment[],
-  isNew: readonly boolean[],
+  before: readonly Before[],
   replies: readonly Reply[],
 ): void {
   const looked: (Reply | undefined)[] = []
   let next = 0
   for (const [place, { by }] of items.entries()) {
-    if (isNew[place]) calls.added(replies[next++])
+    if (before[place] !== undefined) {
+      if (before[place] === 'add') calls.added(replies[next])
+      next += 1
+    }
     if (by === 0) looked.push(replies[next++])
     else calls.incremented(replies[next++])
   }
@@ -93,29 +108,34 @@ function tell(
 /** The answers, as far as there are replies; undefined when one is of another kind than was asked for. */
 function readAnswers(
   items: readonly Increment[],
-  isNew: readonly boolean[],
+  before: readonly Before[],
   replies: readonly Reply[],
 ): readonly Answer[] | undefined {
   const answers: (Answer | undefined)[] = []
   let next = 0
-  for (const [place, { by }] of items.entries()) {
-    const addReply = isNew[place] ? replies[next++] : 'STORED'
+  for (const [place, item] of items.entries()) {
+    const kind = before[place]
+    const beforeReply = kind === undefined ? 'STORED' : replies[next++]
     const reply = replies[next++]
-    if (addReply === undefined || reply === undefined) break
-    const answer = by === 0 ? lookedAt(reply) : counted(reply)
-    // Why there is no counter is told by the reply to its making.
-    if (answer === forgotten && isErrorReply(addReply)) answers.push(new CountersError(addReply.error))
-    else answers.push(isReplyToAdd(addReply) ? answer : undefined)
+    if (beforeReply === undefined || reply === undefined) break
+    const answer = item.by === 0 ? lookedAt(reply) : counted(reply)
+    // The reply to `add` says why there is no counter.
+    if (kind === 'add' && answer === forgotten && isErrorReply(beforeReply)) {
+      answers.push(new CountersError(beforeReply.error))
+    } else answers.push(kind === undefined || isReplyTo(kind, beforeReply) ? answer : undefined)
   }
   return hasNoMisfit(answers) ? answers : undefined
 }
 
 function forgetKey(item: Increment | undefined): void {
-  if (item !== undefined) item.touched.expirySent = false
+  if (item !== undefined) item.touched.expirySentSeconds = 0
 }
 
-function isReplyToAdd(reply: Reply): boolean {
-  return reply === 'STORED' || reply === 'NOT_STORED' || isErrorReply(reply)
+function isReplyTo(kind: 'add' | 'touch', reply: Reply): boolean {
+  if (isErrorReply(reply)) return true
+  return kind === 'add'
+    ? reply === 'STORED' || reply === 'NOT_STORED'
+    : reply === 'TOUCHED' || reply === 'NOT_FOUND'
 }
 
 /** Undefined, here and below, for a reply of another kind. */
