@@ -9,6 +9,7 @@ export interface CallStatus {
 }
 
 export interface LifetimeOptions {
+  /** By the monotonic clock. */
   readonly deadlineMs: number | undefined
   /** Ends the call for the caller. Throws for trailers that cannot be sent, having sent nothing. */
   sendStatus(status: CallStatus): void
@@ -117,7 +118,7 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
     },
     disconnect() {
       if (over) return
-      const late = options.deadlineMs !== undefined && systemClock.nowMs() >= options.deadlineMs
+      const late = options.deadlineMs !== undefined && systemClock.monotonicMs() >= options.deadlineMs
       end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
     },
     cut,
@@ -127,7 +128,7 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
 
 function startDeadline(deadlineMs: number | undefined, onLate: () => void): NodeJS.Timeout | undefined {
   if (deadlineMs === undefined) return undefined
-  const waitMs = Math.max(0, deadlineMs - systemClock.nowMs())
+  const waitMs = Math.max(0, deadlineMs - systemClock.monotonicMs())
   return waitMs > longestTimerMs ? undefined : setTimeout(onLate, waitMs)
 }
 

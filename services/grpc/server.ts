@@ -93,7 +93,10 @@ export interface Call {
    * asked for.
    */
   readonly peerCertificate: X509Certificate | undefined
-  /** When the caller gives up, in milliseconds since the epoch; undefined when it waits for ever. */
+  /**
+   * When the caller stops waiting, by the monotonic clock (`Clock.monotonicMs`), so that a step of the machine's
+   * clock changes no deadline; undefined when the caller waits for ever.
+   */
   readonly deadlineMs: number | undefined
   /**
    * Aborted as soon as nobody waits for an answer any more: cancelled, deadline passed, connection lost or

@@ -18,7 +18,7 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
     metadata: head.metadata,
     peer: context.peer,
     peerCertificate: context.peerCertificate,
-    deadlineMs: head.timeoutMs === undefined ? undefined : systemClock.nowMs() + head.timeoutMs,
+    deadlineMs: head.timeoutMs === undefined ? undefined : systemClock.monotonicMs() + head.timeoutMs,
     read: intake.read,
     ...answer,
   }

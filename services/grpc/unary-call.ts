@@ -56,7 +56,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#context = context
     this.#head = head
     this.#stream = stream
-    this.deadlineMs = head.timeoutMs === undefined ? undefined : systemClock.nowMs() + head.timeoutMs
+    this.deadlineMs = head.timeoutMs === undefined ? undefined : systemClock.monotonicMs() + head.timeoutMs
     context.calls.add(this, false)
   }
 
@@ -125,14 +125,14 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   }
 
   onReset(): void {
-    const late = this.deadlineMs !== undefined && systemClock.nowMs() >= this.deadlineMs
+    const late = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
     this.#end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
   }
 
   /** Only a call that is not answered at once needs a timer for its deadline. */
   onTurnEnd(): void {
     if (this.#over || this.deadlineMs === undefined) return
-    const waitMs = Math.max(0, this.deadlineMs - systemClock.nowMs())
+    const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
     if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
   }
 

@@ -7,6 +7,7 @@ import {
   type ServerInterceptingCallInterface,
   type ServerInterceptor,
 } from '@grpc/grpc-js'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { createDrain } from '../drain.ts'
 import { asBuffer, fromGrpcJsMetadata, headerListBytes, toGrpcJsMetadata } from '../grpc-js-metadata.ts'
 import { healthMethods, healthWatchPath } from '../health.ts'
@@ -123,7 +124,8 @@ function startCall(
 }
 
 function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTaken: () => void): CallWire {
-  const deadlineMs = Number(call.getDeadline())
+  // The library's deadline is by the machine's clock.
+  const deadlineMs = Number(call.getDeadline()) - systemClock.nowMs() + systemClock.monotonicMs()
   const queue = createQueue(call, onTaken)
   return {
     metadata,
