@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -22,6 +23,7 @@ import { startInCluster } from './main-cluster.ts'
 
 const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
+const configMaps = `/api/v1/namespaces/${namespace}/configmaps`
 const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
@@ -38,7 +40,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     for (const path of [limits, routes])
       await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
     access = writeServiceAccount(place, await addressOf(api), { namespace, token })
-    await make(deployments, operatorDeployment())
+    await make(configMaps, { metadata: { name: 'tollway-operator' } })
   })
   after(async () => {
     await api?.stop()
@@ -50,7 +52,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     return answer.body as Record<string, unknown>
   }
 
-  it('makes the workload, and tells what a pod enforces', async t => {
+  async function startOperator() {
     const [operatorPort = 0, feedPort = 0] = await freePorts(2)
     const written = {
       operatorPort,
@@ -62,6 +64,11 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     assert.ok('value' in judged)
     const pod = { name: 'operator-0', namespace, ip: '127.0.0.1', host: '127.0.0.1' }
     const operator = await startInCluster({ config: judged.value, access, pod, log: silentLog })
+    return { operator, operatorPort, feedPort }
+  }
+
+  it('makes the workload, and tells what a pod enforces', async t => {
+    const { operator, operatorPort, feedPort } = await startOperator()
     t.after(() => operator.stop())
 
     await waitFor(
@@ -126,6 +133,51 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const route = (body as { status: Record<string, unknown> }).status
     assert.deepEqual([route['activeStreams'], route['consumers']], [0, 0])
   })
+
+  it('moves what an earlier version gave to its Deployment to the ConfigMap', async t => {
+    const paths = [
+      `${deployments}/tollway-ratelimit`,
+      `/api/v1/namespaces/${namespace}/services/tollway-ratelimit`,
+      ...['ca', 'feed-server', 'feed-client'].map(
+        name => `/api/v1/namespaces/${namespace}/secrets/tollway-${name}`,
+      ),
+      `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`,
+    ]
+    type Owned = { metadata: { uid: string; ownerReferences?: { kind: string; uid: string }[] } }
+    const get = async (path: string) => (await api.call('GET', path)).body as Owned
+    const { metadata: owner } = await get(`${configMaps}/tollway-operator`)
+    const isOwned = async (path: string) => {
+      const { ownerReferences = [] } = (await get(path)).metadata
+      return ownerReferences.some(({ kind, uid }) => kind === 'ConfigMap' && uid === owner.uid)
+    }
+    const untilAllAreOwned = () =>
+      waitFor('every object to have the owner', async () =>
+        (await Promise.all(paths.map(isOwned))).every(Boolean),
+      )
+    const first = await startOperator()
+    await untilAllAreOwned()
+    await first.operator.stop()
+    const earlier = {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      name: 'tollway-operator',
+      uid: randomUUID(),
+    }
+    for (const path of paths) {
+      const object = await get(path)
+      const metadata = { ...object.metadata, ownerReferences: [earlier] }
+      const answer = await api.call('PUT', path, { ...object, metadata })
+      assert.equal(answer.status, 200, JSON.stringify(answer.body))
+    }
+    assert.deepEqual(
+      await Promise.all(paths.map(isOwned)),
+      paths.map(() => false),
+    )
+
+    const second = await startOperator()
+    t.after(() => second.operator.stop())
+    await untilAllAreOwned()
+  })
 })
 
 function checkout() {
@@ -136,17 +188,6 @@ function checkout() {
     spec: {
       domain: 'checkout',
       descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 3 } }],
-    },
-  }
-}
-
-function operatorDeployment() {
-  const labels = { app: 'operator' }
-  return {
-    metadata: { name: 'tollway-operator' },
-    spec: {
-      selector: { matchLabels: labels },
-      template: { metadata: { labels }, spec: { containers: [{ name: 'operator', image: 'none' }] } },
     },
   }
 }

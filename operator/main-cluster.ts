@@ -13,6 +13,7 @@ import { openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
+import { ownSecrets } from './cluster/own-secrets.ts'
 import { ensurePaymentsSecret } from './cluster/payments-secret.ts'
 import { paymentAddressesOf } from './cluster/payments-workload.ts'
 import { createPolledSecrets } from './cluster/polled-secrets.ts'
@@ -149,18 +150,21 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   }
 }
 
-const deployments = { group: 'apps', version: 'v1', plural: 'deployments', namespaced: true }
+const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 
-/** The Deployment that this pod belongs to owns all that is made. */
+/**
+ * The chart's ConfigMap owns everything that the operator creates: it exists in every release of the chart, and
+ * only an uninstall deletes it. The Deployment is a bad owner, because its deletion would delete the data plane.
+ */
 async function ownPlace(client: KubeClient, config: ClusterConfig, { namespace }: OwnPod): Promise<Place> {
   const name = names.operatorName(config.name)
-  const found = await client.get(deployments, { namespace, name })
+  const found = await client.get(configMaps, { namespace, name })
   const uid = found?.metadata.uid
   if (uid !== undefined) {
-    return { name: config.name, namespace, owner: { apiVersion: 'apps/v1', kind: 'Deployment', name, uid } }
+    return { name: config.name, namespace, owner: { apiVersion: 'v1', kind: 'ConfigMap', name, uid } }
   }
-  const advice = 'the configuration must name the installation whose Deployment runs this operator'
-  throw new InfrastructureError(`there is no Deployment ${namespace}/${name}; name: ${advice}`)
+  const advice = 'the field "name" must be the name of the installation that this operator belongs to'
+  throw new InfrastructureError(`find the owner: there is no ConfigMap ${namespace}/${name}; ${advice}`)
 }
 
 interface Term {
@@ -386,6 +390,7 @@ async function provide(
   const shared = { name: names.paymentsSecret(config.name), randomBytes }
   const signal = AbortSignal.timeout(secretTimeoutMs)
   const done = await Promise.allSettled([
+    ownSecrets(store, names.operatorSecrets(config.name), signal),
     ...(config.payments.enabled ? [ensurePaymentsSecret(store, shared, signal)] : []),
     ...clusterWorkloads(config, pod.namespace).map(({ workload, enabled }) =>
       enabled ? infrastructure.apply(workload) : infrastructure.remove(workload.name),

@@ -2,7 +2,10 @@ import { objectName } from '../infrastructure/kubernetes/objects/place.ts'
 
 /** Names of what the operator makes and of what it finds itself by, all beginning with the installation's. */
 
-/** The Deployment of the operator, which owns all that the operator makes, and its Service. */
+/**
+ * The operator's Deployment, its Service, and the ConfigMap with its configuration, which owns every object that
+ * the operator creates.
+ */
 export function operatorName(installation: string): string {
   return `${installation}-operator`
 }
@@ -52,6 +55,16 @@ export function feedServerSecret(installation: string): string {
 /** The certificate by which pods show that they are of the fleet. */
 export function feedClientSecret(installation: string): string {
   return `${installation}-feed-client`
+}
+
+/** Every Secret that the operator creates for itself and its services. */
+export function operatorSecrets(installation: string): readonly string[] {
+  return [
+    authoritySecret(installation),
+    feedServerSecret(installation),
+    feedClientSecret(installation),
+    paymentsSecret(installation),
+  ]
 }
 
 /** The name by which callers find the API and the payment page, and the operator its own port there. */

@@ -14,19 +14,22 @@ const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
 export function leaseAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
   key: { readonly namespace: string; readonly name: string },
-  ownerReferences: readonly unknown[] = [],
+  ownerReferences?: readonly unknown[],
 ): LeaseAccess {
+  // An update sets the owner too, because an earlier version named another one.
+  const owned = ownerReferences === undefined ? {} : { ownerReferences }
   return {
     async get(signal) {
       const found = await client.get(leaseResource, key, { signal })
       return found === undefined ? undefined : toLease(found)
     },
     async create(spec, signal) {
-      const object = { ...envelope, metadata: { ...key, ownerReferences }, spec }
+      const object = { ...envelope, metadata: { ...key, ...owned }, spec }
       return toLease(await client.create(leaseResource, object, { signal }))
     },
     async update({ metadata }, spec, signal) {
-      return toLease(await client.replace(leaseResource, { ...envelope, metadata, spec }, { signal }))
+      const object = { ...envelope, metadata: { ...metadata, ...owned }, spec }
+      return toLease(await client.replace(leaseResource, object, { signal }))
     },
   }
 }

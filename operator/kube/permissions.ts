@@ -89,6 +89,13 @@ export const permissions: readonly Permission[] = [
   },
   {
     group: '',
+    resource: 'configmaps',
+    verbs: ['get'],
+    scope: 'own',
+    why: 'the object that owns everything that the operator creates',
+  },
+  {
+    group: '',
     resource: 'pods',
     verbs: reflect,
     scope: 'own',

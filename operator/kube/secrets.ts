@@ -12,6 +12,8 @@ export interface SecretContent {
    * anew.
    */
   readonly version: string
+  /** Whether the Secret has every owner of the `SecretPlace`. */
+  readonly isOwned: boolean
 }
 
 export interface SecretPlace {
@@ -19,7 +21,7 @@ export interface SecretPlace {
   /** Labels and owners of the Secrets that are created or changed. */
   readonly metadata?: {
     readonly labels?: Readonly<Record<string, string>>
-    readonly ownerReferences?: readonly unknown[]
+    readonly ownerReferences?: readonly { readonly uid: string }[]
   }
 }
 
@@ -31,11 +33,12 @@ export function secretAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'apply'>,
   { namespace, metadata = {} }: SecretPlace,
 ) {
+  const owners = metadata.ownerReferences ?? []
   return {
     /** undefined when there is none. */
     async get(name: string, signal: AbortSignal): Promise<SecretContent | undefined> {
       const found = await client.get(secretResource, { namespace, name }, { signal })
-      return found && toContent(found)
+      return found && toContent(found, owners)
     },
     /**
      * Creates the Secret, or changes exactly the state that is known; rejects with `code` 409 when there is
@@ -52,16 +55,20 @@ export function secretAccess(
         metadata: { ...metadata, namespace, name, ...(known && fromVersion(known.version)) },
         data: encode(data),
       }
-      if (known === undefined) return toContent(await client.create(secretResource, object, { signal }))
-      return toContent(await client.apply(secretResource, object, { force: true, signal }))
+      if (known === undefined) {
+        return toContent(await client.create(secretResource, object, { signal }), owners)
+      }
+      return toContent(await client.apply(secretResource, object, { force: true, signal }), owners)
     },
   }
 }
 
-function toContent({ metadata, data }: KubeObject): SecretContent {
+function toContent({ metadata, data }: KubeObject, owners: readonly { uid: string }[]): SecretContent {
+  const found = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
   const entries = Object.entries(isRecord(data) ? data : {})
   return {
     version: `${metadata.uid}/${metadata.resourceVersion}`,
+    isOwned: owners.every(({ uid }) => found.some(reference => reference?.uid === uid)),
     data: Object.fromEntries(entries.map(([entry, value]) => [entry, decode(value)])),
   }
 }

@@ -176,6 +176,23 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     figures.note('enforced when operators are back', '< 10 s', seconds(performance.now() - applyMs))
   })
 
+  it("keeps its pods when the operator's Deployment is deleted", async t => {
+    await apply(checkout(1_000_000))
+    const before = (await readyPods(ratelimit)).map(({ metadata }) => metadata.uid)
+    const load = startLoad(envoy, { user: 'dave' })
+    t.after(load.stop)
+    await kubectl('-n', system, 'delete', 'deploy/tollway-operator', '--cascade=foreground', '--timeout=60s')
+    const answered = load.codes.get(200) ?? 0
+    // The garbage collector acts within seconds of a deletion; 2,000 calls take 10 s.
+    await eventually('calls after the deletion', async () => (load.codes.get(200) ?? 0) > answered + 2000)
+    await upgrade(system)
+    await load.stop()
+    figures.note("calls while the operator's Deployment is deleted", '0 failed', describeCodes(load.codes))
+    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
+    assert.deepEqual((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid).sort(), before.sort())
+    assert.equal((await readyPods(operators)).length, 2)
+  })
+
   it('repairs what somebody changed, and removes what is no longer wanted', async () => {
     await kubectl('-n', system, 'delete', 'service', 'tollway-ratelimit-http')
     await kubectl('-n', system, 'scale', 'deploy/tollway-ratelimit', '--replicas=1')

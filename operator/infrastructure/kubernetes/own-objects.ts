@@ -4,7 +4,7 @@ import type { KubeClient } from '../../kube/client.ts'
 import { collectionOf } from '../../kube/collection.ts'
 import type { ApiResource, KubeObject } from '../../kube/kube-object.ts'
 import { type Kind, kindNames, kinds, podResource } from './kinds.ts'
-import { labelNames, ownObjectsSelector, type Place } from './objects/place.ts'
+import { labelNames, type Owner, ownObjectsSelector, type Place } from './objects/place.ts'
 
 /** What there is of an installation's workloads, as the API server told it last. */
 export interface OwnObjects {
@@ -49,7 +49,7 @@ export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
         reflector
           .list()
           .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
-          .filter(object => isOwnedBy(object, place.owner.uid))
+          .filter(object => isOwnedBy(object, place.owner))
           .map(object => ({ kind, object })),
       ).flat(),
     pods: () => pods.list(),
@@ -66,9 +66,15 @@ export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
   }
 }
 
-/** Labels can be copied; an object that belongs to somebody else is none of ours. */
-function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, uid: string): boolean {
-  return Array.isArray(ownerReferences) && ownerReferences.some(owner => owner?.uid === uid)
+/**
+ * Whether the installation owns the object; labels alone prove nothing, because users can copy them. An earlier
+ * version named the operator's Deployment, which has the name of the ConfigMap.
+ */
+function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: Owner): boolean {
+  if (!Array.isArray(ownerReferences)) return false
+  return ownerReferences.some(
+    owner => owner?.uid === uid || (owner?.kind === 'Deployment' && owner.name === name),
+  )
 }
 
 function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<KubeObject> {

@@ -7,7 +7,10 @@ export interface Place {
   /** The name of the installation, with which the names of all its objects begin: `tollway`. */
   readonly name: string
   readonly namespace: string
-  /** The operator's own Deployment: who uninstalls it uninstalls all that it made. */
+  /**
+   * The chart's ConfigMap of the operator. The garbage collector deletes everything that the operator created
+   * when an uninstall deletes it.
+   */
   readonly owner: Owner
 }
 
