@@ -4,6 +4,7 @@ import { expireAuthorisations, maxExpiredAtOnce } from './operations/expire-auth
 import { instructProcessor, maxInstructionsAtOnce } from './operations/instruct-processor.ts'
 import type { Payments } from './operations/operation.ts'
 import { maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
+import { maxSweptAtOnce, type SweepOutcome, sweepAuthorisations } from './operations/sweep-authorisations.ts'
 import { removeExpiredKeys } from './storage/idempotency-keys.ts'
 
 /**
@@ -20,6 +21,8 @@ export interface BackgroundOptions {
   readonly intervalMs: number
   /** Told of what the processor took, or did not take, at once. */
   readonly onInstructed: (outcome: InstructionOutcome, count: number) => void
+  /** Called for each authorisation without a payment that the sweep took. */
+  readonly onSwept: (outcome: SweepOutcome) => void
   /** More that is to be done, by what the log calls it. */
   readonly tasks?: Readonly<Record<string, Task>>
 }
@@ -38,6 +41,7 @@ export function startBackground(options: BackgroundOptions): Background {
   const all: Readonly<Record<string, Task>> = {
     'telling the processor': () => tellProcessor(options),
     'asking the processor': () => askProcessors(payments, log),
+    'sweeping authorisations': () => sweepProcessor(options),
     'expiring authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
     'forgetting idempotency keys': () => forgetKeys(payments),
     ...tasks,
@@ -86,6 +90,19 @@ async function tellProcessor({ payments, log, onInstructed }: BackgroundOptions)
   onInstructed('taken', due - failures.length)
   for (const failure of failures) log.warn('the processor did not take an instruction', { ...failure })
   return due === maxInstructionsAtOnce
+}
+
+async function sweepProcessor({ payments, log, onSwept }: BackgroundOptions): Promise<boolean> {
+  const swept = await sweepAuthorisations(payments)
+  for (const { attempt, outcome, reason } of swept) {
+    onSwept(outcome)
+    const { reference, merchantId, tries } = attempt
+    if (outcome === 'voided') log.warn('void approval without a payment', { reference, merchantId })
+    if (outcome === 'failed') {
+      log.warn('cancel authorisation: failed', { reference, merchantId, tries, reason })
+    }
+  }
+  return swept.length === maxSweptAtOnce
 }
 
 async function askProcessors(payments: Payments, log: Log): Promise<boolean> {

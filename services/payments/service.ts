@@ -19,6 +19,7 @@ import type { JsonServer, JsonServerOptions } from './http/server.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { folderOf, openStorage } from './open-storage.ts'
 import type { Payments } from './operations/operation.ts'
+import { sweepOutcomes } from './operations/sweep-authorisations.ts'
 import { createAttemptLimit } from './pages/attempt-limit.ts'
 import { payPages } from './pages/pay-pages.ts'
 import { paymentsCheckout } from './pages/payments-checkout.ts'
@@ -28,6 +29,7 @@ import type { Settings } from './settings.ts'
 import { createIdempotency } from './storage/idempotency.ts'
 import { type MeasuredStorage, measureStorage } from './storage/measured-storage.ts'
 import type { Storage } from './storage/storage.ts'
+import { createStoredAnswers } from './storage/stored-answers.ts'
 import { createStoredJournal } from './storage/stored-journal.ts'
 import { watchOutboxes } from './watch-outboxes.ts'
 import { createAddressPolicy } from './webhooks/address-policy.ts'
@@ -100,6 +102,7 @@ export async function startService(
     ...{ payments, log, tasks },
     intervalMs: settings.backgroundIntervalMs,
     onInstructed: countInstructions(metrics),
+    onSwept: countSwept(metrics),
   })
   reportHealth(true)
   log.info('serving', { http: port, provision: provisionPort, debug: debugPort })
@@ -126,6 +129,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
   const test = createTestProcessor({
     key: readSecret(settings.testProcessorKey, folderOf(settings), 'test-processor-key'),
     journal: createStoredJournal(storage),
+    answers: createStoredAnswers(storage),
     now: () => clock.nowMs(),
     eventDelayMs: settings.testProcessorEventDelayMs,
   })
@@ -140,6 +144,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
     pricing: { fees: settings.fees, rates: settings.exchangeRates },
     fundingCurrencies: settings.fundingCurrencies,
     authorisationLifetimeMs: settings.authorisationLifetimeMs,
+    authorisationSweepMs: settings.authorisationSweepMs,
     webhookPolicy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
   }
 }
@@ -236,6 +241,13 @@ function countInstructions(metrics: Metrics): BackgroundOptions['onInstructed'] 
   const count = metrics.counter('payments_processor_instructions_total', help)
   for (const outcome of instructionOutcomes) count({ outcome }, 0)
   return (outcome, number) => count({ outcome }, number)
+}
+
+function countSwept(metrics: Metrics): BackgroundOptions['onSwept'] {
+  const help = 'Authorisations whose answer was not stored in time, by what the sweep found.'
+  const count = metrics.counter('payments_authorisations_swept_total', help)
+  for (const outcome of sweepOutcomes) count({ outcome }, 0)
+  return outcome => count({ outcome })
 }
 
 function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {

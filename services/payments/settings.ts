@@ -173,6 +173,14 @@ const moneySettings = settingsTable({
     fallback: '168h',
     help: 'How long an authorisation can be captured; then what is pending becomes void.',
   },
+  authorisationSweepMs: {
+    name: 'AUTHORISATION_SWEEP_AFTER',
+    kind: durationAtLeast(1_000),
+    fallback: '30m',
+    help:
+      'After which time an authorisation whose answer could not be stored, and whose request did not come again, ' +
+      'is cancelled at the processor. Longer than callers repeat their requests.',
+  },
   openSignup: {
     name: 'OPEN_SIGNUP',
     kind: boolean,

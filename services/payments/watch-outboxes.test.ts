@@ -38,9 +38,11 @@ test('what waits is counted, and how late the next of it is; and whether the dat
     'outbox_waiting{outbox="mail"}': 0,
     'outbox_waiting{outbox="webhooks"}': 0,
     'outbox_waiting{outbox="processor"}': 0,
+    'outbox_waiting{outbox="authorisations"}': 0,
     'outbox_overdue_seconds{outbox="mail"}': 0,
     'outbox_overdue_seconds{outbox="webhooks"}': 0,
     'outbox_overdue_seconds{outbox="processor"}': 0,
+    'outbox_overdue_seconds{outbox="authorisations"}': 0,
     database_reachable: 1,
   }
   assert.deepEqual(await figures(), empty)
@@ -50,10 +52,12 @@ test('what waits is counted, and how late the next of it is; and whether the dat
     'outbox_waiting{outbox="mail"}': 1,
     'outbox_waiting{outbox="webhooks"}': 3,
     'outbox_waiting{outbox="processor"}': 2,
+    'outbox_waiting{outbox="authorisations"}': 0,
     'outbox_overdue_seconds{outbox="mail"}': 60,
     // Of one subject the first is tried again later, and the second waits for it; the other one is due.
     'outbox_overdue_seconds{outbox="webhooks"}': 40,
     'outbox_overdue_seconds{outbox="processor"}': 0,
+    'outbox_overdue_seconds{outbox="authorisations"}': 0,
     database_reachable: 1,
   }
   assert.deepEqual(await figures(), filled)

@@ -49,10 +49,15 @@ export interface PaymentsProcess {
   /** What all of its lives have said. */
   output(): string
   kill(): Promise<void>
+  /** Stops it or lets it go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void
   start(): Promise<void>
 }
 
-export async function startPaymentsProcess(databaseUrl: string): Promise<PaymentsProcess> {
+export async function startPaymentsProcess(
+  databaseUrl: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<PaymentsProcess> {
   const [port = 0] = await freePorts(1)
   const url = `http://127.0.0.1:${port}`
   let said = ''
@@ -63,9 +68,10 @@ export async function startPaymentsProcess(databaseUrl: string): Promise<Payment
     async kill() {
       await running.end('SIGKILL')
     },
+    signal: (signal: NodeJS.Signals) => void running.process.kill(signal),
     async start() {
       said += running?.output() ?? ''
-      const env = { ...paymentsEnv(databaseUrl), PORT: String(port), LOG_LEVEL: 'info' }
+      const env = { ...paymentsEnv(databaseUrl), PORT: String(port), LOG_LEVEL: 'info', ...more }
       running = startProgram(process.execPath, [main], { env })
       await running.said('msg=serving', 30_000)
     },

@@ -16,6 +16,7 @@ import { createTestProcessor } from '../processor/test-processor.ts'
 import { createIdempotency } from '../storage/idempotency.ts'
 import { migrate, readMigrations } from '../storage/migrate.ts'
 import type { Storage } from '../storage/storage.ts'
+import { createStoredAnswers } from '../storage/stored-answers.ts'
 import { createStoredJournal } from '../storage/stored-journal.ts'
 import { createApiServer } from './api-server.ts'
 import { assertConforms } from './conformance-under-test.ts'
@@ -59,16 +60,35 @@ export async function startPayments(): Promise<PaymentsUnderTest> {
   const clock = createTestClock()
   const { storage, remove } = await openDatabase(clock)
   await migrate(storage, readMigrations(), clock)
+  const payments = paymentsOn(storage, clock)
+  return {
+    payments,
+    clock,
+    storage,
+    async settle() {
+      await instructProcessor(payments)
+      await recordEvents(payments, payments.processors.test, true)
+    },
+    async close() {
+      await storage.close()
+      await remove()
+    },
+  }
+}
+
+/** Operations on a storage that has the schema, with the test processor. */
+export function paymentsOn(storage: Storage, clock: Clock): Payments {
   const rateTable = parseRateTable('EUR', rates)
   const feeTable = parseFeeTable(fees)
   assert.ok('table' in rateTable && 'table' in feeTable)
   const test = createTestProcessor({
     key: Buffer.alloc(32, 7),
     journal: createStoredJournal(storage),
+    answers: createStoredAnswers(storage),
     now: () => clock.nowMs(),
     eventDelayMs: 0,
   })
-  const payments: Payments = {
+  return {
     storage,
     idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
     processors: { test, live: null },
@@ -77,19 +97,7 @@ export async function startPayments(): Promise<PaymentsUnderTest> {
     pricing: { fees: feeTable.table, rates: rateTable.table },
     fundingCurrencies: ['DKK', 'EUR'],
     authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,
-  }
-  return {
-    payments,
-    clock,
-    storage,
-    async settle() {
-      await instructProcessor(payments)
-      await recordEvents(payments, test, true)
-    },
-    async close() {
-      await storage.close()
-      await remove()
-    },
+    authorisationSweepMs: 30 * 60 * 1000,
   }
 }
 

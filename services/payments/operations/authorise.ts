@@ -8,7 +8,8 @@ import type { Merchant } from '../domain/merchant.ts'
 import { isRefused, type Refused, refuseProcessing } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import type { AuthorisationAnswer, AuthorisationSource, CardProcessor } from '../processor/processor.ts'
-import type { Answer, Once, OnceRequest } from '../storage/idempotency.ts'
+import { insertAttempt, removeAttempt } from '../storage/authorisation-attempts.ts'
+import { type Answer, keyIdOf, type Once, type OnceRequest } from '../storage/idempotency.ts'
 import { StorageError, type Tx } from '../storage/storage.ts'
 import { insertTransaction } from '../storage/transactions.ts'
 import { announceTransaction } from './change-transaction.ts'
@@ -31,29 +32,44 @@ export interface AuthorisationPlan {
 
 export interface AuthorisationOnce {
   readonly once: OnceRequest
-  /** Runs outside of any transaction. A refusal ends it before the processor is asked. */
-  readonly plan: () => Promise<AuthorisationPlan | Refused>
-  /** The answer of a transaction, approved or declined, which is kept, or of a refusal, which is not. */
-  readonly present: (outcome: Transaction | Refused) => Answer
+  /** Reads in the transaction that stores the attempt. A refusal ends it before the processor is asked. */
+  readonly plan: (tx: Tx) => Promise<AuthorisationPlan | Refused>
+  /** The answer of a transaction, approved or declined. */
+  readonly present: (transaction: Transaction) => Answer
 }
 
 /**
- * Asks the processor for an authorisation and records what it said, once for each idempotency key. The
- * transaction has the id under which the processor was asked: whatever crashes in between, the same question
- * is asked again and its answer recorded once.
+ * Asks the processor for an authorisation and records its answer, once for each idempotency key. The attempt is
+ * committed before the processor is asked, under the id of the transaction to come, and removed with the commit of
+ * that transaction. After any failure in between, the same request asks again under the same id; without such a
+ * request, `sweepAuthorisations` cancels the authorisation.
  */
-export function authoriseOnce(payments: Payments, request: AuthorisationOnce): Promise<Once> {
+export function authoriseOnce(payments: Payments, request: AuthorisationOnce): Promise<Once | Refused> {
   const { once, plan, present } = request
   return payments.idempotency.runOnceOutside(once, {
-    async outside(reference) {
-      const planned = await plan()
-      return isRefused(planned) ? planned : ask(planned, reference)
+    async prepare(tx, reference) {
+      const planned = await plan(tx)
+      if (!isRefused(planned)) await announceAttempt(tx, payments, once, { plan: planned, reference })
+      return planned
     },
-    async settle(tx, outcome) {
-      const recorded = isRefused(outcome) ? outcome : await record(tx, payments, outcome)
-      return { ...present(recorded), keep: !isRefused(recorded) }
-    },
+    outside: (reference, planned) => ask(planned, reference),
+    settle: async (tx, outcome) =>
+      isRefused(outcome) ? outcome : present(await record(tx, payments, outcome)),
+    forget: removeAttempt,
   })
+}
+
+function announceAttempt(
+  tx: Tx,
+  { clock, authorisationSweepMs }: Payments,
+  once: OnceRequest,
+  { plan, reference }: { readonly plan: AuthorisationPlan; readonly reference: string },
+): Promise<void> {
+  const { id: merchantId, test } = plan.merchant
+  const { amount, currency } = plan.input
+  const nowMs = clock.nowMs()
+  const attempt = { reference, keyId: keyIdOf(once), merchantId, test, amount, currency }
+  return insertAttempt(tx, attempt, { nowMs, dueMs: nowMs + authorisationSweepMs })
 }
 
 interface Authorised {
@@ -70,9 +86,10 @@ async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Re
     processor.authorise({ operationId: id, amount, currency, descriptor, source }),
   )
   const card = answer.card === null ? known : cardSourceOf(answer.card)
-  // Of details that are not those of a card there is nothing to record.
-  if (card === null) return refuseProcessing(answer.approved ? 2 : answer.error)
-  return { id, plan, source: card, result: resultOf(answer) }
+  if (card !== null) return { id, plan, source: card, result: resultOf(answer) }
+  if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
+  // Details that are not those of a card: there is nothing to record.
+  return refuseProcessing(answer.error)
 }
 
 function cardSourceOf({ details, reference }: NonNullable<AuthorisationAnswer['card']>): CardSource {
@@ -99,6 +116,7 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
     lifetimeMs: payments.authorisationLifetimeMs,
   })
   await insertTransaction(tx, transaction)
+  await removeAttempt(tx, id)
   await announceTransaction(tx, payments, transaction, 'transaction.created')
   return transaction
 }

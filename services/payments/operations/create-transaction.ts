@@ -21,9 +21,9 @@ export interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'pr
  * A recurring payment: charges the card of an earlier transaction or a saved card, without the payer. Never with
  * 3-D Secure (the specification's rules of recurring payments).
  */
-export function createTransaction(payments: Payments, request: TransactionRequest): Promise<Once> {
+export function createTransaction(payments: Payments, request: TransactionRequest): Promise<Once | Refused> {
   const { once, present } = request
-  const plan = () => payments.storage.read(tx => planRecurring(tx, payments, request))
+  const plan = (tx: Tx) => planRecurring(tx, payments, request)
   return authoriseOnce(payments, { once, present, plan })
 }
 

@@ -20,6 +20,8 @@ export interface Payments {
   readonly fundingCurrencies: readonly string[]
   /** How long an authorisation can be captured. */
   readonly authorisationLifetimeMs: number
+  /** After which time an authorisation that has no payment is cancelled at the processor. */
+  readonly authorisationSweepMs: number
   /** Where webhooks may go; without it, to public addresses by https. */
   readonly webhookPolicy?: AddressPolicy
 }

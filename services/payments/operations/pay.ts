@@ -1,7 +1,7 @@
 import { type AuthorisationInput, checkAuthorisation } from '../domain/authorise.ts'
 import { chooseDescriptor } from '../domain/descriptor.ts'
 import { isId } from '../domain/ids.ts'
-import { isRefused, type Refused, refuse, refuseProcessing } from '../domain/refusals.ts'
+import { isRefused, refuse, refuseProcessing } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import type { CardInput } from '../processor/processor.ts'
 import type { Once } from '../storage/idempotency.ts'
@@ -46,17 +46,12 @@ export async function pay(payments: Payments, request: PaymentRequest): Outcome<
   const proof = request.tdsProof === null ? await authenticatePayer(planned, request) : request
   if (isRefused(proof) || 'kind' in proof) return proof
   const plan = { ...planned, source: { card: request.card, tdsProof: proof.tdsProof } }
-  let refused: Refused | undefined
   const once = await authoriseOnce(payments, {
     once: onceOf(plan, request),
     plan: async () => plan,
-    present(outcome) {
-      if (!isRefused(outcome)) return { status: 201, body: outcome.id }
-      refused = outcome
-      return { status: outcome.refusal.status, body: '' }
-    },
+    present: ({ id }) => ({ status: 201, body: id }),
   })
-  return refused ?? read(payments, once)
+  return isRefused(once) ? once : read(payments, once)
 }
 
 /** The payer's answer to a challenge: a proof for `pay`, or the processing error of one that failed. */

@@ -104,6 +104,7 @@ function checkoutOn(storage: Storage) {
     processors: { test, live: null },
     pricing: { fees: new Map(), rates: { base: 'EUR', rates } },
     fundingCurrencies: ['DKK'],
+    authorisationSweepMs: 30 * 60 * 1000,
     authorisationLifetimeMs,
   })
 }

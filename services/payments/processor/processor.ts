@@ -18,6 +18,11 @@ export interface CardProcessor {
   answerChallenge(challenge: string, confirmed: boolean): Promise<ChallengeResult>
   /** Reserves an amount on a card. */
   authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
+  /**
+   * Cancels an authorisation of which only the operation id is known, because its answer was lost: releases the
+   * amount when it was approved, and makes sure that no approval follows under this id.
+   */
+  cancelAuthorisation(request: CancelRequest): Promise<CancelAnswer>
   /** Takes a part of a reserved amount. */
   capture(request: FollowUpRequest): Promise<void>
   /** Gives a part of a captured amount back. */
@@ -95,6 +100,16 @@ export type AuthorisationAnswer =
       /** Null as above, and where the details were not those of a card. */
       readonly card: KnownCard | null
     }
+
+/** With the amount that was asked for. */
+export interface CancelRequest extends Amount {
+  readonly operationId: string
+}
+
+export interface CancelAnswer {
+  /** Whether an amount was reserved on a card until now. */
+  readonly wasApproved: boolean
+}
 
 export interface KnownCard {
   readonly details: CardDetails

@@ -23,13 +23,24 @@ function card(number: string, change: Partial<CardInput> = {}): CardInput {
 
 const payment = { amount: 300n, currency: 'DKK' }
 
-function pay(processor: CardProcessor, input: CardInput, tdsProof: string | null = null) {
-  const operationId = 'operation'
+let operations = 0
+/** Each payment is an operation of its own: a repeated one gets the first answer. */
+const nextOperation = () => {
+  operations += 1
+  return `operation ${operations}`
+}
+
+function pay(
+  processor: CardProcessor,
+  input: CardInput,
+  tdsProof: string | null = null,
+  operationId = nextOperation(),
+) {
   return processor.authorise({ operationId, ...payment, descriptor: 'D', source: { card: input, tdsProof } })
 }
 
 function payAgain(processor: CardProcessor, token: string) {
-  return processor.authorise({ operationId: 'again', ...payment, descriptor: 'D', source: { token } })
+  return processor.authorise({ operationId: nextOperation(), ...payment, descriptor: 'D', source: { token } })
 }
 
 function show(answer: AuthorisationAnswer): string {
@@ -109,18 +120,41 @@ test('a token that was made up or changed is declined', async () => {
   }
 })
 
-test('the same call gets the same answer; a fingerprint is of the number and the key alone', async () => {
-  const first = await pay(processorAt().processor, card('4100 0000 0000 0001'))
-  assert.deepEqual(await pay(processorAt().processor, card('4100000000000001')), first)
-  const later = await pay(processorAt().processor, card('4100 0000 0000 0001', { expiryYear: 2070 }))
-  assert.equal(later.card?.reference.fingerprint, first.card?.reference.fingerprint)
+test('an operation gets its first answer again, whatever has changed since', async () => {
+  const { processor, clock } = processorAt()
+  const source = { card: card('4100 0000 0000 0001', { expiryYear: 26 }), tdsProof: null }
+  const request = { operationId: 'one', ...payment, descriptor: 'D', source }
+  const first = await processor.authorise(request)
+  clock.nowMs = Date.UTC(2027, 0, 1)
+  assert.deepEqual(await processor.authorise(request), first)
+  assert.equal(show(await processor.authorise({ ...request, operationId: 'two' })), 'declined 6')
+})
+
+test('an authorisation that was cancelled is void, and one that comes later is declined', async () => {
+  const { processor } = processorAt()
+  const source = { card: card('4100 0000 0000 0001'), tdsProof: null }
+  const request = { operationId: 'one', ...payment, descriptor: 'D', source }
+  await processor.authorise(request)
+  assert.deepEqual(await processor.cancelAuthorisation(request), { wasApproved: true })
+  assert.equal(show(await processor.authorise(request)), 'declined 11')
+  const late = { ...request, operationId: 'late' }
+  assert.deepEqual(await processor.cancelAuthorisation(late), { wasApproved: false })
+  assert.equal(show(await processor.authorise(late)), 'declined 11')
+})
+
+test('a fingerprint is of the number and the key alone', async () => {
+  const fingerprintOf = async (processor: CardProcessor, number: string, change: Partial<CardInput> = {}) =>
+    (await pay(processor, card(number, change))).card?.reference.fingerprint
+  const { processor } = processorAt()
+  const first = await fingerprintOf(processor, '4100 0000 0000 0001')
+  assert.equal(await fingerprintOf(processorAt().processor, '4100000000000001'), first)
+  assert.equal(await fingerprintOf(processor, '4100 0000 0000 0001', { expiryYear: 2070 }), first)
   const other = createTestProcessor({
     key: new Uint8Array(32),
     journal: createMemoryJournal(),
     now: () => start,
   })
-  const foreign = await pay(other, card('4100 0000 0000 0001'))
-  assert.notEqual(foreign.card?.reference.fingerprint, first.card?.reference.fingerprint)
+  assert.notEqual(await fingerprintOf(other, '4100 0000 0000 0001'), first)
 })
 
 test('3-D Secure: attempt, full, refused by the payer, failed at the bank', async () => {
@@ -176,8 +210,8 @@ test('a proof holds for its card, amount and currency only', async () => {
 
 test('a fraud alert follows its payment, once it is due, until it is acknowledged', async () => {
   const { processor, clock } = processorAt()
-  const answer = await pay(processor, card('4100 0000 0400 1005'))
-  await pay(processor, card('4100 0000 0400 1005'))
+  const answer = await pay(processor, card('4100 0000 0400 1005'), null, 'one')
+  await pay(processor, card('4100 0000 0400 1005'), null, 'one')
   assert.deepEqual(await processor.pullEvents(10), [])
   clock.nowMs += 1000
   const events = await processor.pullEvents(10)
@@ -187,7 +221,7 @@ test('a fraud alert follows its payment, once it is due, until it is acknowledge
   )
   assert.deepEqual(await processor.pullEvents(10), events)
   await processor.acknowledge(events.map(({ id }) => id))
-  await pay(processor, card('4100 0000 0400 1005'))
+  await pay(processor, card('4100 0000 0400 1005'), null, 'one')
   clock.nowMs += 1000
   assert.deepEqual(await processor.pullEvents(10), [])
 })

@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type CardExpiry, expiryMs } from '../domain/card.ts'
 import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
 import type { Tds } from '../domain/transaction.ts'
+import { type AnswerStore, createMemoryAnswers } from './answer-store.ts'
 import { readCard } from './card-number.ts'
 import type { DueEvent, EventJournal } from './event-journal.ts'
 import type {
@@ -20,6 +21,8 @@ export interface TestProcessorOptions {
   /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
   readonly key: Uint8Array
   readonly journal: EventJournal
+  /** In memory when left out. */
+  readonly answers?: AnswerStore
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** How long after its cause an event happens: a fraud alert, a dispute, and the end of that dispute. */
@@ -30,24 +33,29 @@ const defaultEventDelayMs = 1000
 const minKeyBytes = 16
 /** How long a merchant has to answer a dispute. */
 const disputeAnswerMs = 14 * 24 * 60 * 60 * 1000
+/** Transaction rejected: what an authorisation gets after it was cancelled. */
+const cancelledError = 11
+const cancelledAnswer: AuthorisationAnswer = { approved: false, error: cancelledError, card: null }
 /** What a scheme calls fraudulent usage. */
 const fraudReason = 1
 
 /**
  * A card processor that moves no money: the number of a card decides what becomes of it (see `testCards`),
- * and what follows from it is in its token and references. An answer depends on the request, the key and
- * whether the card has expired, so a repeated call gets the same one; only events to come are kept, in the
- * journal.
+ * and what follows from it is in its token and references. The first answer to an operation is kept, and a repeated
+ * call gets it; events to come are kept in the journal.
  */
 export function createTestProcessor(options: TestProcessorOptions): CardProcessor {
   const { key, journal, now, eventDelayMs = defaultEventDelayMs } = options
+  const { answers = createMemoryAnswers() } = options
   if (key.byteLength < minKeyBytes) {
     throw new RangeError(`key: has ${key.byteLength} bytes; at least ${minKeyBytes} are needed`)
   }
   const seal = createSeal(key)
 
   async function authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer> {
-    const answer = decide(request, seal, now())
+    const { operationId } = request
+    const { answer, cancelled } = await answers.keep(operationId, decide(request, seal, now()), now())
+    if (cancelled) return { approved: false, error: cancelledError, card: answer.card }
     if (answer.approved) await journal.append(eventsOfAuthorisation(request, answer.reference))
     return answer
   }
@@ -97,6 +105,10 @@ export function createTestProcessor(options: TestProcessorOptions): CardProcesso
     authenticate: async request => authenticate(request.card, request, seal, now()),
     answerChallenge: async (challenge, confirmed) => answerChallenge(challenge, confirmed, seal),
     authorise,
+    async cancelAuthorisation({ operationId }) {
+      const { answer } = await answers.cancel(operationId, cancelledAnswer, now())
+      return { wasApproved: answer.approved }
+    },
     capture: async request => journal.append(eventsOfCapture(request)),
     refund: async () => {},
     void: async () => {},

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { refuse } from '../domain/refusals.ts'
 import { createIdempotency, type Idempotency, type OnceRequest, type Settled } from './idempotency.ts'
 import { removeExpiredKeys } from './idempotency-keys.ts'
 import { nowMs } from './payments-under-test.ts'
@@ -55,6 +56,7 @@ function benchOn(storage: Storage): Bench {
 }
 
 const kept = (body: string): Settled => ({ status: 201, body, keep: true })
+const inProgress = { kind: 'in-progress', retryAfterMs: 1_000 }
 const answered = (body: string, replayed: boolean) => ({
   kind: 'answered',
   answer: { status: 201, body },
@@ -71,6 +73,9 @@ function effect(key: string, n = 0) {
 async function countEffects(storage: Storage, key: string): Promise<number> {
   return (await storage.transaction(tx => tx.query('SELECT n FROM effects WHERE key = $1', [key]))).length
 }
+
+/** For work that stores nothing before its effect. */
+const unprepared = { prepare: async () => ({}), forget: async () => {} }
 
 const never = () => assert.fail('this must not run')
 
@@ -147,6 +152,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     const running = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()
     const first = once.runOnceOutside(request, {
+      ...unprepared,
       outside: async reference => {
         references.push(reference)
         running.resolve()
@@ -156,8 +162,8 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
       settle: (tx, n) => effect(request.key, n)(tx),
     })
     await Promise.race([running.promise, first])
-    const outside = { outside: never, settle: never }
-    assert.equal((await elsewhere.runOnceOutside(request, outside)).kind, 'in-progress')
+    const outside = { ...unprepared, outside: never, settle: never }
+    assert.deepEqual(await elsewhere.runOnceOutside(request, outside), inProgress)
     finish.resolve()
     assert.deepEqual(await first, answered('effect 7', false))
     assert.deepEqual(await elsewhere.runOnceOutside(request, outside), answered('effect 7', true))
@@ -171,6 +177,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     const hanging = Promise.withResolvers<number>()
     const begun = Promise.withResolvers<void>()
     const crashed = once.runOnceOutside(request, {
+      ...unprepared,
       outside: reference => {
         references.push(reference)
         begun.resolve()
@@ -181,11 +188,12 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     await Promise.race([begun.promise, crashed])
     const takeOver = () =>
       elsewhere.runOnceOutside(request, {
+        ...unprepared,
         outside: async reference => references.push(reference),
         settle: (tx, n) => effect(request.key, n)(tx),
       })
     elapse(59_999)
-    assert.equal((await takeOver()).kind, 'in-progress')
+    assert.deepEqual(await takeOver(), inProgress)
     elapse(1)
     assert.deepEqual(await takeOver(), answered('effect 2', false))
     // It was not dead, only slow: what it brings comes too late, and it answers as the other did.
@@ -195,15 +203,54 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.equal(await countEffects(storage, request.key), 1)
   },
 
-  'a failure outside, and a refusal, leave the key free': async ({ once, request, storage }) => {
-    const settle = (tx: Tx) => effect(request.key)(tx)
-    const failing = once.runOnceOutside(request, { outside: () => Promise.reject(new Error('own')), settle })
-    await assert.rejects(failing, /own/)
-    const outside = async () => {}
-    const refusing = { outside, settle: async (tx: Tx) => ({ ...(await settle(tx)), keep: false }) }
-    assert.deepEqual(await once.runOnceOutside(request, refusing), answered('effect 0', false))
+  'after a failure outside, or of storing, the request goes on under its reference': async bench => {
+    const { once, elsewhere, request, storage, elapse } = bench
+    const references: string[] = []
+    const outside = async (reference: string) => references.push(reference)
+    const settle = (tx: Tx, n: number) => effect(request.key, n)(tx)
+    const work = { ...unprepared, outside, settle }
+    const failing = async (reference: string) => {
+      await outside(reference)
+      throw new Error('own')
+    }
+    await assert.rejects(once.runOnceOutside(request, { ...work, outside: failing }), /own/)
+    const unstored = { ...work, settle: (tx: Tx) => tx.query('SELECT broken').then(never) }
+    await assert.rejects(elsewhere.runOnceOutside(request, unstored), { code: 'refused' })
+    // However late: the outcome is not known before it is stored.
+    elapse(2 * dayMs)
+    const other = { ...request, fingerprint: requestFingerprint(request.key, ['other']) }
+    assert.deepEqual(await once.runOnceOutside(other, work), { kind: 'key-reused' })
+    assert.deepEqual(await once.runOnceOutside(request, work), answered('effect 3', false))
+    assert.deepEqual([references.length, new Set(references).size], [3, 1])
+    assert.equal(await countEffects(storage, request.key), 1)
+  },
+
+  'a refusal before or after the effect leaves the key free': async ({ once, request, storage }) => {
+    const refused = refuse('not_found')
+    const references: string[] = []
+    const work = {
+      ...unprepared,
+      outside: async (reference: string) => references.push(reference),
+      settle: (tx: Tx, n: number) => effect(request.key, n)(tx),
+    }
+    const refusing = { ...work, prepare: async () => refused, outside: never }
+    assert.deepEqual(await once.runOnceOutside(request, refusing), refused)
+    let forgotten = ''
+    const unsettled = {
+      ...work,
+      settle: async (tx: Tx, n: number) => {
+        await effect(request.key, n)(tx)
+        return refused
+      },
+      forget: async (_: Tx, reference: string) => {
+        forgotten = reference
+      },
+    }
+    assert.deepEqual(await once.runOnceOutside(request, unsettled), refused)
+    assert.equal(forgotten, references[0])
     assert.equal(await countEffects(storage, request.key), 0)
-    assert.deepEqual(await once.runOnceOutside(request, { outside, settle }), answered('effect 0', false))
+    assert.deepEqual(await once.runOnceOutside(request, work), answered('effect 2', false))
+    assert.notEqual(references[0], references[1])
   },
 
   'what has expired is removed part by part': async ({ once, request, storage, elapse }) => {

@@ -94,16 +94,19 @@ export interface Marker {
   readonly leaseUntilMs: number
 }
 
+/**
+ * A marker in progress never expires: its reference stays until the outcome is known. Only its owner, or the same
+ * request after the lease, takes it over.
+ */
 const mark = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, owner, lease_until, reference, created, expires)
   VALUES ($1, $2, $3, 'in-progress', $4, $5, $6, $7, $8)
   ON CONFLICT (scope, key_hash) DO UPDATE SET
-    reference = CASE WHEN k.state = 'in-progress' AND k.expires > $7
-      THEN k.reference ELSE excluded.reference END,
+    reference = CASE WHEN k.state = 'in-progress' THEN k.reference ELSE excluded.reference END,
     fingerprint = excluded.fingerprint, state = 'in-progress', owner = excluded.owner,
     lease_until = excluded.lease_until, status = NULL, body = NULL, sealed = false,
     created = excluded.created, expires = excluded.expires
-  WHERE k.expires <= $7 OR k.owner = $4
+  WHERE (k.state = 'done' AND k.expires <= $7) OR k.owner = $4
     OR (k.state = 'in-progress' AND k.lease_until <= $7 AND k.fingerprint = $3)
   RETURNING k.reference`
 
@@ -141,7 +144,16 @@ export async function lockMarkedKey(tx: Tx, { scope, hash }: KeyId): Promise<Key
   return row
 }
 
-/** Lets go of the marker, so that the request can be made anew at once. */
+/** Ends the lease of a marker, so that the same request goes on under its reference at once. */
+export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, nowMs: number): Promise<void> {
+  await tx.query(
+    `UPDATE idempotency_keys SET lease_until = $4
+     WHERE scope = $1 AND key_hash = $2 AND owner = $3 AND state = 'in-progress'`,
+    [scope, hash, owner, toDate(nowMs)],
+  )
+}
+
+/** Removes the marker: the request has no effect, and can be made anew at once. */
 export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string): Promise<void> {
   await tx.query('DELETE FROM idempotency_keys WHERE scope = $1 AND key_hash = $2 AND owner = $3', [
     scope,
@@ -150,12 +162,18 @@ export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string
   ])
 }
 
-/** @returns how many rows were removed; fewer than `limit` when no more have expired */
+/**
+ * Removes expired keys, except of requests whose authorisation is not settled: the sweep ends those.
+ *
+ * @returns how many rows were removed; fewer than `limit` when no more have expired
+ */
 export async function removeExpiredKeys(tx: Tx, nowMs: number, limit: number): Promise<number> {
   const rows = await tx.query(
     `DELETE FROM idempotency_keys WHERE (scope, key_hash) IN (
-       SELECT scope, key_hash FROM idempotency_keys WHERE expires <= $1 ORDER BY expires LIMIT $2
-       FOR UPDATE SKIP LOCKED
+       SELECT scope, key_hash FROM idempotency_keys k
+       WHERE expires <= $1 AND (state = 'done'
+         OR NOT EXISTS (SELECT FROM authorisation_attempts a WHERE a.reference = k.reference))
+       ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED
      ) RETURNING state`,
     [toDate(nowMs), limit],
   )

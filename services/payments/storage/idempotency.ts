@@ -5,6 +5,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import {
+  endLease,
   type KeyId,
   type KeyRow,
   lockKey,
@@ -54,11 +55,17 @@ export type Work<R> = (tx: Tx, request: R) => Promise<Settled>
 export type Identify<R> = (tx: Tx) => Promise<R | Refused>
 
 /** Work with an effect outside the database, recognised there by its reference when it comes again. */
-export interface OutsideWork<T> {
-  /** May run more than once with the same reference. Must end before the lease does. */
-  readonly outside: (reference: string) => Promise<T>
-  /** Stores what came of it; runs in the transaction that saves the answer. */
-  readonly settle: (tx: Tx, outcome: T) => Promise<Settled>
+export interface OutsideWork<P extends object, T> {
+  /** Runs in the transaction that stores the marker, before the effect. A refusal leaves nothing stored. */
+  readonly prepare: (tx: Tx, reference: string) => Promise<P | Refused>
+  /** Has the effect. May run more than once with the same reference. Must end before the lease does. */
+  readonly outside: (reference: string, prepared: P) => Promise<T>
+  /**
+   * Stores the outcome, in the transaction that saves the answer. A refusal says that there is none to keep.
+   */
+  readonly settle: (tx: Tx, outcome: T) => Promise<Answer | Refused>
+  /** Removes what `prepare` stored, in the transaction that frees the key after a refusal of `settle`. */
+  readonly forget: (tx: Tx, reference: string) => Promise<void>
 }
 
 export interface Idempotency {
@@ -74,10 +81,11 @@ export interface Idempotency {
   runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
   runOnce<R extends OnceRequest>(request: Identify<R>, work: Work<R>): Promise<Once | Refused>
   /**
-   * The same around an effect that no transaction can hold. A marker is stored first; one that a crashed process
-   * left behind holds until its lease ends, and whoever takes it over goes on under its reference.
+   * The same around an effect that no transaction can contain. A marker with the reference is committed first and
+   * stays until the outcome is stored or refused. When anything fails in between, the same request continues
+   * under the same reference: at once after an error, after the lease when the process has crashed.
    */
-  runOnceOutside<T>(request: OnceRequest, work: OutsideWork<T>): Promise<Once>
+  runOnceOutside<P extends object, T>(request: OnceRequest, work: OutsideWork<P, T>): Promise<Once | Refused>
 }
 
 export interface IdempotencyOptions {
@@ -101,11 +109,11 @@ const retryAfterMs = 1_000
 
 /** Leaves a transaction without storing anything. */
 class Unkept extends Error {
-  readonly answer: Answer
+  readonly outcome: Once | Refused
 
-  constructor(answer: Answer) {
+  constructor(outcome: Once | Refused) {
     super('the answer is not kept')
-    this.answer = answer
+    this.outcome = outcome
   }
 }
 
@@ -121,9 +129,12 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     return { nowMs, expiresMs: nowMs + lifetimeMs }
   }
 
-  async function save(tx: Tx, request: OnceRequest, settled: Settled, owner: string | null): Promise<Once> {
-    const { status, body } = settled
-    if (!settled.keep) throw new Unkept({ status, body })
+  async function save(
+    tx: Tx,
+    request: OnceRequest,
+    { status, body }: Answer,
+    owner: string | null,
+  ): Promise<Once> {
     const sealed = request.secret === true
     const plain = Buffer.from(body)
     const saved = {
@@ -142,11 +153,14 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     const found = await lockKey(tx, lockIdOf(keyId), keyId, clock.nowMs())
     if (found === 'locked-by-other') return { kind: 'in-progress', retryAfterMs }
     if (found !== undefined) return recall(request, found)
-    return save(tx, request, await work(tx, request), null)
+    const { keep, status, body } = await work(tx, request)
+    const answer = { status, body }
+    if (!keep) throw new Unkept({ kind: 'answered', answer, replayed: false })
+    return save(tx, request, answer, null)
   }
 
   /** Repeats `step` until its outcome is certain: a commit of unknown outcome is looked at again. */
-  async function untilCertain<T extends Once | Refused>(step: (tx: Tx) => Promise<T>): Promise<T | Once> {
+  async function untilCertain(step: (tx: Tx) => Promise<Once | Refused>): Promise<Once | Refused> {
     const giveUpMs = clock.monotonicMs() + resolveMs
     const backoff = createBackoff({ initialMs: 10, maxMs: 500, factor: 2, jitter: 0.5, random })
     let unknown: StorageError | undefined
@@ -161,29 +175,40 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     }
   }
 
-  async function claim(request: OnceRequest, owner: string) {
+  /** The marker's reference with what `prepare` made of it, the row that is in the way, or the refusal. */
+  async function claim<P extends object>(
+    request: OnceRequest,
+    owner: string,
+    prepare: OutsideWork<P, unknown>['prepare'],
+  ) {
     const fingerprint = Buffer.from(request.fingerprint, 'hex')
-    const reference = newId(clock.nowMs(), randomBytes)
-    return untilKnown(() =>
-      storage.transaction(tx => {
-        const at = times()
-        const marker = { owner, reference, leaseUntilMs: at.nowMs + leaseMs }
-        return markKey(tx, keyIdOf(request), fingerprint, marker, at)
-      }),
-    )
+    const ownReference = newId(clock.nowMs(), randomBytes)
+    const step = async (tx: Tx) => {
+      const at = times()
+      const marker = { owner, reference: ownReference, leaseUntilMs: at.nowMs + leaseMs }
+      const marked = await markKey(tx, keyIdOf(request), fingerprint, marker, at)
+      if ('row' in marked) return marked
+      const prepared = await prepare(tx, marked.reference)
+      if (isRefused(prepared)) throw new Unkept(prepared)
+      return { reference: marked.reference, prepared }
+    }
+    // The marker names its owner: a repeated claim finds it or makes it.
+    return untilKnown(() => unlessUnkept(() => storage.transaction(step)))
   }
 
   async function settle(
     tx: Tx,
     request: OnceRequest,
     owner: string,
-    work: () => Promise<Settled>,
+    work: () => Promise<Answer | Refused>,
   ): Promise<Once> {
     const row = await lockMarkedKey(tx, keyIdOf(request))
-    // The lease was over, and another process finished the work or is at it.
+    // The lease was over, and another process has finished the work, works on it, or has cancelled it.
     if (row === undefined) return { kind: 'in-progress', retryAfterMs }
     if (row.state === 'done' || row.owner !== owner) return recall(request, row)
-    return save(tx, request, await work(), owner)
+    const answer = await work()
+    if (isRefused(answer)) throw new Unkept(answer)
+    return save(tx, request, answer, owner)
   }
 
   function runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
@@ -191,7 +216,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
   function runOnce<R extends OnceRequest>(given: R | Identify<R>, work: Work<R>): Promise<Once | Refused> {
     const identify = typeof given === 'function' ? given : async () => given
     let known: R | undefined
-    return untilCertain<Once | Refused>(async tx => {
+    return untilCertain(async tx => {
       // Who asks is found out once: after a lost commit only that commit matters.
       const request = known ?? (await identify(tx))
       if (isRefused(request)) return request
@@ -205,24 +230,25 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
 
     async runOnceOutside(request, work) {
       if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
+      const keyId = keyIdOf(request)
       const owner = newId(clock.nowMs(), randomBytes)
-      const claimed = await claim(request, owner)
+      const claimed = await claim(request, owner, work.prepare)
       if ('row' in claimed) return recall(request, claimed.row)
-      const release = () => storage.transaction(tx => removeMarker(tx, keyIdOf(request), owner))
-      let kept = true
-      const settleAndNote = async (tx: Tx, outcome: Parameters<typeof work.settle>[1]) => {
-        const settled = await work.settle(tx, outcome)
-        kept = settled.keep
-        return settled
-      }
+      if (!('prepared' in claimed)) return claimed
+      const { reference, prepared } = claimed
       try {
-        const outcome = await work.outside(claimed.reference)
-        const once = await untilCertain(tx => settle(tx, request, owner, () => settleAndNote(tx, outcome)))
-        // A marker that cannot be removed now ends with its lease.
-        if (!kept) await release().catch(() => {})
+        const outcome = await work.outside(reference, prepared)
+        const once = await untilCertain(tx => settle(tx, request, owner, () => work.settle(tx, outcome)))
+        if (isRefused(once)) {
+          const free = (tx: Tx) => Promise.all([removeMarker(tx, keyId, owner), work.forget(tx, reference)])
+          // When this fails, the lease ends by itself, and the same request gets the same refusal.
+          await storage.transaction(free).catch(() => {})
+        }
         return once
       } catch (error) {
-        if (!isUnknownCommit(error)) await release().catch(() => {})
+        // A lease that cannot be ended now ends by itself.
+        const end = (tx: Tx) => endLease(tx, keyId, owner, clock.nowMs())
+        if (!isUnknownCommit(error)) await storage.transaction(end).catch(() => {})
         throw error
       }
     },
@@ -233,9 +259,17 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
       return await step()
     } catch (error) {
       if (!isUnknownCommit(error)) throw error
-      // The marker names its owner, so that doing it again finds it or makes it.
       return step()
     }
+  }
+}
+
+async function unlessUnkept<T>(step: () => Promise<T>): Promise<T | Once | Refused> {
+  try {
+    return await step()
+  } catch (error) {
+    if (error instanceof Unkept) return error.outcome
+    throw error
   }
 }
 
@@ -243,11 +277,10 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
 async function settleStep<T>(
   step: () => Promise<T>,
   unknown: StorageError | undefined,
-): Promise<T | Once | StorageError | Overtaken> {
+): Promise<T | Once | Refused | StorageError | Overtaken> {
   try {
-    return await step()
+    return await unlessUnkept(step)
   } catch (error) {
-    if (error instanceof Unkept) return { kind: 'answered', answer: error.answer, replayed: false }
     if (error instanceof Overtaken || isUnknownCommit(error)) return error
     // While it is not known what the first commit came to, nothing else may be told.
     if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
@@ -271,7 +304,8 @@ function recall(request: OnceRequest, row: KeyRow): Once {
   return { kind: 'answered', answer: { status, body: plain.toString() }, replayed: true }
 }
 
-function keyIdOf({ scope, key }: OnceRequest): KeyId {
+/** How the key is stored. */
+export function keyIdOf({ scope, key }: OnceRequest): KeyId {
   return { scope, hash: hashIdempotencyKey(key) }
 }
 

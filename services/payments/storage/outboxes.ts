@@ -1,7 +1,10 @@
 import { onlyRow, type Tx } from './storage.ts'
 
-/** What commits promised to tell others: mail, events for webhooks, and instructions for the processor. */
-export const outboxes = ['mail', 'webhooks', 'processor'] as const
+/**
+ * What commits promised to tell others: mail, events for webhooks, instructions for the processor, and
+ * authorisations whose outcome is not stored.
+ */
+export const outboxes = ['mail', 'webhooks', 'processor', 'authorisations'] as const
 export type Outbox = (typeof outboxes)[number]
 
 export interface OutboxState {
@@ -26,6 +29,7 @@ const queries: Readonly<Record<Outbox, string>> = {
       SELECT DISTINCT ON (transaction_id) due, count(*) OVER () AS waiting
       FROM processor_instructions ORDER BY transaction_id, number
     ) AS first`,
+  authorisations: 'SELECT count(*) AS waiting, min(due) AS due FROM authorisation_attempts',
 }
 
 export async function readOutbox(tx: Tx, outbox: Outbox): Promise<OutboxState> {

@@ -34,6 +34,10 @@ const statements = {
       SELECT id FROM test_processor_events WHERE told AND due <= $1
       ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
+  'answers of the test processor': `DELETE FROM test_processor_answers WHERE operation_id IN (
+      SELECT operation_id FROM test_processor_answers WHERE created <= $1
+      ORDER BY created LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
 } as const
 
 export type Prunable = keyof typeof statements

@@ -73,10 +73,8 @@ function parseCreation(body: unknown, encoding: Encoding): TransactionInput | Re
   return parseTransaction(rest, encoding)
 }
 
-function presentCreation(outcome: Transaction | Refused): Answer {
-  if (isRefused(outcome)) return answerRefusal(outcome)
-  if (outcome.error !== null) return answerRefusal(refuseProcessing(outcome.error))
-  return answer(201, { transaction: { id: outcome.id } })
+function presentCreation({ id, error }: Transaction): Answer {
+  return error === null ? answer(201, { transaction: { id } }) : answerRefusal(refuseProcessing(error))
 }
 
 const list = listEndpoint({
