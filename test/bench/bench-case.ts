@@ -19,6 +19,8 @@ export interface BenchCase {
   readonly title: string
   /** Programs that must be on the PATH. */
   readonly needs: readonly string[]
+  /** The short form leaves it out unless it is asked for by its name. */
+  readonly long?: boolean
   /** @throws SettingRefused when the service does not know what this is about yet. */
   run(extent: Extent): Promise<CaseResult>
 }

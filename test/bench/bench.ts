@@ -178,12 +178,12 @@ async function main(): Promise<void> {
   const all = options.names.length === 0
   // On all cores, so before anything is pinned to one.
   if (isAsked('propagation') || (all && !options.short)) await propagation()
-  const asked = new Set([
+  const groups = [
     ...(all || isAsked('decisions') ? decisionCases : []),
     ...(all || isAsked('streams') ? streamCases : []),
     ...(all || isAsked('payments') ? paymentCases : []),
-    ...cases.filter(({ name }) => isAsked(name)),
-  ])
+  ].filter(({ long }) => !(options.short && long))
+  const asked = new Set([...groups, ...cases.filter(({ name }) => isAsked(name))])
   const chosen = cases.filter(one => asked.has(one))
   if (chosen.length > 0) await measureCases(chosen)
   if (isAsked('profile')) await profile()

@@ -1,12 +1,21 @@
 import type { BenchCase } from './bench-case.ts'
 import { capturesCase } from './captures-case.ts'
-import { cpuRatio, latencyRatio, rateRatio, redisCommands } from './compare.ts'
+import {
+  type Comparison,
+  cpuRatio,
+  latencyRatio,
+  rateRatio,
+  redisCommands,
+  rssBeyondNode,
+} from './compare.ts'
 import { generous, nestedQuestions, nestedRules, userQuestions, userRule } from './configurations.ts'
+import { type ContestCase, contestCase } from './contest-case.ts'
+import { bareAnswers, bareDecisions, oursWith, reference, yardstick } from './contestants.ts'
 import { envoyCase } from './envoy-case.ts'
 import { fanOutCases } from './fan-out-cases.ts'
 import { h2loadCase } from './h2load-case.ts'
+import { idleCase } from './idle-case.ts'
 import { manyStreamsCase } from './many-streams-case.ts'
-import { type PairCase, pairCase } from './pair-case.ts'
 import { paymentReadsCase } from './payment-reads-case.ts'
 import { rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
@@ -16,7 +25,7 @@ const keys = 10_000
 const rules = 10_000
 
 /** What the cases share unless they say else. */
-const uniformKeys: Omit<PairCase, 'name' | 'title' | 'comparisons'> = {
+const uniformKeys: Omit<ContestCase, 'name' | 'title' | 'comparisons'> = {
   protocol: 'grpc',
   rules: userRule(generous),
   limit: generous,
@@ -28,7 +37,7 @@ const uniformKeys: Omit<PairCase, 'name' | 'title' | 'comparisons'> = {
 
 const localCacheBytes = 64 * 1024 * 1024
 
-const pairs: readonly PairCase[] = [
+const contests: readonly ContestCase[] = [
   {
     ...uniformKeys,
     name: 'uniform-keys',
@@ -79,7 +88,8 @@ const pairs: readonly PairCase[] = [
     name: 'one-at-a-time',
     title: 'one call at a time on one connection',
     streams: 1,
-    comparisons: [latencyRatio('p50Ms', 1 / 2), latencyRatio('p99Ms', 1 / 2)],
+    others: [yardstick, reference, bareDecisions],
+    comparisons: [latencyRatio('p50Ms', 1 / 2), latencyRatio('p99Ms', 1 / 2), cpuToReference(0.45)],
   },
   {
     ...uniformKeys,
@@ -87,7 +97,7 @@ const pairs: readonly PairCase[] = [
     title: '100 connections × 10 streams at half the capacity',
     connections: 100,
     streams: 10,
-    atHalfCapacity: true,
+    pace: 'half capacity',
     comparisons: [latencyRatio('p99Ms', 1 / 4)],
   },
   {
@@ -97,7 +107,7 @@ const pairs: readonly PairCase[] = [
     protocol: 'json',
     connections: 100,
     streams: 1,
-    withFloor: true,
+    others: [yardstick, bareAnswers],
     comparisons: [
       { ...rateRatio, goal: { atLeast: 3 } },
       { ...cpuRatio, goal: { atMost: 1 / 3 } },
@@ -110,13 +120,91 @@ const pairs: readonly PairCase[] = [
     connections: 20,
     streams: 10,
     settings: { WORKERS: '2' },
-    againstOurs: { name: 'one worker', settings: {} },
+    others: [oursWith('one worker', {})],
     comparisons: [{ ...cpuRatio, goal: { atMost: 1.1 } }],
   },
 ]
 
+/** Random arrivals over 100 connections, as many independent callers make them. */
+function arrivals(
+  randomPerSecond: number,
+  goal: number,
+  others = [reference, yardstick, bareDecisions],
+  comparisons: readonly Comparison[] = [],
+): ContestCase {
+  return {
+    ...uniformKeys,
+    name: `arrivals-${randomPerSecond}`,
+    long: true,
+    title: `100 connections, random arrivals, ${randomPerSecond.toLocaleString('en')}/s in all`,
+    connections: 100,
+    // More than are ever in flight on one connection, unless the server stands still.
+    streams: 10,
+    pace: { randomPerSecond },
+    others,
+    comparisons: [cpuToReference(goal), ...comparisons],
+  }
+}
+
+/** The load of several callers, beside the service that ours replaces. */
+const users: readonly ContestCase[] = [
+  {
+    ...uniformKeys,
+    name: '10-connections',
+    title: '10 connections × 10 in flight, 10,000 keys',
+    connections: 10,
+    streams: 10,
+    others: [reference, yardstick, bareDecisions],
+    comparisons: [cpuToReference(0.28), rssBeyondNode({ atMost: 30, bearable: 80 })],
+  },
+  {
+    ...uniformKeys,
+    name: '100-connections',
+    long: true,
+    title: '100 connections × 10 in flight, 100,000 keys',
+    questions: userQuestions(100_000),
+    connections: 100,
+    streams: 10,
+    others: [reference, yardstick, bareDecisions],
+    comparisons: [cpuToReference(0.2), rssBeyondNode({ atMost: 60, bearable: 160 })],
+  },
+  arrivals(
+    1000,
+    0.5,
+    [reference, yardstick, bareDecisions],
+    [{ ...latencyRatio('p99Ms', 1), against: reference.name }],
+  ),
+  arrivals(5000, 0.3),
+  // More than the yardstick can take.
+  arrivals(15_000, 0.25, [reference, bareDecisions]),
+  {
+    ...uniformKeys,
+    name: 'memory-10',
+    long: true,
+    title: '10 connections × 10 in flight, counters in memory',
+    connections: 10,
+    streams: 10,
+    settings: { BACKEND_TYPE: 'memory' },
+    comparisons: [
+      { what: 'CPU a decision', figure: 'cpuMicros', unit: 'µs', of: 'ours', goal: { atMost: 10.2 } },
+      { what: 'p99', figure: 'p99Ms', unit: 'ms', of: 'ours', goal: { atMost: 2.1 } },
+    ],
+    note: 'the goals are the figures of Limitador (Rust), counters in memory, of another run on 2026-11-22',
+  },
+]
+
+function cpuToReference(atMost: number): Comparison {
+  return { ...cpuRatio, against: reference.name, goal: { atMost } }
+}
+
 /** Of the rate limit service. */
-export const decisionCases: readonly BenchCase[] = [...pairs.map(pairCase), rulesCase, envoyCase, h2loadCase]
+export const decisionCases: readonly BenchCase[] = [
+  ...[...contests, ...users].map(contestCase),
+  idleCase,
+  rulesCase,
+  envoyCase,
+  h2loadCase,
+]
 
 /** Of the broker. */
 export const streamCases: readonly BenchCase[] = [

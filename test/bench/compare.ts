@@ -9,14 +9,21 @@ export interface Comparison {
   readonly what: string
   readonly figure: keyof Measurement
   readonly unit: string
-  /** Ours to the yardstick's, or ours alone. */
+  /** Ours to the other's, or ours alone. */
   readonly of: 'ratio' | 'ours'
   readonly goal?: Goal
+  /** The contestant that ours is compared with; the first of the others when left out. */
+  readonly against?: string
   /** The goal holds only as far as the core of Redis and the load allows. */
   readonly boundByOtherCore?: boolean
 }
 
-const steadyFigures: ReadonlySet<keyof Measurement> = new Set(['cpuMicros', 'redisCommands', 'rssMiB'])
+const steadyFigures: ReadonlySet<keyof Measurement> = new Set([
+  'cpuMicros',
+  'redisCommands',
+  'rssMiB',
+  'rssBeyondNodeMiB',
+])
 
 /** Above this a core counts as full, and a server below it as one that waits. */
 const full = 0.9
@@ -76,6 +83,17 @@ export const rateRatio: Comparison = {
 
 export function latencyRatio(figure: 'p50Ms' | 'p99Ms', atMost: number): Comparison {
   return { what: figure.slice(0, 3), figure, unit: 'ms', of: 'ratio', goal: { atMost } }
+}
+
+/** Of the whole process, without what Node takes before it runs anything. */
+export function rssBeyondNode(goal: Goal): Comparison {
+  return {
+    what: 'RSS beyond bare Node',
+    figure: 'rssBeyondNodeMiB',
+    unit: 'MiB',
+    of: 'ours',
+    goal,
+  }
 }
 
 export function redisCommands(atMost: number): Comparison {

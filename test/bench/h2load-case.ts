@@ -7,10 +7,10 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { compareRounds, cpuRatio, rateRatio } from './compare.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
+import { createDecisionLoads, shouldRateLimit } from './decision-load.ts'
 import { inTurn } from './in-turn.ts'
 import { driveFlatOut } from './load/flat-out.ts'
 import { grpcRequest } from './load/requests.ts'
-import { createPairLoads, shouldRateLimit } from './pair-load.ts'
 import { cpuMicros } from './process-usage.ts'
 import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
 
@@ -40,7 +40,7 @@ async function run(extent: Extent): Promise<CaseResult> {
     servers.push(await startOurs({ rules: userRule(generous), redisPort: redis.port }))
     servers.push(await startYardstick('grpc', redis.port, generous))
     // h2load takes an error of gRPC for an answer; this load does not.
-    const loads = createPairLoads({ protocol: 'grpc', questions, connections: 1, streams, over: false })
+    const loads = createDecisionLoads({ protocol: 'grpc', questions, connections: 1, streams, over: false })
     for (const server of servers) {
       const { failed } = await driveFlatOut(loads.uniform(server), { durationMs: extent.firstWarmUpMs })
       if (failed > 0) throw new Error(`${failed} answers of ${server.name} were not as expected`)

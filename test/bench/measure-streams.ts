@@ -40,7 +40,7 @@ export async function measureStreams(
 
 async function usage(servers: readonly MeasuredServer[]) {
   const micros = sum(servers.map(({ pid }) => cpuMicros(pid)))
-  return { micros, gcMs: sum(await Promise.all(servers.map(server => server.gcMs()))) }
+  return { micros, gcMs: sum(await Promise.all(servers.map(async server => (await server.gcMs()) ?? 0))) }
 }
 
 function sum(values: readonly number[]): number {

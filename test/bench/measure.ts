@@ -15,11 +15,15 @@ export interface Measurement extends LatencyFigures {
   /** Of an API, or of what stands in for it. */
   readonly requestsPerSecond?: number
   readonly rssMiB: number
+  /** The RSS without that of a process of Node that does nothing. */
+  readonly rssBeyondNodeMiB?: number
   /** The share of the round in which the server's garbage collector stopped it. */
-  readonly gcShare: number
+  readonly gcShare?: number
   readonly redisCommands: number
   /** What making the load cost, a call. */
   readonly loadCpuMicros: number
+  /** How late the load itself was at p99, when it had a schedule. */
+  readonly loadLateP99Ms?: number
   /** How much of its core the server used, and load and Redis of theirs: 1 is all of it. */
   readonly serverBusy: number
   readonly otherCoreBusy: number
@@ -33,10 +37,10 @@ export interface Measurement extends LatencyFigures {
 export async function measure(
   server: MeasuredServer,
   redis: RedisServer,
-  drive: () => Promise<LoadResult>,
+  drive: () => Promise<LoadResult & { readonly loadLateP99Ms?: number }>,
 ): Promise<Measurement> {
   const before = await usage(server, redis)
-  const { calls, failed, seconds, latenciesMs, loadCpuMicros } = await drive()
+  const { calls, failed, seconds, latenciesMs, loadCpuMicros, loadLateP99Ms } = await drive()
   // Read at once, while the memory is still what the load made it.
   const rss = rssMiB(server.pid)
   const after = await usage(server, redis)
@@ -49,7 +53,8 @@ export async function measure(
     decisionsPerSecond: calls / seconds,
     ...latencyFigures(latenciesMs),
     rssMiB: rss,
-    gcShare: (after.gcMs - before.gcMs) / 1000 / seconds,
+    ...(after.gcMs !== undefined && { gcShare: (after.gcMs - (before.gcMs ?? 0)) / 1000 / seconds }),
+    ...(loadLateP99Ms !== undefined && { loadLateP99Ms }),
     redisCommands: (after.commands - before.commands) / calls,
     loadCpuMicros: loadCpuMicros / calls,
     serverBusy: serverMicros / 1e6 / seconds,

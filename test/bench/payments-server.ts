@@ -111,7 +111,7 @@ async function usage(server: MeasuredServer, database: PostgresServer) {
     serverMicros: cpuMicros(server.pid),
     databaseMicros: cpuMicros(database.pid),
     machineMicros: machineMicros(),
-    gcMs: await server.gcMs(),
+    gcMs: (await server.gcMs()) ?? 0,
   }
 }
 

@@ -24,6 +24,16 @@ export function cpuMicros(pid: number): number {
   return (sum(ticks) * 1e6) / ticksPerSecond
 }
 
+/** As `cpuMicros`, to the microsecond, of the threads that run now. */
+export function scheduledMicros(pid: number): number {
+  const nanos = processTree(pid).flatMap(one =>
+    readdirSync(`/proc/${one}/task`).map(thread =>
+      Number(read(one, `task/${thread}/schedstat`).split(' ')[0]),
+    ),
+  )
+  return sum(nanos) / 1000
+}
+
 /** The time that all programs of the machine together have spent on its processors since it started. */
 export function machineMicros(): number {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, softIrq = 0] = readFileSync('/proc/stat', 'utf8')

@@ -5,8 +5,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
 import { type CpuProfile, moduleBelow, type SelfTime, selfTimes } from './cpu-profile.ts'
+import { createDecisionLoads } from './decision-load.ts'
 import { driveFlatOut } from './load/flat-out.ts'
-import { createPairLoads } from './pair-load.ts'
 import { startOurs } from './servers.ts'
 
 /** Where our server's time goes under 10,000 uniform keys on one connection with 100 streams in flight. */
@@ -16,7 +16,7 @@ export async function profileDecisions(durationMs: number, warmUpMs: number): Pr
   try {
     const nodeOptions = ['--cpu-prof', '--cpu-prof-dir', folder]
     const ours = await startOurs({ rules: userRule(generous), redisPort: redis.port, nodeOptions })
-    const loads = createPairLoads({
+    const loads = createDecisionLoads({
       protocol: 'grpc',
       questions: userQuestions(10_000),
       connections: 1,

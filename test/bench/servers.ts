@@ -16,8 +16,8 @@ export interface MeasuredServer {
   readonly port: number
   /** Of `/json`; of a broker, of its pages. */
   readonly httpPort: number
-  /** For how many milliseconds its garbage collector has stopped it since its start. */
-  gcMs(): Promise<number>
+  /** How many milliseconds its garbage collector has stopped it since its start; undefined if unknown. */
+  gcMs(): Promise<number | undefined>
   end(): Promise<void>
 }
 
@@ -136,6 +136,10 @@ export function startYardstick(
 
 /** Answers every read with the same bytes. */
 export const startBareAnswers = () => startContestant('bare answers', 'bare-answers.ts')
+
+/** Answers every request of gRPC with the same bytes, after Redis has counted. */
+export const startBareDecisions = (redisPort: number) =>
+  startContestant('bare decisions', 'bare-decisions.ts', [`${redisPort}`])
 
 /** One of the programs in `yardstick/`, on a port of its own, which comes before its other arguments. */
 export async function startContestant(

@@ -34,7 +34,8 @@ export function missingReference(): string | false {
   return reason
 }
 
-function referencePath(): string {
+/** @throws Error when it is not built. */
+export function referencePath(): string {
   const path = findReference()
   if (path === undefined) throw new Error(`the reference is not built: ${howToBuild}`)
   return path

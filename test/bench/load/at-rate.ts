@@ -1,25 +1,33 @@
+import { percentile } from '../percentiles.ts'
 import { endOfLoad } from './flat-out.ts'
 import type { Load, LoadResult } from './load-connection.ts'
 import { createPacer, type Pacer } from './pacer.ts'
+import { evenSchedule, type Schedule } from './schedule.ts'
 import { startTicker } from './ticker.ts'
 
-/** Between two looks at what is due. A look wakes two threads, so that shorter ones would fill the core. */
-const tickMs = 0.25
+/** Between two ticks. A tick wakes two threads, so that shorter distances would fill the core. */
+const leastMs = 0.25
 const patienceMs = 20_000
 
+export interface OpenLoadResult extends LoadResult {
+  /** How late the load itself was at p99: from the intended time of a call to the tick that took it up. */
+  readonly loadLateP99Ms: number
+}
+
+/** Calls at a constant rate, evenly, for so long; see `driveSchedule`. */
+export function driveAtRate(load: Load, callsPerSecond: number, durationMs: number): Promise<OpenLoadResult> {
+  return driveSchedule(load, evenSchedule(callsPerSecond, durationMs, load.connections))
+}
+
 /**
- * Calls at a constant rate, for so long. A latency is the time from when the call was to be sent, which is
+ * Sends the calls of a schedule when they are due. A latency is the time from when the call was to be sent, which is
  * before it was sent when the server or this process was late.
  *
  * @throws Error when a connection ends, or answers do not come.
  */
-export async function driveAtRate(
-  load: Load,
-  callsPerSecond: number,
-  durationMs: number,
-): Promise<LoadResult> {
+export async function driveSchedule(load: Load, schedule: Schedule): Promise<OpenLoadResult> {
   const { connections, streams, bodyOf, open } = load
-  const calls = Math.max(1, Math.floor((callsPerSecond * durationMs) / 1000))
+  const calls = schedule.dueMs.length
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let failed = 0
   let pacer: Pacer | undefined
@@ -31,12 +39,12 @@ export async function driveAtRate(
     lost: (reason: string) => reject(new Error(`the load lost a connection: ${reason}`)),
   }
   const opened = await Promise.all(Array.from({ length: connections }, () => open(listener)))
-  const ticker = await startTicker(tickMs, () => pacer?.tick())
+  const ticker = await startTicker(schedule.dueMs, leastMs, () => pacer?.tick())
   const cpuBefore = process.cpuUsage()
-  const startedMs = performance.now()
+  const startedMs = ticker.start()
   pacer = createPacer({
-    callsPerSecond,
-    calls,
+    schedule,
+    startedMs,
     connections,
     streams,
     nowMs: () => performance.now(),
@@ -44,11 +52,19 @@ export async function driveAtRate(
     onEnd: resolve,
   })
   try {
-    await endOfLoad(promise, durationMs + patienceMs, opened)
+    await endOfLoad(promise, (schedule.dueMs.at(-1) ?? 0) + patienceMs, opened)
   } finally {
     ticker.stop()
   }
   const { user, system } = process.cpuUsage(cpuBefore)
   const seconds = (performance.now() - startedMs) / 1000
-  return { calls, failed, seconds, latenciesMs: pacer.latenciesMs(), loadCpuMicros: user + system }
+  const loadLateP99Ms = percentile(pacer.latenessesMs(), 0.99)
+  return {
+    calls,
+    failed,
+    seconds,
+    latenciesMs: pacer.latenciesMs(),
+    loadCpuMicros: user + system,
+    loadLateP99Ms,
+  }
 }

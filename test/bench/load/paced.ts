@@ -1,7 +1,8 @@
+import { evenSchedule } from './schedule.ts'
 import { startTicker } from './ticker.ts'
 
-/** Between two looks at what is due. A look wakes two threads, so that shorter ones would fill the core. */
-const tickMs = 0.5
+/** Between two ticks. A tick wakes two threads, so that shorter distances would fill the core. */
+const leastMs = 0.5
 
 /**
  * Calls back for each of so many messages a second when it is due, evenly, for so long; but once at least.
@@ -12,19 +13,19 @@ export async function paced(
   send: (message: number, dueMs: number) => void,
 ): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  const messages = Math.max(1, Math.floor((messagesPerSecond * durationMs) / 1000))
+  const { dueMs } = evenSchedule(messagesPerSecond, durationMs, 1)
   let message = 0
   let startedMs = Number.POSITIVE_INFINITY
-  const ticker = await startTicker(tickMs, () => {
+  const ticker = await startTicker(dueMs, leastMs, () => {
     const nowMs = performance.now()
-    for (; message < messages; message++) {
-      const dueMs = startedMs + (message * 1000) / messagesPerSecond
-      if (dueMs > nowMs) return
-      send(message, dueMs)
+    for (; message < dueMs.length; message++) {
+      const atMs = startedMs + (dueMs[message] ?? 0)
+      if (atMs > nowMs) return
+      send(message, atMs)
     }
     resolve()
   })
-  startedMs = performance.now()
+  startedMs = ticker.start()
   await promise
   ticker.stop()
 }

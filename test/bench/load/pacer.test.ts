@@ -1,15 +1,26 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createPacer } from './pacer.ts'
+import { evenSchedule, type Schedule } from './schedule.ts'
 
 /** A pacer of one call a millisecond on a clock that the test turns; answers come when the test says. */
-function startPacer({ calls = 100, connections = 2, streams = 1000 }) {
+function startPacer({
+  calls = 100,
+  connections = 2,
+  streams = 1000,
+  schedule = evenSchedule(1000, calls, connections),
+}: {
+  readonly calls?: number
+  readonly connections?: number
+  readonly streams?: number
+  readonly schedule?: Schedule
+}) {
   let nowMs = 5000
   let ended = 0
   const sent: { readonly call: number; readonly connection: number; readonly atMs: number }[] = []
   const pacer = createPacer({
-    callsPerSecond: 1000,
-    calls,
+    schedule,
+    startedMs: 5000,
     connections,
     streams,
     nowMs: () => nowMs,
@@ -51,6 +62,28 @@ test('a late tick sends all that is due, and their lateness counts', () => {
   )
   answer(3, 0)
   assert.deepEqual([...pacer.latenciesMs()], [0.5, 3.5])
+  assert.deepEqual([...pacer.latenessesMs()], [3.5, 2.5, 1.5, 0.5])
+})
+
+test('what is due on a connection without room waits there in its order, and others go on', () => {
+  const dueMs = Float64Array.of(0, 1, 2, 3)
+  const { sent, at, answer } = startPacer({
+    streams: 1,
+    schedule: { dueMs, connections: Uint16Array.of(1, 1, 1, 0) },
+  })
+  at(3)
+  assert.deepEqual(
+    sent.map(({ call }) => call),
+    [0, 3],
+  )
+  answer(0, 1, 2)
+  assert.deepEqual(
+    sent.slice(2).map(({ call, connection }) => [call, connection]),
+    [
+      [1, 1],
+      [2, 1],
+    ],
+  )
 })
 
 test('a server that stands still makes every call late that was due meanwhile', () => {

@@ -1,9 +1,10 @@
 import { createRecorder } from './recorder.ts'
+import type { Schedule } from './schedule.ts'
 
 export interface PacerOptions {
-  readonly callsPerSecond: number
-  /** The number of calls after which the pace ends. */
-  readonly calls: number
+  readonly schedule: Schedule
+  /** On the clock of `nowMs`. */
+  readonly startedMs: number
   readonly connections: number
   /** Calls in flight on each connection, at most. What is due beyond that waits for an answer. */
   readonly streams: number
@@ -15,9 +16,9 @@ export interface PacerOptions {
 }
 
 /**
- * Decides when each call of a load at a constant rate is sent. Call n is due at `n / rate` after the start,
- * whatever became of the calls before it, and its latency counts from then: the wait of calls that could not
- * be sent because the server stood still is in the figures (no coordinated omission).
+ * Sends each call of a schedule when it is due, whatever became of the calls before it. A latency counts from the time
+ * at which the call was due: the wait of calls that could not be sent because the server stood still is in the figures
+ * (no coordinated omission).
  */
 export interface Pacer {
   /** Sends what is due. To be called often; a late tick is in the latencies too. */
@@ -25,26 +26,44 @@ export interface Pacer {
   answered(call: number): void
   /** From the intended time of each answered call to its answer, in milliseconds. */
   latenciesMs(): Float64Array
+  /** How late the load itself was, in milliseconds: from the intended time of a call to its tick. */
+  latenessesMs(): Float64Array
 }
 
-/** The first call is due at once. Call n goes to connection `n mod connections`. */
+const none = -1
+
 export function createPacer(options: PacerOptions): Pacer {
-  const { callsPerSecond, calls, connections, streams, nowMs, send, onEnd } = options
-  const startedMs = nowMs()
+  const { schedule, startedMs, connections, streams, nowMs, send, onEnd } = options
+  const calls = schedule.dueMs.length
   const inFlight = new Int32Array(connections)
-  /** The next call of each connection that was not sent yet. */
-  const nextCalls = Int32Array.from({ length: connections }, (_, connection) => connection)
+  /** Calls that are due and not sent yet: a list for each connection. */
+  const firstWaiting = new Int32Array(connections).fill(none)
+  const lastWaiting = new Int32Array(connections).fill(none)
+  const nextWaiting = new Int32Array(calls).fill(none)
   const latencies = createRecorder()
+  const latenesses = createRecorder()
   let due = 0
   let answered = 0
-  const dueMs = (call: number) => startedMs + (call * 1000) / callsPerSecond
+  const dueMs = (call: number) => startedMs + (schedule.dueMs[call] ?? 0)
+  const connectionOf = (call: number) => schedule.connections[call] ?? 0
 
-  /** Sends the next call of a connection if it is due and there is room. */
+  function enqueue(call: number): void {
+    const connection = connectionOf(call)
+    const last = lastWaiting[connection] ?? none
+    if (last === none) firstWaiting[connection] = call
+    else nextWaiting[last] = call
+    lastWaiting[connection] = call
+    sendNext(connection)
+  }
+
+  /** Sends the next call of a connection if one waits and there is room. */
   function sendNext(connection: number): void {
-    const call = nextCalls[connection] ?? 0
+    const call = firstWaiting[connection] ?? none
     const running = inFlight[connection] ?? 0
-    if (call >= due || running >= streams) return
-    nextCalls[connection] = call + connections
+    if (call === none || running >= streams) return
+    const next = nextWaiting[call] ?? none
+    firstWaiting[connection] = next
+    if (next === none) lastWaiting[connection] = none
     inFlight[connection] = running + 1
     send(connection, call)
   }
@@ -53,18 +72,20 @@ export function createPacer(options: PacerOptions): Pacer {
     tick() {
       const now = nowMs()
       while (due < calls && dueMs(due) <= now) {
+        latenesses.record(now - dueMs(due))
         due += 1
-        sendNext((due - 1) % connections)
+        enqueue(due - 1)
       }
     },
     answered(call) {
       latencies.record(nowMs() - dueMs(call))
-      const connection = call % connections
+      const connection = connectionOf(call)
       inFlight[connection] = (inFlight[connection] ?? 1) - 1
       answered += 1
       if (answered === calls) onEnd()
       else sendNext(connection)
     },
     latenciesMs: () => latencies.values(),
+    latenessesMs: () => latenesses.values(),
   }
 }

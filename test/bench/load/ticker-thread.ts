@@ -1,12 +1,21 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { stopped, ticked } from './ticker.ts'
+import { monotonicMs, started, stopped, type TickerData, ticked } from './ticker.ts'
 
 /** The thread of ticker.ts: it sleeps with the precision that the event loop's timers do not have. */
-const { state, intervalMs } = workerData as { readonly state: Int32Array; readonly intervalMs: number }
+const { state, startMs, dueMs, leastMs } = workerData as TickerData
 
-let nextMs = performance.now()
-while (Atomics.load(state, stopped) === 0) {
-  nextMs = Math.max(nextMs + intervalMs, performance.now())
-  Atomics.wait(state, stopped, 0, nextMs - performance.now())
+parentPort?.postMessage(0)
+Atomics.wait(state, started, 0)
+const zeroMs = startMs[0] ?? 0
+let next = 0
+let wakeMs = 0
+while (next < dueMs.length && Atomics.load(state, stopped) === 0) {
+  wakeMs = Math.max(wakeMs, zeroMs + (dueMs[next] ?? 0))
+  const leftMs = wakeMs - monotonicMs()
+  if (leftMs > 0) Atomics.wait(state, stopped, 0, leftMs)
+  // Read before the tick: what is due after it must get a tick of its own.
+  const nowMs = monotonicMs()
   if (Atomics.exchange(state, ticked, 1) === 0) parentPort?.postMessage(0)
+  while (next < dueMs.length && zeroMs + (dueMs[next] ?? 0) <= nowMs) next += 1
+  wakeMs = nowMs + leastMs
 }

@@ -1,5 +1,6 @@
 import { createPacer, type Pacer } from '../../bench/load/pacer.ts'
 import { createRecorder } from '../../bench/load/recorder.ts'
+import { evenSchedule } from '../../bench/load/schedule.ts'
 import { startTicker } from '../../bench/load/ticker.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { type CallConnection, type CallListener, openCallConnection } from './call-connection.ts'
@@ -114,17 +115,18 @@ async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { 
     }
   }
 
-  const ticker = await startTicker(tickMs, () => {
+  const schedule = evenSchedule(callsPerSecond, maxSeconds * 1000, connections)
+  const ticker = await startTicker(schedule.dueMs, tickMs, () => {
     if (!stopping) pacer?.tick()
     cancelLate(performance.now())
   })
-  const startedMs = performance.now()
+  const startedMs = ticker.start()
   pacer = createPacer({
-    callsPerSecond,
-    calls: callsPerSecond * maxSeconds,
+    schedule,
+    startedMs,
     connections,
     streams,
-    nowMs: () => performance.now() - startedMs,
+    nowMs: () => performance.now(),
     send(connection, call) {
       const slot = slots[connection]
       if (slot === undefined) return

@@ -14,7 +14,7 @@ export interface LoadShape {
   readonly over: boolean
 }
 
-export interface PairLoads {
+export interface DecisionLoads {
   /** Questions by chance, each as likely, the same in every run. An answer with another code has failed. */
   uniform(server: MeasuredServer): Load
   /** One question after the other, from the first again after the last, quickly; any answer will do. */
@@ -24,11 +24,17 @@ export interface PairLoads {
 export const shouldRateLimit = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 const overallCodeField = 8
 
-/** Enough to keep a server busy while it is only to be made ready. */
-const busyStreams = 100
+/** So many calls in flight keep a server busy while it is only to be made ready. */
+const busyCalls = 100
 
 /** Makes the requests once. */
-export function createPairLoads({ protocol, questions, connections, streams, over }: LoadShape): PairLoads {
+export function createDecisionLoads({
+  protocol,
+  questions,
+  connections,
+  streams,
+  over,
+}: LoadShape): DecisionLoads {
   const bodies = questions.map(protocol === 'json' ? jsonRequest : grpcRequest)
   const body = (index: number) => bodies[index % bodies.length] ?? Buffer.alloc(0)
   const code = over ? 2 : 1
@@ -45,7 +51,7 @@ export function createPairLoads({ protocol, questions, connections, streams, ove
     inOrder: server => ({
       open: open(server, () => true),
       connections,
-      streams: protocol === 'json' ? 1 : busyStreams,
+      streams: protocol === 'json' ? 1 : Math.max(1, busyCalls / connections),
       bodyOf: body,
     }),
   }
