@@ -228,34 +228,6 @@ describe('peers that ask for too much', () => {
     await waitFor('no call', () => server.activeCalls === 0)
   })
 
-  type Caller = Awaited<ReturnType<typeof openRawClient>>
-  const nothing = () => {}
-  const floods: readonly [string, (caller: Caller) => void, (caller: Caller) => void][] = [
-    ['PING', nothing, caller => caller.send(frameTypes.PING, 0, 0, Buffer.alloc(8))],
-    ['SETTINGS', nothing, caller => caller.send(frameTypes.SETTINGS, 0, 0)],
-    [
-      'empty DATA',
-      caller => caller.begin(1, requestFields(echoEach.path)),
-      caller => caller.send(frameTypes.DATA, 0, 1),
-    ],
-    [
-      'small CONTINUATION',
-      caller => caller.send(frameTypes.HEADERS, 0, 1),
-      caller => caller.send(frameTypes.CONTINUATION, 0, 1, Buffer.of(0x88)),
-    ],
-  ]
-  for (const [what, begin, send] of floods) {
-    test(`a flood of ${what} is ENHANCE_YOUR_CALM`, async t => {
-      // A clock that stands still: however slow the machine, all comes within a second.
-      const { port } = await start(t, { clock: { nowMs: () => 0, monotonicMs: () => 0 } })
-      const caller = await openRawClient(t, port)
-      begin(caller)
-      for (let sent = 0; sent < 10_001; sent += 1) send(caller)
-      assert.equal(errorOf(await caller.next('GOAWAY')), 'ENHANCE_YOUR_CALM')
-      await waitFor('a closed connection', caller.isClosed)
-    })
-  }
-
   test('more than 10,000 resets in a second are ENHANCE_YOUR_CALM', async t => {
     const { port } = await start(t, { clock: { nowMs: () => 0, monotonicMs: () => 0 } })
     const caller = await openRawClient(t, port)

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
+import { Budget } from './budget.ts'
 import { endings } from './closed-streams.ts'
 import type { ConnectionOptions, OpenStream } from './connection-options.ts'
-import { FloodGauge } from './flood-gauge.ts'
 import { ReceiveWindow } from './flow-control.ts'
 import { FrameReader } from './frame-reader.ts'
 import {
@@ -10,6 +10,7 @@ import {
   errorCodes,
   frameBytes,
   frameFlags,
+  frameHeadBytes,
   frameTypes,
   headersFrames,
   maxStreamId,
@@ -25,8 +26,9 @@ import { type Keepalive, startKeepalive } from './keepalive.ts'
 import { Output } from './output.ts'
 import { checkGoAway, checkPriority, windowIncrement, withoutPadding } from './payload-checks.ts'
 import { areTrailers, parseRequest } from './request.ts'
+import { SendTurns } from './send-turns.ts'
 import { defaultPeerSettings, readSettings, settingsFrame } from './settings.ts'
-import { Stream, type StreamHost } from './stream.ts'
+import { messagePrefixBytes, Stream, type StreamHost } from './stream.ts'
 import { StreamTable } from './stream-table.ts'
 
 /** What is remembered of a request's header block; undefined for a malformed request. */
@@ -34,10 +36,26 @@ type Opener = { readonly open: OpenStream; readonly contentLength: number | unde
 
 /** What all streams together may send before we give back; given back as soon as it is received. */
 const connectionWindowBytes = 1024 * 1024
-/** SETTINGS, PING, and empty frames of DATA and CONTINUATION in a second, beyond which a peer is hostile. */
-const maxControlFramesPerSecond = 10_000
-/** Streams that a peer resets, or makes us reset, in a second. */
-const maxResetsPerSecond = 10_000
+/**
+ * Every frame that is no part of a call costs 1, and more where it makes more work. An honest peer sends few of
+ * them unless we have sent it something; for that it earns more.
+ */
+const controlFrames = { burst: 2_000, perSecond: 200 }
+/**
+ * What a peer earns with each frame of DATA that it gets. The most that an honest one sends for it is WINDOW_UPDATE
+ * for the stream and for the connection, and a PING to measure the bandwidth, as grpc-go does. One that reads a
+ * large frame in pieces may send a WINDOW_UPDATE for each. A frame that has not even room for the prefix of a message
+ * earns nothing: only windows that are opened by a few bytes cause many of these.
+ */
+const earnedByFrame = 4
+const bytesOfOneEarned = 512
+/** A stream that the peer begins may come with a PRIORITY and a WINDOW_UPDATE of its own. */
+const earnedByStream = 2
+/** Settings that cost 1 together, and bytes of a header block for no stream. */
+const settingsBytesOfOne = 48
+const unwantedBlockBytesOfOne = 64
+/** Streams that a peer resets, or makes us reset. */
+const resets = { burst: 10_000, perSecond: 10_000 }
 /** How long a peer has to take our last frames and close its end. */
 const lingerMs = 1000
 /** A peer that takes longer to acknowledge the first GOAWAY loses the streams that it begins later. */
@@ -51,7 +69,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
   readonly output: Output
   readonly peer = defaultPeerSettings()
   sendWindow = defaultWindowBytes
-  readonly waiting = new Set<Stream>()
+  readonly turns = new SendTurns()
   plainHeaders = true
 
   readonly #socket: Duplex
@@ -61,8 +79,10 @@ export class Connection implements StreamHost, HeaderBlockSink {
   readonly #blocks: HeaderBlocks<Opener>
   readonly #streams = new StreamTable()
   readonly #receiveWindow = new ReceiveWindow(connectionWindowBytes)
-  readonly #controlFrames: FloodGauge
-  readonly #resets: FloodGauge
+  readonly #controlFrames: Budget
+  readonly #resets: Budget
+  /** No open stream has been granted more than this; see `Stream.granted`. */
+  #mostGranted = 0
   /** Those whose first frame came in the chunk that is read now. */
   #begun: Stream[] = []
   #settingsSeen = false
@@ -80,8 +100,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
     )
     this.#headers = new HeaderFrames(options.maxHeaderListBytes, this)
     this.#blocks = new HeaderBlocks(options.maxHeaderListBytes, block => this.#toOpener(block))
-    this.#controlFrames = new FloodGauge('control frames', maxControlFramesPerSecond, options.clock)
-    this.#resets = new FloodGauge('resets', maxResetsPerSecond, options.clock)
+    this.#controlFrames = new Budget('control frames', controlFrames, options.clock)
+    this.#resets = new Budget('resets', resets, options.clock)
     this.#keepalive = startKeepalive(options.keepaliveMs, {
       ask: () => this.writeFrame(frameTypes.PING, 0, 0, keepalivePing),
       giveUp: () => socket.destroy(),
@@ -123,9 +143,18 @@ export class Connection implements StreamHost, HeaderBlockSink {
     this.#socket.destroy()
   }
 
+  /** Sends queued data as far as windows and socket take it. */
   pump(): void {
     // A stream that has sent, and still waits, comes last: the loop meets it again after the others.
-    for (const stream of this.waiting) stream.sendQueued()
+    for (const stream of this.turns.ready) {
+      if (this.sendWindow <= 0 || this.output.room <= frameHeadBytes) return
+      stream.sendQueued()
+    }
+  }
+
+  onDataSent(bytes: number): void {
+    this.sendWindow -= bytes
+    if (bytes >= messagePrefixBytes) this.#controlFrames.earn(earnedByFrame + bytes / bytesOfOneEarned)
   }
 
   writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
@@ -159,6 +188,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
       this.#fail(error)
     }
     if (this.#begun.length > 0) this.#tellTurnEnd()
+    // Once for all frames of the chunk, so that many small WINDOW_UPDATEs open one large window.
+    this.pump()
     this.output.release()
   }
 
@@ -176,6 +207,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
     }
     this.#loseStreams()
     this.end()
+    // What a hostile peer still sends stays in its own buffers.
+    if (error instanceof ConnectionError && error.code === errorCodes.ENHANCE_YOUR_CALM) this.#socket.pause()
   }
 
   #onSocketClosed(): void {
@@ -223,6 +256,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
         this.#headers.onContinuation(flags, buffer.subarray(start, end))
         break
       case frameTypes.PRIORITY:
+        this.#controlFrames.spend(1)
         checkPriority(id, buffer, start, end)
         break
       case frameTypes.RST_STREAM:
@@ -235,6 +269,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
         this.#onPing(flags, id, buffer.subarray(start, end))
         break
       case frameTypes.GOAWAY:
+        this.#controlFrames.spend(1)
         checkGoAway(id, end - start)
         break
       case frameTypes.WINDOW_UPDATE:
@@ -243,12 +278,13 @@ export class Connection implements StreamHost, HeaderBlockSink {
       case frameTypes.PUSH_PROMISE:
         throw new ConnectionError('PROTOCOL_ERROR', 'PUSH_PROMISE from a client')
       default:
-      // RFC 9113, 4.1: frames that nobody knows are ignored.
+        // RFC 9113, 4.1: frames of unknown types are ignored.
+        this.#controlFrames.spend(1)
     }
   }
 
   #failStream({ streamId, code }: StreamError): void {
-    this.#resets.count()
+    this.#resets.spend(1)
     const stream = this.#streams.open(streamId)
     if (stream) {
       stream.reset(code)
@@ -269,7 +305,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     if (increment > 0) this.writeFrame(frameTypes.WINDOW_UPDATE, 0, 0, wordBytes(increment))
     const endStream = (flags & frameFlags.END_STREAM) !== 0
     const { start, end } = withoutPadding(flags, buffer, from, to)
-    if (start === end && !endStream) this.#controlFrames.count()
+    if (end - start < messagePrefixBytes && !endStream) this.#controlFrames.spend(1)
     const stream = this.#streams.forData(id)
     if (!stream) return
     if (stream.remoteEnded) throw new StreamError(id, 'STREAM_CLOSED', 'DATA after the end')
@@ -293,11 +329,14 @@ export class Connection implements StreamHost, HeaderBlockSink {
     end: number,
   ): void {
     if (id <= this.#streams.lastId) {
-      this.#onTrailers(id, endStream, this.#blocks.decode(buffer, start, end))
+      this.#onTrailers(id, endStream, this.#blocks.decode(buffer, start, end), end - start)
       return
     }
     const opener = this.#blocks.meaning(buffer, start, end)
-    if (!this.#streams.accepts(id)) return
+    if (!this.#streams.accepts(id)) {
+      this.#spendForUnwantedBlock(end - start)
+      return
+    }
     this.#streams.use(id)
     if (!opener || ownParent) throw new StreamError(id, 'PROTOCOL_ERROR', 'a malformed request')
     if (this.#streams.places >= this.#options.maxConcurrentStreams) {
@@ -307,12 +346,18 @@ export class Connection implements StreamHost, HeaderBlockSink {
     stream.countBody(0, endStream)
     this.#streams.add(stream)
     this.#begun.push(stream)
+    this.#controlFrames.earn(earnedByStream)
     stream.listener = opener.open(stream)
     if (endStream && !stream.closed) stream.listener.onEnd()
   }
 
   onSmallContinuation(): void {
-    this.#controlFrames.count()
+    this.#controlFrames.spend(1)
+  }
+
+  /** A block for a stream that is closed has to be decoded all the same. */
+  #spendForUnwantedBlock(bytes: number): void {
+    this.#controlFrames.spend(1 + bytes / unwantedBlockBytesOfOne)
   }
 
   #toOpener(block: HeaderBlock): Opener {
@@ -320,9 +365,12 @@ export class Connection implements StreamHost, HeaderBlockSink {
     return request && { open: this.#options.route(request), contentLength: request.contentLength }
   }
 
-  #onTrailers(id: number, endStream: boolean, block: HeaderBlock): void {
+  #onTrailers(id: number, endStream: boolean, block: HeaderBlock, blockBytes: number): void {
     const stream = this.#streams.forTrailers(id)
-    if (!stream) return
+    if (!stream) {
+      this.#spendForUnwantedBlock(blockBytes)
+      return
+    }
     if (stream.remoteEnded) throw new StreamError(id, 'STREAM_CLOSED', 'HEADERS after the end')
     if (!endStream || !areTrailers(block)) throw new StreamError(id, 'PROTOCOL_ERROR', 'malformed trailers')
     stream.countBody(0, true)
@@ -333,49 +381,53 @@ export class Connection implements StreamHost, HeaderBlockSink {
   #onResetStream(id: number, bytes: number): void {
     if (bytes !== 4) throw new ConnectionError('FRAME_SIZE_ERROR', `RST_STREAM of ${bytes} bytes`)
     const stream = this.#streams.forControl(id)
-    if (!stream) return
-    this.#resets.count()
+    if (!stream) {
+      this.#controlFrames.spend(1)
+      return
+    }
+    this.#resets.spend(1)
     stream.close(endings.BY_PEER)
     stream.listener.onReset()
   }
 
   #onSettings(flags: number, id: number, payload: Buffer): void {
     if (id !== 0) throw new ConnectionError('PROTOCOL_ERROR', 'SETTINGS of a stream')
+    this.#controlFrames.spend(1 + payload.length / settingsBytesOfOne)
     if (flags & frameFlags.ACK) {
       if (payload.length > 0) throw new ConnectionError('FRAME_SIZE_ERROR', 'SETTINGS with ACK and a payload')
       if (!this.#settingsSeen) throw new ConnectionError('PROTOCOL_ERROR', 'the first frame acknowledges')
       return
     }
-    this.#controlFrames.count()
     this.#settingsSeen = true
     this.#keepalive.established()
     const before = this.peer.initialWindowBytes
     readSettings(this.peer, payload)
-    this.#widenStreams(this.peer.initialWindowBytes - before)
+    if (this.peer.initialWindowBytes > before) this.#onWidenedStreams()
     if (this.peer.headerTableBytes < dynamicTableBytes) {
       this.#tableUpdateDue = true
       this.plainHeaders = false
     }
     this.writeFrame(frameTypes.SETTINGS, frameFlags.ACK, 0, noBytes)
-    this.pump()
   }
 
-  /** A changed initial window changes those of open streams, even to below zero (RFC 9113, 6.9.2). */
-  #widenStreams(bytes: number): void {
-    if (bytes === 0) return
-    for (const stream of this.#streams.openStreams()) {
-      stream.sendWindow += bytes
-      if (stream.sendWindow > maxWindowBytes) {
-        throw new ConnectionError('FLOW_CONTROL_ERROR', 'INITIAL_WINDOW_SIZE makes a window too large')
-      }
+  /** A larger initial window widens the windows of all open streams (RFC 9113, 6.9.2). */
+  #onWidenedStreams(): void {
+    this.#controlFrames.spend(this.turns.onAllWidened())
+    if (this.peer.initialWindowBytes + this.#mostGranted <= maxWindowBytes) return
+    // The stream that was granted the most may be closed.
+    const streams = this.#streams.openStreams()
+    this.#controlFrames.spend(streams.length)
+    this.#mostGranted = Math.max(0, ...streams.map(({ granted }) => granted))
+    if (this.peer.initialWindowBytes + this.#mostGranted > maxWindowBytes) {
+      throw new ConnectionError('FLOW_CONTROL_ERROR', 'INITIAL_WINDOW_SIZE makes a window too large')
     }
   }
 
   #onPing(flags: number, id: number, payload: Buffer): void {
     if (id !== 0) throw new ConnectionError('PROTOCOL_ERROR', 'PING of a stream')
     if (payload.length !== 8) throw new ConnectionError('FRAME_SIZE_ERROR', `PING of ${payload.length} bytes`)
+    this.#controlFrames.spend(1)
     if (!(flags & frameFlags.ACK)) {
-      this.#controlFrames.count()
       this.writeFrame(frameTypes.PING, frameFlags.ACK, 0, payload)
     } else if (this.#state === 'draining' && payload.equals(drainPing)) {
       this.#finishDrain()
@@ -396,22 +448,20 @@ export class Connection implements StreamHost, HeaderBlockSink {
   }
 
   #onWindowUpdate(id: number, increment: number): void {
+    this.#controlFrames.spend(1)
     if (id === 0) {
       if (increment === 0) throw new ConnectionError('PROTOCOL_ERROR', 'WINDOW_UPDATE by 0')
       this.sendWindow += increment
       if (this.sendWindow > maxWindowBytes) {
         throw new ConnectionError('FLOW_CONTROL_ERROR', 'the window of the connection is too large')
       }
-    } else {
-      const stream = this.#streams.forControl(id)
-      if (!stream) return
-      if (increment === 0) throw new StreamError(id, 'PROTOCOL_ERROR', 'WINDOW_UPDATE by 0')
-      stream.sendWindow += increment
-      if (stream.sendWindow > maxWindowBytes) {
-        throw new StreamError(id, 'FLOW_CONTROL_ERROR', 'the window of the stream is too large')
-      }
+      return
     }
-    if (this.waiting.size > 0) this.pump()
+    const stream = this.#streams.forControl(id)
+    if (!stream) return
+    if (increment === 0) throw new StreamError(id, 'PROTOCOL_ERROR', 'WINDOW_UPDATE by 0')
+    stream.widen(increment)
+    if (stream.granted > this.#mostGranted) this.#mostGranted = stream.granted
   }
 
   #writeGoAway(lastStreamId: number, code: number, message: string): void {

@@ -6,12 +6,14 @@ import {
   frameFlags,
   frameHeadBytes,
   frameTypes,
+  maxWindowBytes,
   StreamError,
   wordBytes,
   writeFrameHead,
   writeWord,
 } from './frames.ts'
 import type { Output } from './output.ts'
+import type { SendTurns } from './send-turns.ts'
 import type { PeerSettings } from './settings.ts'
 
 /** What a stream needs of its connection. */
@@ -19,11 +21,11 @@ export interface StreamHost {
   readonly output: Output
   readonly peer: PeerSettings
   /** What the peer still takes on the whole connection. */
-  sendWindow: number
-  /** Streams whose data waits for a window or for the socket, in the order of their turns. */
-  readonly waiting: Set<Stream>
-  /** Sends queued data as far as windows and socket take it. */
-  pump(): void
+  readonly sendWindow: number
+  /** The streams whose data waits for a window or for the socket. */
+  readonly turns: SendTurns
+  /** A frame of DATA was sent. */
+  onDataSent(bytes: number): void
   writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void
   writeHeaders(streamId: number, block: Uint8Array, endStream: boolean): void
   /** True while header blocks may be sent as they were made ahead. */
@@ -69,9 +71,9 @@ export class Stream {
   remoteEnded: boolean
   /** Nothing can be sent or received any more. */
   closed = false
-  sendWindow: number
   readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
   readonly #host: StreamHost
+  #granted = 0
   /** How much of the body that content-length promised is still to come. */
   #bodyLeft: number | undefined
   #released = false
@@ -84,7 +86,28 @@ export class Stream {
     this.#host = host
     this.remoteEnded = remoteEnded
     this.#bodyLeft = contentLength
-    this.sendWindow = host.peer.initialWindowBytes
+  }
+
+  /** What the peer still takes on this stream; below zero after it has made its initial window smaller. */
+  get sendWindow(): number {
+    return this.#host.peer.initialWindowBytes + this.#granted
+  }
+
+  /**
+   * What the peer has granted beyond the initial window of its settings, less what was sent. The window is kept
+   * as this difference, so that a change of that setting changes the windows of all streams at once.
+   */
+  get granted(): number {
+    return this.#granted
+  }
+
+  /** @throws StreamError FLOW_CONTROL_ERROR when the window is larger than RFC 9113 (6.9.1) allows. */
+  widen(bytes: number): void {
+    this.#granted += bytes
+    if (this.sendWindow > maxWindowBytes) {
+      throw new StreamError(this.id, 'FLOW_CONTROL_ERROR', 'the window of the stream is too large')
+    }
+    this.#host.turns.onWidened(this)
   }
 
   /**
@@ -132,7 +155,7 @@ export class Stream {
   /** Forgets what is queued, of which a part may be sent already. */
   discardQueued(): void {
     this.#queue?.clear()
-    this.#host.waiting.delete(this)
+    this.#host.turns.delete(this)
   }
 
   /** Ends the stream behind what is queued. */
@@ -168,21 +191,19 @@ export class Stream {
     offset = writeMessage(target, offset, message)
     target.set(trailers, offset)
     writeWord(target, offset + streamIdOffset, this.id)
-    host.sendWindow -= bytes
-    this.sendWindow -= bytes
+    this.#countSent(bytes)
     this.#endSent()
     return true
   }
 
   /** Sends one frame of what is queued, if windows and output take any; then it is the others' turn. */
-  sendQueued(): boolean {
-    if (!this.#moveQueued()) return false
-    const { waiting } = this.#host
-    waiting.delete(this)
-    if (this.queuedBytes > 0) waiting.add(this)
+  sendQueued(): void {
+    const { turns } = this.#host
+    turns.delete(this)
+    const moved = this.#moveQueued()
+    if (this.queuedBytes > 0) turns.add(this)
     else if (this.#ending) this.#finish()
-    this.listener.onTaken()
-    return true
+    if (moved) this.listener.onTaken()
   }
 
   /**
@@ -197,9 +218,13 @@ export class Stream {
     const start = host.output.reserve(frameHeadBytes + bytes)
     const { target } = host.output
     writeMessage(target, writeFrameHead(target, start, bytes, frameTypes.DATA, 0, this.id), message)
-    host.sendWindow -= bytes
-    this.sendWindow -= bytes
+    this.#countSent(bytes)
     return true
+  }
+
+  #countSent(bytes: number): void {
+    this.#granted -= bytes
+    this.#host.onDataSent(bytes)
   }
 
   #enqueue(bytes: Uint8Array): void {
@@ -207,7 +232,7 @@ export class Stream {
     const first = this.#queue.bytes === 0
     this.#queue.push(bytes)
     while (first && this.#moveQueued());
-    if (this.#queue.bytes > 0) this.#host.waiting.add(this)
+    if (this.#queue.bytes > 0) this.#host.turns.add(this)
   }
 
   #moveQueued(): boolean {
@@ -226,8 +251,7 @@ export class Stream {
     const offset = host.output.reserve(frameHeadBytes + bytes)
     const { target } = host.output
     queue.moveTo(target, writeFrameHead(target, offset, bytes, frameTypes.DATA, 0, this.id), bytes)
-    host.sendWindow -= bytes
-    this.sendWindow -= bytes
+    this.#countSent(bytes)
     return true
   }
 
@@ -242,7 +266,7 @@ export class Stream {
   close(ending: number): void {
     if (this.closed) return
     this.closed = true
-    if (this.#queue !== undefined) this.#host.waiting.delete(this)
+    if (this.#queue !== undefined) this.#host.turns.delete(this)
     this.#queue = undefined
     this.#host.onClosed(this, ending)
     if (this.#released) this.#host.onReleased()

@@ -1,0 +1,53 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { ConnectionError } from './frames.ts'
+
+export interface BudgetLimits {
+  /** What a peer may spend at once. */
+  readonly burst: number
+  /** What it gets back each second, up to `burst`. */
+  readonly perSecond: number
+}
+
+/** More than this is not kept of what a peer has earned, so that none can save for a flood. */
+const maxEarned = 100_000
+
+/** Limits the work that a peer can demand without giving us the work of a call. */
+export class Budget {
+  readonly #what: string
+  readonly #limits: BudgetLimits
+  readonly #clock: Clock
+  #left: number
+  #refilledMs: number
+
+  /** @param what the work, for the error */
+  constructor(what: string, limits: BudgetLimits, clock: Clock) {
+    this.#what = what
+    this.#limits = limits
+    this.#clock = clock
+    this.#left = limits.burst
+    this.#refilledMs = clock.monotonicMs()
+  }
+
+  /** Adds what the peer has earned. */
+  earn(amount: number): void {
+    if (this.#left < maxEarned) this.#left += amount
+  }
+
+  /**
+   * Reads the clock only when the budget is used up.
+   *
+   * @throws ConnectionError ENHANCE_YOUR_CALM when the peer has spent more than it may.
+   */
+  spend(amount: number): void {
+    this.#left -= amount
+    if (this.#left < 0) this.#refill()
+  }
+
+  #refill(): void {
+    const { burst, perSecond } = this.#limits
+    const nowMs = this.#clock.monotonicMs()
+    this.#left = Math.min(burst, this.#left + ((nowMs - this.#refilledMs) * perSecond) / 1000)
+    this.#refilledMs = nowMs
+    if (this.#left < 0) throw new ConnectionError('ENHANCE_YOUR_CALM', `too many ${this.#what}`)
+  }
+}

@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict'
+import { Duplex } from 'node:stream'
+import { describe, type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { CallTotals } from '../call-context.ts'
+import { indexMethods } from '../index-methods.ts'
+import { serveConnection } from '../serve-connection.ts'
+import { defaultLimits } from '../server.ts'
+import { frame, openStream, startRig, texts, waitFor } from '../server-contract/support.ts'
+import { createSocketServer } from '../socket-server.ts'
+import { frameBytes, frameFlags, frameTypes, preface, settingIds, wordBytes } from './frames.ts'
+import { encodeHeaderBlock } from './hpack-encoder.ts'
+import { errorOf, openRawClient, requestFields, settingsPayload } from './testdata/raw-client.ts'
+
+/** With a clock that stands still, a peer has what it earns and nothing else, however slow the machine is. */
+const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+
+const echo = texts.unary('/test.Test/Echo', text => text)
+const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
+const repeat = texts.serverStream('/test.Test/Repeat', async function* (request) {
+  const [count, bytes] = request.split(' ').map(Number)
+  for (let sent = 0; sent < (count ?? 0); sent += 1) yield 'x'.repeat(bytes ?? 0)
+})
+
+const start = (t: TestContext) =>
+  startRig(t, options => createSocketServer(options, { clock }), [echo, echoEach, repeat])
+
+const initialWindow = (bytes: number) => settingsPayload([settingIds.INITIAL_WINDOW_SIZE, bytes])
+
+/** A connection in memory with answers that wait for their windows. */
+async function openBlocked(answers: number) {
+  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
+  const context = {
+    methods: indexMethods([echo]),
+    limits: defaultLimits,
+    onDefect: (path: string, error: unknown) => assert.fail(`${path}: ${error}`),
+    totals: new CallTotals(),
+    clock,
+    random: () => 0.5,
+    keepaliveMs: 60_000,
+  }
+  const { connection } = serveConnection(socket, 'memory', context, () => {})
+  const block = encodeHeaderBlock(requestFields(echo.path))
+  const calls = Array.from({ length: answers }, (_, index) => [
+    frameBytes(frameTypes.HEADERS, frameFlags.END_HEADERS, 2 * index + 1, block),
+    frameBytes(frameTypes.DATA, frameFlags.END_STREAM, 2 * index + 1, frame('an answer')),
+  ])
+  socket.push(
+    Buffer.concat([preface, frameBytes(frameTypes.SETTINGS, 0, 0, initialWindow(0)), ...calls.flat()]),
+  )
+  await turn()
+  assert.equal(context.totals.size, answers, 'the answers wait')
+  return {
+    /** Milliseconds until all of it is read. */
+    async read(frames: Buffer): Promise<number> {
+      const startMs = performance.now()
+      socket.push(frames)
+      await turn()
+      const tookMs = performance.now() - startMs
+      assert.equal(socket.writableEnded, false, 'the connection goes on')
+      return tookMs
+    },
+    close: () => connection.destroy(),
+  }
+}
+
+describe('the work for a frame does not grow with the streams that wait', () => {
+  const frames = 1_900
+  const repeated = (one: Buffer) => Buffer.concat(Array(frames).fill(one))
+  const widen = (id: number) => frameBytes(frameTypes.WINDOW_UPDATE, 0, id, wordBytes(1))
+  const floods: readonly (readonly [string, Buffer])[] = [
+    ['WINDOW_UPDATE of the connection', repeated(widen(0))],
+    ['WINDOW_UPDATE of a stream', repeated(widen(1))],
+    ['PING', repeated(frameBytes(frameTypes.PING, 0, 0, Buffer.alloc(8)))],
+    ['SETTINGS', repeated(frameBytes(frameTypes.SETTINGS, 0, 0, initialWindow(0))).subarray(0, 15 * 1_500)],
+  ]
+  for (const [name, bytes] of floods) {
+    test(name, async () => {
+      const fastest = async (answers: number) => {
+        const times: number[] = []
+        for (let round = 0; round < 5; round += 1) {
+          const { read, close } = await openBlocked(answers)
+          times.push(await read(bytes))
+          close()
+        }
+        return Math.min(...times)
+      }
+      await fastest(10)
+      const few = await fastest(10)
+      const many = await fastest(990)
+      assert.ok(many < 5 * few + 5, `${frames} frames took ${many} ms with 990 answers, ${few} ms with 10`)
+    })
+  }
+})
+
+describe('floods are ENHANCE_YOUR_CALM', () => {
+  type Caller = Awaited<ReturnType<typeof openRawClient>>
+  const begin = (caller: Caller) => caller.begin(1, requestFields(echoEach.path))
+  const nothing = () => {}
+  const sends =
+    (type: number, id = 0, payload = Buffer.alloc(0), flags = 0) =>
+    (caller: Caller) =>
+      caller.send(type, flags, id, payload)
+  const floods: readonly [string, (caller: Caller) => void, (caller: Caller, n: number) => void][] = [
+    ['PING', nothing, sends(frameTypes.PING, 0, Buffer.alloc(8))],
+    ['PING with ACK', nothing, sends(frameTypes.PING, 0, Buffer.alloc(8), frameFlags.ACK)],
+    ['SETTINGS', nothing, sends(frameTypes.SETTINGS)],
+    ['SETTINGS with ACK', nothing, sends(frameTypes.SETTINGS, 0, Buffer.alloc(0), frameFlags.ACK)],
+    ['GOAWAY', nothing, sends(frameTypes.GOAWAY, 0, Buffer.alloc(8))],
+    ['unknown frames', nothing, sends(0x7f)],
+    ['PRIORITY', nothing, sends(frameTypes.PRIORITY, 3, Buffer.alloc(5))],
+    ['WINDOW_UPDATE of the connection', nothing, caller => caller.widen(0, 1)],
+    ['WINDOW_UPDATE of a stream', begin, caller => caller.widen(1, 1)],
+    ['WINDOW_UPDATE of a closed stream', closeFirst, caller => caller.widen(1, 1)],
+    ['RST_STREAM of a closed stream', closeFirst, caller => caller.reset(1)],
+    ['HEADERS of a closed stream', closeFirst, caller => caller.begin(1, [['x', 'y']], true)],
+    ['empty DATA', begin, sends(frameTypes.DATA, 1)],
+    ['DATA of one byte', begin, sends(frameTypes.DATA, 1, Buffer.alloc(1))],
+    ['small CONTINUATION', sends(frameTypes.HEADERS, 1), sends(frameTypes.CONTINUATION, 1, Buffer.of(0x88))],
+  ]
+
+  /** The server ends the stream and resets it, since the caller has not ended its side. */
+  function closeFirst(caller: Caller): void {
+    caller.begin(1, requestFields('/none'))
+  }
+
+  for (const [what, prepare, send] of floods) {
+    test(what, async t => {
+      const { port } = await start(t)
+      const caller = await openRawClient(t, port)
+      prepare(caller)
+      await turn()
+      for (let sent = 0; sent < 2_010; sent += 1) send(caller, sent)
+      assert.equal(errorOf(await caller.next('GOAWAY')), 'ENHANCE_YOUR_CALM')
+      await waitFor('a closed connection', caller.isClosed)
+    })
+  }
+
+  const count = ({ received }: Caller) => received.filter(({ type }) => type === 'SETTINGS').length
+
+  test('initial windows that wake many streams cost as much as these', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port, initialWindow(0))
+    for (let call = 0; call < 500; call += 1) {
+      caller.begin(2 * call + 1, requestFields(echo.path))
+      caller.data(2 * call + 1, frame('an answer'))
+    }
+    await caller.next('HEADERS', 999)
+    let acknowledged = 0
+    for (let bytes = 1; bytes < 12; bytes += 1) {
+      caller.send(frameTypes.SETTINGS, 0, 0, initialWindow(bytes))
+      await waitFor('an answer', () => caller.isClosed() || count(caller) > acknowledged)
+      acknowledged = count(caller)
+    }
+    assert.equal(errorOf(await caller.next('GOAWAY')), 'ENHANCE_YOUR_CALM')
+  })
+})
+
+describe('honest peers are none', () => {
+  test('one that gives back both windows and sends PING for each frame of DATA', async t => {
+    const messages = 5_000
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port)
+    let answered = 0
+    caller.socket.on('data', () => {
+      for (; answered < caller.received.length; answered += 1) {
+        const { type, payload } = caller.received[answered] ?? assert.fail()
+        if (type !== 'DATA' || payload.length === 0) continue
+        caller.widen(0, payload.length)
+        caller.widen(1, payload.length)
+        caller.send(frameTypes.PING, 0, 0, Buffer.alloc(8))
+      }
+    })
+    caller.begin(1, requestFields(repeat.path))
+    caller.data(1, frame(`${messages} 100`))
+    await waitFor('an end', () => caller.isClosed() || caller.bodyOf(1).length === messages * 105)
+    assert.equal(caller.isClosed(), false)
+  })
+
+  for (const [messages, bytes] of [
+    [5_000, 10],
+    [20, 4_000_000],
+  ] as const) {
+    test(`grpc-js, which gets ${messages} messages of ${bytes} bytes`, async t => {
+      const { client } = await start(t)
+      const { write, readBytes, status, stream } = openStream(client, repeat.path)
+      write(`${messages} ${bytes}`)
+      stream.end()
+      for (let read = 0; read < messages; read += 1) assert.equal((await readBytes())?.length, bytes)
+      assert.equal(await readBytes(), undefined)
+      assert.equal((await status).code, 0)
+    })
+  }
+
+  test('one that opens windows of many streams at once, some of which are closed by then', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port)
+    caller.begin(1, requestFields(echoEach.path))
+    caller.widen(1, 2 ** 31 - 1 - 65_535)
+    caller.reset(1)
+    caller.begin(3, requestFields(echoEach.path))
+    caller.send(frameTypes.SETTINGS, 0, 0, initialWindow(1_000_000))
+    caller.data(3, frame('still here'), false)
+    await caller.next('DATA', 3)
+    caller.widen(3, 2 ** 31 - 1 - 1_000_000)
+    caller.send(frameTypes.SETTINGS, 0, 0, initialWindow(1_000_100))
+    assert.equal(errorOf(await caller.next('GOAWAY')), 'FLOW_CONTROL_ERROR')
+  })
+})

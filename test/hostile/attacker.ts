@@ -1,0 +1,72 @@
+import { connect, type Socket } from 'node:net'
+import { FrameReader } from '@tollway/grpc/http2/frame-reader.ts'
+import { frameTypes, preface } from '@tollway/grpc/http2/frames.ts'
+import { type Flood, initialWindow, wholeCall } from './floods.ts'
+
+export interface Attack {
+  /** How many were sent. */
+  frames(): number
+  /** The error code of each GOAWAY so far. */
+  readonly goAways: readonly number[]
+}
+
+/** Frames are written in pieces of this length of time. */
+const tickMs = 5
+/** A connection that the server has ended is opened again after this; clients of gRPC wait as long. */
+const reconnectMs = 1000
+
+/**
+ * Floods the port, on as many connections as the flood has, until `over` settles. A connection that the server
+ * ends is opened again.
+ */
+export function attack(flood: Flood, port: number, over: Promise<unknown>): Attack {
+  const goAways: number[] = []
+  let framesSent = 0
+  let running = true
+  const sockets = new Set<Socket>()
+
+  function open(): void {
+    const socket = connect(port, '127.0.0.1')
+    sockets.add(socket)
+    let answers = 0
+    let timer: NodeJS.Timeout | undefined
+    const reader = new FrameReader((type, _flags, _id, buffer, start) => {
+      if (type === frameTypes.GOAWAY) goAways.push(buffer.readUInt32BE(start + 4))
+      if (type !== frameTypes.HEADERS || ++answers !== flood.blockedAnswers) return
+      timer = flow()
+    })
+    reader.read(preface)
+    socket.on('error', () => {}).on('data', (chunk: Buffer) => reader.read(chunk))
+    socket.once('close', () => {
+      clearInterval(timer)
+      sockets.delete(socket)
+      if (running) setTimeout(open, reconnectMs)
+    })
+    socket.once('end', () => socket.destroy())
+    socket.write(preface)
+    socket.write(initialWindow(0))
+    for (let call = 0; call < flood.blockedAnswers; call++) socket.write(wholeCall(2 * call + 1))
+    if (flood.begin) socket.write(flood.begin)
+    if (flood.blockedAnswers === 0) timer = flow()
+
+    function flow(): NodeJS.Timeout {
+      const startedMs = performance.now()
+      let sent = 0
+      return setInterval(() => {
+        if (socket.writableLength > 1024 * 1024) return
+        const due = ((performance.now() - startedMs) * flood.framesPerSecond) / 1000
+        const frames: Buffer[] = []
+        for (; sent < due; sent++) frames.push(flood.frame(sent))
+        framesSent += frames.length
+        if (frames.length > 0) socket.write(Buffer.concat(frames))
+      }, tickMs)
+    }
+  }
+
+  for (let connection = 0; connection < flood.connections; connection++) open()
+  over.then(() => {
+    running = false
+    for (const socket of sockets) socket.destroy()
+  })
+  return { frames: () => framesSent, goAways }
+}

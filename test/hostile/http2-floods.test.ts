@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { errorCodes } from '@tollway/grpc/http2/frames.ts'
+import { rssMiB } from '../bench/process-usage.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { attack } from './attacker.ts'
+import { type FloodName, floods } from './floods.ts'
+import { type ServiceUnderAttack, startUnderAttack } from './service-under-attack.ts'
+
+/** Calls of another caller during a flood; they are made one after the other. */
+const calls = 50
+/** Of all floods together: what their 12,000 calls leave is collected late. */
+const maxGrowthMiB = 128
+/** These frames belong to calls, and make no more work than calls do. */
+const accepted: readonly FloodName[] = ['calls that are reset', 'header fields that are always new']
+
+describe('a flood costs its connection, and others nothing', () => {
+  let service: ServiceUnderAttack
+  let rssBefore = 0
+  const ending: (() => Promise<unknown>)[] = []
+  before(async () => {
+    service = await startUnderAttack({ after: end => void ending.unshift(end) })
+    for (let call = 0; call < 1000; call++) await ask()
+    rssBefore = rssMiB(service.process.program.pid)
+  })
+  after(async () => {
+    for (const end of ending) await end()
+  })
+
+  const ask = () =>
+    service.caller.shouldRateLimit({ domain: 'd', descriptors: [{ entries: [{ key: 'none', value: '' }] }] })
+
+  for (const [name, flood] of Object.entries(floods)) {
+    test(name, async () => {
+      const over = Promise.withResolvers<void>()
+      const { goAways, frames } = attack(flood, service.process.grpcPort, over.promise)
+      const isAccepted = accepted.includes(name as FloodName)
+      try {
+        await waitFor('the flood', () => goAways.length > 0 || (isAccepted && frames() > 1000))
+        for (let call = 0; call < calls; call++) await ask()
+      } finally {
+        over.resolve()
+      }
+      assert.deepEqual([...new Set(goAways)], isAccepted ? [] : [errorCodes.ENHANCE_YOUR_CALM])
+      const growth = rssMiB(service.process.program.pid) - rssBefore
+      assert.ok(growth < maxGrowthMiB, `the service uses ${growth} MiB more`)
+      await service.check()
+    })
+  }
+})
