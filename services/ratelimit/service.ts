@@ -8,6 +8,7 @@ import { createHealthTable } from '@tollway/grpc/health.ts'
 import { grpcAddress } from '@tollway/grpc/server-settings.ts'
 import { createBackendHealth } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
+import { createErrorWatch, type ErrorWatch } from './counters/error-watch.ts'
 import { openMemcached } from './counters/memcached/open-memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
@@ -56,18 +57,20 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   )
   const configuration = openConfiguration(settings, { stats, limitStats, log })
   const counters = openBackend(settings, stats, log)
+  const errors = openErrorWatch(log)
+  const backendHealth = openBackendHealth(settings, counters, errors)
   const limiter = openLimiter(settings, {
     rules: configuration.rules,
     counters,
+    errors,
     stats,
     limitStats,
-    log,
     clock: systemClock,
     random: Math.random,
     startCounting: countingSpans[settings.backendType],
   })
   const health = createHealth({
-    counters: createBackendHealth(counters, settings.redisHealthCheckActiveConnection),
+    counters: backendHealth,
     configuration,
     withConfig: settings.healthyWithConfig,
   })
@@ -109,7 +112,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     reportHealth(ownHealth, health.problem())
   })
   worker?.onWholeHealth(tellCallers)
-  tellOfBackend(counters, health, log)
+  tellOfBackend(counters, backendHealth, health, log)
   log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
     async stop() {
@@ -117,12 +120,22 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
       await Promise.all([grpc.drain(settings.drainTimeoutMs), http.drain(settings.drainTimeoutMs)])
       await feed.stop()
-      limiter.close()
       await counters.close()
       await outlets.stop()
       await tracing?.stop(traceFlushTimeoutMs)
     },
   }
+}
+
+/** A backend that refuses every call has its connections, so that nothing else reports it. */
+function openErrorWatch(log: Log): ErrorWatch {
+  const errors = createErrorWatch(systemClock)
+  errors.onChange(() => {
+    const { problem } = errors
+    if (problem === '') log.warn('count hits: the backend answers calls again')
+    else log.warn(`count hits: the backend answers every call with an error: ${problem}`)
+  })
+  return errors
 }
 
 function openConfiguration(
@@ -143,17 +156,28 @@ function openBackend(settings: Settings, stats: Stats, log: Log): Counters {
   return openCounters({ ...settings, backendType }, stats, log)
 }
 
-const problemOf = ({ problem }: Counters) => ({ problem })
+function openBackendHealth(settings: Settings, counters: Counters, errors: ErrorWatch) {
+  const { cacheKeyPrefix, redisHealthCheckActiveConnection: checkActiveConnection } = settings
+  return createBackendHealth({ counters, errors, cacheKeyPrefix, checkActiveConnection })
+}
+
+const problemOf = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
 
 /** A backend that is away may make every call an error, and callers may not tell anybody. */
-function tellOfBackend(counters: Counters, health: Health, log: Log): void {
+function tellOfBackend(
+  counters: Counters,
+  backendHealth: Pick<Counters, 'healthy' | 'problem'>,
+  health: Health,
+  log: Log,
+): void {
   counters.onHealth(healthy => {
     if (healthy) log.info('the backend of the counters answers')
     // An end that was asked for is no news.
     else if (!health.terminating()) log.warn('the backend of the counters is away', problemOf(counters))
   })
   const patience = setTimeout(() => {
-    if (!counters.healthy) log.warn('the backend of the counters has not answered yet', problemOf(counters))
+    if (backendHealth.healthy) return
+    log.warn('the backend of the counters has not answered yet', problemOf(backendHealth))
   }, backendPatienceMs)
   patience.unref()
 }

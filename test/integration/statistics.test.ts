@@ -41,11 +41,15 @@ const names = {
   redis: `
     ratelimit.redis_pool.cx_active
     ratelimit.redis_pool.cx_total
-    ratelimit.redis_pool.cx_local_close`,
+    ratelimit.redis_pool.cx_local_close
+    ratelimit.redis_pool.breaker_open
+    ratelimit.redis_pool.breaker_opened`,
   perSecond: `
     ratelimit.redis_per_second_pool.cx_active
     ratelimit.redis_per_second_pool.cx_total
-    ratelimit.redis_per_second_pool.cx_local_close`,
+    ratelimit.redis_per_second_pool.cx_local_close
+    ratelimit.redis_per_second_pool.breaker_open
+    ratelimit.redis_per_second_pool.breaker_opened`,
   memcached: `
     ratelimit.memcache.multiget.__code=success
     ratelimit.memcache.multiget.__code=error
@@ -56,7 +60,9 @@ const names = {
     ratelimit.memcache.add.__code=not_stored
     ratelimit.memcache.add.__code=error
     ratelimit.memcache.keys_requested
-    ratelimit.memcache.keys_found`,
+    ratelimit.memcache.keys_found
+    ratelimit.memcache.breaker_open
+    ratelimit.memcache.breaker_opened`,
   localCache: `
     ratelimit.localcache.evacuateCount
     ratelimit.localcache.expiredCount
@@ -153,12 +159,13 @@ test('/stats has every name, with memcached', async t => {
   const shown = ['increment.__code=success', 'add.__code=success', 'multiget.__code=success']
   assert.deepEqual(
     shown.map(name => stats[`ratelimit.memcache.${name}`]),
-    [5, 2, 0],
+    // The look is the one with which the service learns that the backend answers calls.
+    [5, 2, 1],
   )
   const later = await statsOf(t, { ...env, CACHE_KEY_PREFIX: 'later', MEMSTORE_ASYNC_INCREMENT: 'true' })
   const counted = ['multiget.__code=success', 'keys_requested', 'keys_found']
   assert.deepEqual(
     counted.map(name => later[`ratelimit.memcache.${name}`]),
-    [5, 5, 3],
+    [6, 6, 3],
   )
 })

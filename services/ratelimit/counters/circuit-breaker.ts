@@ -1,99 +1,63 @@
-import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Counters, Hit } from './counters.ts'
+import type { BackendStats } from './backend-stats.ts'
 
 /**
- * Spares callers the wait for a backend that does not answer: when nothing but failures came for a while, they
- * are to be told the last one's text at once. A probe of our own finds out when the backend is back, so that no
- * caller is the one who tries.
+ * The circuit breaker of one connection. It guards latency alone: while it is open, calls are answered with its problem
+ * at once instead of at their deadline. It opens when the server owes replies and has sent nothing for
+ * `breakerSilenceMs`, and closes when the server sends anything: a late reply and an error reply are signs of life too.
+ * No probe is needed, since an open breaker always waits for a reply that is owed, or for a connection.
  */
 export interface CircuitBreaker {
-  /** Why the backend is not to be asked now: its last error. undefined when it is. */
+  /** Why no call is sent; undefined while the breaker is closed. */
   readonly problem: string | undefined
-  /** The backend answered a call. */
-  succeeded(): void
-  /** It did not. */
-  failed(error: Error): void
-  /** Ends the probes. */
-  close(): void
+  open(problem: string): void
+  /** Does nothing when the breaker is closed. */
+  close(cause: string): void
 }
 
-export interface CircuitBreakerOptions {
-  readonly counters: Pick<Counters, 'add'>
-  readonly clock: Clock
-  /**
-   * Told when the backend is not asked any more, with its last error, and when it has answered a call again: a
-   * backend that can be looked at, but counts nothing, changes nothing.
-   */
-  readonly onChange: (problem: string | undefined) => void
+/** @param server the address of the connection, for the log */
+export type CreateBreaker = (server: string) => CircuitBreaker
+
+/** A shorter silence is a pause that a server makes now and then, for a fork or a slow command. */
+const minSilenceMs = 100
+
+/**
+ * After which silence a breaker opens: not before the first call has missed its deadline, since the caller has allowed
+ * the server that long.
+ */
+export function breakerSilenceMs(deadlineMs: number): number {
+  return Math.max(minSilenceMs, deadlineMs)
 }
 
-export const circuitBreakerLimits = {
-  /** So many failures in a row open it, */
-  maxFailures: 10,
-  /** and so does a row of two or more that lasts so long: with few callers ten would take too long. */
-  maxFailingMs: 500,
-  /** How often the backend is asked then whether it answers again. */
-  probeMs: 200,
-} as const
+export interface BreakersOptions {
+  readonly stats: BackendStats
+  /** The beginning of the names of the statistics, such as `ratelimit.redis_pool`. */
+  readonly prefix: string
+  /** Called with a line for the log when a breaker opens or closes. */
+  readonly onWarning: (text: string) => void
+}
 
-/** Adding 0 only looks: it creates no counter. */
-const probe: readonly Hit[] = [{ key: 'tollway_probe', hits: 0, expirySeconds: 1, limit: 1 }]
-
-export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBreaker {
-  const { counters, clock, onChange } = options
-  const { maxFailures, maxFailingMs, probeMs } = circuitBreakerLimits
-  let failures = 0
-  let failingSinceMs = 0
-  let isTold = false
-  let probing: NodeJS.Timeout | undefined
-  // A field and not an accessor, with which V8 would keep the object as a hash table.
-  const breaker: CircuitBreaker & { problem: string | undefined } = {
-    problem: undefined,
-    succeeded,
-    failed,
-    close: () => clearInterval(probing),
-  }
-
-  /** Callers may ask again. */
-  function letThrough(): void {
-    failures = 0
-    clearInterval(probing)
-    breaker.problem = undefined
-  }
-
-  function succeeded(): void {
-    if (breaker.problem !== undefined) letThrough()
-    failures = 0
-    if (!isTold) return
-    isTold = false
-    onChange(undefined)
-  }
-
-  function failed({ message }: Error): void {
-    if (breaker.problem !== undefined) {
-      breaker.problem = message
-      return
+/** Breakers that share the gauge `<prefix>.breaker_open` and the counter `<prefix>.breaker_opened`. */
+export function createBreakers({ stats, prefix, onWarning }: BreakersOptions): CreateBreaker {
+  const opened = stats.counter(`${prefix}.breaker_opened`)
+  let openNow = 0
+  stats.gauge(`${prefix}.breaker_open`, () => openNow)
+  return server => {
+    // A field and not an accessor, with which V8 would keep the object as a hash table.
+    const breaker: CircuitBreaker & { problem: string | undefined } = {
+      problem: undefined,
+      open(problem) {
+        breaker.problem = problem
+        openNow += 1
+        opened.value += 1
+        onWarning(`open circuit breaker of ${server}: ${problem}`)
+      },
+      close(cause) {
+        if (breaker.problem === undefined) return
+        breaker.problem = undefined
+        openNow -= 1
+        onWarning(`close circuit breaker of ${server}: ${cause}`)
+      },
     }
-    const nowMs = clock.monotonicMs()
-    if (failures === 0) failingSinceMs = nowMs
-    failures += 1
-    const lasts = failures > 1 && nowMs - failingSinceMs >= maxFailingMs
-    if (failures < maxFailures && !lasts) return
-    breaker.problem = message
-    probing = setInterval(look, probeMs)
-    if (isTold) return
-    isTold = true
-    onChange(message)
+    return breaker
   }
-
-  async function look(): Promise<void> {
-    try {
-      await counters.add(probe)
-      letThrough()
-    } catch (error) {
-      failed(error as Error)
-    }
-  }
-
-  return breaker
 }

@@ -3,6 +3,11 @@ import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
 
 export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
+/** `host:port`, or the path of a unix socket. */
+export function endpointText(endpoint: Endpoint): string {
+  return 'path' in endpoint ? endpoint.path : `${endpoint.host}:${endpoint.port}`
+}
+
 /** The certificates and the key are PEM. */
 export interface TlsOptions {
   /** The authorities that the server's certificate may come from. */

@@ -1,6 +1,7 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { type BackendStats, unreadStats } from './backend-stats.ts'
+import { createBreakers } from './circuit-breaker.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import { type Counters, CountersError, type Hit } from './counters.ts'
 import { createCallStats } from './memcached/call-stats.ts'
@@ -129,15 +130,17 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
 
 function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
   const { tls, countAfterAnswer = false, onUncounted = () => {}, random } = options
+  const { stats = unreadStats, onWarning = () => {} } = options
   return {
     ...(tls === undefined ? {} : { tls }),
     ...(countAfterAnswer ? { afterAnswer: onUncounted } : {}),
     connectTimeoutMs: options.connectTimeoutMs ?? 1_000,
     stallTimeoutMs: options.stallTimeoutMs ?? 1_000,
-    deadlineMs: options.deadlineMs ?? 15,
+    deadlineMs: options.deadlineMs ?? 100,
     maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
     maxTouchedKeys: options.maxTouchedKeys ?? 100_000,
-    calls: createCallStats(options.stats ?? unreadStats),
+    calls: createCallStats(stats),
+    newBreaker: createBreakers({ stats, prefix: 'ratelimit.memcache', onWarning }),
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),
     clock,
   }

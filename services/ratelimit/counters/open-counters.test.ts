@@ -107,7 +107,12 @@ describe('counters by settings', {
     assert.deepEqual([await main.command('GET', 'a'), await small.command('GET', 'b')], ['1', '2'])
     assert.deepEqual(
       [...pools].map(([name, read]) => `${name} ${read()}`),
-      ['ratelimit.redis_pool.cx_active 1', 'ratelimit.redis_per_second_pool.cx_active 1'],
+      [
+        'ratelimit.redis_pool.cx_active 1',
+        'ratelimit.redis_pool.breaker_open 0',
+        'ratelimit.redis_per_second_pool.cx_active 1',
+        'ratelimit.redis_per_second_pool.breaker_open 0',
+      ],
     )
   })
 })

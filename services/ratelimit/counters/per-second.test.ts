@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createBackendHealth } from './backend-health.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 import { countersContract } from './counters-contract.ts'
 import { createMemoryCounters } from './memory.ts'
@@ -91,23 +90,4 @@ test('healthy while both are, with the problem of the one that is not', () => {
   main.become(true)
   small.become(true)
   assert.deepEqual(health, [true, false, true])
-})
-
-test('a backend that is lost makes the service unhealthy only when that is asked for', () => {
-  for (const [checkActiveConnection, expected] of [
-    [false, [true]],
-    [true, [true, false, true]],
-  ] as const) {
-    const counters = backend()
-    const health = createBackendHealth(counters, checkActiveConnection)
-    const changes: boolean[] = []
-    health.onHealth(healthy => changes.push(healthy))
-    assert.equal(health.problem, 'it is away')
-    counters.become(true)
-    assert.equal(health.problem, '')
-    counters.become(false)
-    assert.equal(health.problem, checkActiveConnection ? 'it is lost' : '')
-    counters.become(true)
-    assert.deepEqual(changes, expected)
-  }
 })

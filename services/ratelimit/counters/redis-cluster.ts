@@ -37,7 +37,7 @@ interface ClusterNode extends RedisNode {
  * master is away. Healthy while each slot has a master that answers.
  */
 export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPort[]): RedisCounters {
-  const { session, pool, newBackoff, limits, stopWhenOver, random } = setup
+  const { session, pool, newBackoff, newBreaker, limits, stopWhenOver, random } = setup
   const { clock = systemClock } = limits
   const nodes = new Map<string, ClusterNode>()
   let owners: (ClusterNode | undefined)[] = []
@@ -69,6 +69,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
       ...session,
       endpoint: place,
       backoff: newBackoff(),
+      breaker: newBreaker(`Redis ${place.host}:${place.port}`),
       stats: pool,
     })
     setup.inspect(connection)
@@ -217,7 +218,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     for (const { key } of batch) {
       const owner = owners[slotOf(key)]
       if (owner === undefined) return Promise.reject(new CountersError(problem()))
-      if (!owner.connection.healthy) return Promise.reject(new CountersError(problemOf(owner)))
+      if (!owner.connection.usable) return Promise.reject(new CountersError(problemOf(owner)))
       targets.push(owner)
     }
     const [first] = targets

@@ -11,7 +11,7 @@ import { createTouchedKeys } from './touched-keys.ts'
 /** The counters of one Redis, which may hold all of them or those of some slots. */
 export interface RedisNode {
   readonly connection: RespConnection
-  /** As `Counters.add`. Rejects at once while there is no connection. */
+  /** As `Counters.add`. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
   /** The same, but where a key would exceed its limit only such keys are incremented; atomic. */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
@@ -24,7 +24,7 @@ export interface RedisNode {
 export interface RedisNodeOptions {
   readonly connection: RespConnection
   readonly limits: RedisLimits
-  /** Why the calls are rejected while there is no connection; what the connection says when left out. */
+  /** Why calls are rejected while the connection is not usable; the connection's problem when left out. */
   readonly problem?: () => string
   /** Told the text of each error of Redis. */
   readonly onRefusal?: (text: string) => void
@@ -73,7 +73,7 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   let closed = false
 
   function addTo(pipeline: Pipeline, batch: readonly Hit[]): Promise<readonly number[]> {
-    if (closed || connection.healthy) return pipeline.add(batch)
+    if (closed || connection.usable) return pipeline.add(batch)
     return Promise.reject(new CountersError(problem()))
   }
 

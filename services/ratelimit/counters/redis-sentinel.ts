@@ -14,11 +14,12 @@ export function createSentinelCounters(
   { master, sentinels }: RedisAddress & { readonly type: 'sentinel' },
   sentinelLogin: RedisLogin,
 ): RedisCounters {
-  const { session, pool, newBackoff, limits, stopWhenOver, random } = setup
+  const { session, pool, newBackoff, newBreaker, limits, stopWhenOver, random } = setup
   const connection = createRespConnection({
     ...session,
     masterOnly: true,
     backoff: newBackoff(),
+    breaker: newBreaker(`Redis ${master}`),
     stats: pool,
   })
   setup.inspect(connection)

@@ -1,6 +1,7 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type BackendStats, unreadStats } from './backend-stats.ts'
+import { breakerSilenceMs, type CreateBreaker, createBreakers } from './circuit-breaker.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import type { Counters, Hit } from './counters.ts'
 import { createEvictionWarning } from './eviction-warning.ts'
@@ -52,7 +53,7 @@ export interface RedisCountersOptions {
   readonly pool?: PoolName
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Called at most once, when the server's settings may lose counters. */
+  /** Called once when the server's settings may lose counters, and when a circuit breaker opens or closes. */
   readonly onWarning?: (text: string) => void
 }
 
@@ -70,6 +71,7 @@ export interface RedisSetup {
   readonly transport: Omit<SessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
   readonly pool: PoolStats
+  readonly newBreaker: CreateBreaker
   readonly limits: RedisLimits
   readonly stopWhenOver: boolean
   readonly clusterRefreshMs: number
@@ -86,14 +88,17 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
     timeoutMs: options.stallTimeoutMs ?? 1_000,
     ...(clock === undefined ? {} : { clock }),
   }
-  const session = { ...address.login, ...transport }
+  const deadlineMs = options.deadlineMs ?? 100
+  const session = { ...address.login, ...transport, silenceMs: breakerSilenceMs(deadlineMs) }
+  const { stats = unreadStats, pool = 'redis_pool' } = options
   return {
     session,
     transport,
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),
-    pool: createPoolStats(options.stats ?? unreadStats, options.pool ?? 'redis_pool'),
+    pool: createPoolStats(stats, pool),
+    newBreaker: createBreakers({ stats, prefix: `ratelimit.${pool}`, onWarning: onWarning ?? (() => {}) }),
     limits: {
-      deadlineMs: options.deadlineMs ?? 15,
+      deadlineMs,
       windowMs: options.pipelineWindowMs ?? 0,
       limit: options.pipelineLimit ?? 0,
       maxHitsInFlight: options.maxHitsInFlight ?? 20_000,

@@ -1,3 +1,4 @@
+import { endpointText } from './connect-socket.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress } from './redis-address.ts'
 import { createClusterCounters } from './redis-cluster.ts'
 import { createRedisNode } from './redis-node.ts'
@@ -35,8 +36,14 @@ function createSingleCounters(
   setup: RedisSetup,
   { endpoint }: RedisAddress & { readonly type: 'single' },
 ): RedisCounters {
-  const { session, pool, newBackoff, limits, stopWhenOver } = setup
-  const connection = createRespConnection({ ...session, endpoint, backoff: newBackoff(), stats: pool })
+  const { session, pool, newBackoff, newBreaker, limits, stopWhenOver } = setup
+  const connection = createRespConnection({
+    ...session,
+    endpoint,
+    backoff: newBackoff(),
+    breaker: newBreaker(`Redis ${endpointText(endpoint)}`),
+    stats: pool,
+  })
   setup.inspect(connection)
   const node = createRedisNode({ connection, limits })
   const add = stopWhenOver ? node.addUnlessOver : node.add

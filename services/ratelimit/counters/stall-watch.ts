@@ -1,8 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
-/** Finds out when what is waited for makes no progress. One timer watches all of it. */
+/** Finds out when a peer that owes something makes no progress. One timer watches all that is owed. */
 export interface StallWatch {
-  /** Something is waited for from now on, unless something is already. */
+  /** Something is owed from now on. Called when nothing was owed before. */
   begin(): void
   /** There was progress. */
   progress(): void
@@ -11,19 +11,32 @@ export interface StallWatch {
 
 export interface StallWatchOptions {
   readonly clock: Clock
-  /** How long there may be no progress, asked at each look. */
+  /** How long there may be no progress; read at each check. */
   readonly timeoutMs: () => number
-  /** Whether anything is still waited for. */
+  /** Whether anything is owed. */
   readonly isWaiting: () => boolean
-  /** Called once there was none for so long. */
+  /** Called after `timeoutMs` without progress; nothing is watched from then on. */
   readonly onStall: (timeoutMs: number) => void
+  /** A shorter time without progress; none when left out. */
+  readonly silence?: Silence | undefined
 }
 
-export function createStallWatch({ clock, timeoutMs, isWaiting, onStall }: StallWatchOptions): StallWatch {
+export interface Silence {
+  /** Read at each check. */
+  readonly afterMs: () => number
+  /** Called once there was no progress for `afterMs`, */
+  readonly onBegin: (afterMs: number) => void
+  /** and at the next progress. */
+  readonly onEnd: () => void
+}
+
+export function createStallWatch(options: StallWatchOptions): StallWatch {
+  const { clock, timeoutMs, isWaiting, onStall, silence } = options
   let progressMs = clock.monotonicMs()
   let timer: NodeJS.Timeout | undefined
+  let silent = false
 
-  /** After a turn in which the event loop was busy, what has arrived is read first. */
+  /** Reads what has arrived before it checks, since the event loop may have been busy. */
   function readFirst(): void {
     setImmediate(check)
   }
@@ -31,22 +44,43 @@ export function createStallWatch({ clock, timeoutMs, isWaiting, onStall }: Stall
   function check(): void {
     timer = undefined
     if (!isWaiting()) return
-    const leftMs = progressMs + timeoutMs() - clock.monotonicMs()
-    if (leftMs > 0) timer = setTimeout(readFirst, leftMs)
-    else onStall(timeoutMs())
+    const quietMs = clock.monotonicMs() - progressMs
+    const stallMs = timeoutMs()
+    if (quietMs >= stallMs) {
+      onStall(stallMs)
+      return
+    }
+    const silenceMs = silence?.afterMs() ?? Number.POSITIVE_INFINITY
+    if (!silent && quietMs >= silenceMs) {
+      silent = true
+      silence?.onBegin(silenceMs)
+    }
+    plan(quietMs)
+  }
+
+  function plan(quietMs: number): void {
+    const silenceMs = silent ? Number.POSITIVE_INFINITY : (silence?.afterMs() ?? Number.POSITIVE_INFINITY)
+    timer = setTimeout(readFirst, Math.min(silenceMs, timeoutMs()) - quietMs)
+  }
+
+  function stop(): void {
+    clearTimeout(timer)
+    timer = undefined
   }
 
   return {
     begin() {
       progressMs = clock.monotonicMs()
-      timer ??= setTimeout(readFirst, timeoutMs())
+      if (timer === undefined) plan(0)
     },
     progress() {
       progressMs = clock.monotonicMs()
+      if (!silent) return
+      silent = false
+      stop()
+      plan(0)
+      silence?.onEnd()
     },
-    stop() {
-      clearTimeout(timer)
-      timer = undefined
-    },
+    stop,
   }
 }

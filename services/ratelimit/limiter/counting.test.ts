@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
 import { CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
@@ -10,30 +9,21 @@ import { createOverLimitCache } from './over-limit-cache.ts'
 const batch: readonly Hit[] = [{ key: 'k_60', hits: 2, expirySeconds: 60, limit: 10 }]
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
-interface More extends Partial<Pick<CountingOptions, 'cache' | 'stopWhenOver' | 'localShare' | 'counters'>> {
-  readonly problem?: string
-}
+type More = Partial<Pick<CountingOptions, 'cache' | 'stopWhenOver' | 'localShare' | 'counters'>>
 
 function open(mode: FailureMode, more: More = {}) {
-  const told: string[] = []
-  const breaker: CircuitBreaker = {
-    problem: more.problem,
-    succeeded: () => told.push('succeeded'),
-    failed: ({ message }) => told.push(message),
-    close() {},
-  }
-  let failures = 0
+  const outcomes: string[] = []
   const counting = createCounting({
     counters: more.counters ?? { add: () => Promise.reject(new CountersError('away')) },
-    breaker,
     cache: more.cache,
     stopWhenOver: more.stopWhenOver ?? false,
     mode,
     local: createMemoryCounters({ clock }),
     localShare: more.localShare ?? 1,
-    onFailure: () => failures++,
+    onSuccess: () => outcomes.push('counted'),
+    onFailure: ({ message }) => outcomes.push(message),
   })
-  return { counting, told, failures: () => failures }
+  return { counting, outcomes }
 }
 
 test('a failure is an error, or a decision without the backend', async () => {
@@ -45,27 +35,24 @@ test('a failure is an error, or a decision without the backend', async () => {
   assert.deepEqual(await open('deny').counting.add(batch, 0), [maxCount])
 })
 
-test('each failure is told to the breaker and counted, whatever becomes of the call', async () => {
+test('each failure is reported once, whatever becomes of the call', async () => {
   for (const mode of ['allow', 'deny', 'local'] as const) {
-    const { counting, told, failures } = open(mode)
+    const { counting, outcomes } = open(mode)
     await counting.add(batch, 0)
-    assert.deepEqual([told, failures()], [['away'], 1])
+    assert.deepEqual(outcomes, ['away'])
   }
+})
+
+test('a call that the backend has counted is reported', async () => {
+  const { counting, outcomes } = open('error', { counters: { add: () => Promise.resolve([1]) } })
+  await counting.add(batch, 0)
+  assert.deepEqual(outcomes, ['counted'])
 })
 
 test('a process that counts alone lets its share through', async () => {
   const { counting } = open('local', { localShare: 0.25 })
   assert.deepEqual(await counting.add(batch, 0), [8])
   assert.deepEqual(await counting.add(batch, 0), [16])
-})
-
-test('while the breaker says so the backend is not asked', async () => {
-  const { counting, told, failures } = open('error', { problem: 'gone for long' })
-  await assert.rejects(async () => counting.add(batch, 0), {
-    name: 'CountersError',
-    message: 'gone for long',
-  })
-  assert.deepEqual([told, failures()], [[], 1])
 })
 
 const hit = (key: string): Hit => ({ key, hits: 1, expirySeconds: 60, limit: 1 })
@@ -109,8 +96,8 @@ test('what is decided without the backend is not remembered', async () => {
 test('a key that the backend cannot hold is an error in every mode, and none of the backend', async () => {
   const malformed = { add: () => Promise.reject(new MalformedKeyError()) }
   for (const mode of ['error', 'allow', 'deny', 'local'] as const) {
-    const { counting, told, failures } = open(mode, { counters: malformed })
+    const { counting, outcomes } = open(mode, { counters: malformed })
     await assert.rejects(async () => counting.add(batch, 0), { message: /^malformed: key is too long/ })
-    assert.deepEqual([told, failures()], [[], 0])
+    assert.deepEqual(outcomes, [])
   }
 })

@@ -1,5 +1,4 @@
-import type { CircuitBreaker } from '../counters/circuit-breaker.ts'
-import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
+import { type Counters, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
 import { look } from '../counters/split-batch.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
@@ -22,8 +21,6 @@ export interface Counting {
 
 export interface CountingOptions {
   readonly counters: Pick<Counters, 'add'>
-  /** Left out for a backend of several servers of which one may be away: it would answer for the others. */
-  readonly breaker?: CircuitBreaker | undefined
   /** Of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined
   /** When one key of a call is known to be over, the others are looked at and not counted. */
@@ -33,15 +30,17 @@ export interface CountingOptions {
   readonly local: Pick<Counters, 'add'>
   /** What of each limit this process may let through alone, above 0 to 1; for the mode `local`. */
   readonly localShare: number
+  /** Called once for each call whose hits the backend counted later than at once. */
+  readonly onSuccess: () => void
   /** Called once for each call whose hits could not be counted. */
-  readonly onFailure: () => void
+  readonly onFailure: (error: Error) => void
 }
 
 export function createCounting(options: CountingOptions): Counting {
-  const { counters, breaker, cache, stopWhenOver, mode, local, localShare, onFailure } = options
+  const { counters, cache, stopWhenOver, mode, local, localShare, onSuccess, onFailure } = options
 
-  function withoutBackend(error: unknown, batch: readonly Hit[]): Values {
-    onFailure()
+  function withoutBackend(error: Error, batch: readonly Hit[]): Values {
+    onFailure(error)
     if (mode === 'allow') return batch.map(() => 0)
     if (mode === 'deny') return batch.map(() => maxCount)
     if (mode === 'error') return Promise.reject(error)
@@ -52,7 +51,6 @@ export function createCounting(options: CountingOptions): Counting {
   }
 
   function ask(batch: readonly Hit[], nowSeconds: number): Values {
-    if (breaker?.problem !== undefined) return withoutBackend(new CountersError(breaker.problem), batch)
     const values = counters.add(batch)
     return values instanceof Promise
       ? notedLater(batch, values, nowSeconds)
@@ -67,13 +65,12 @@ export function createCounting(options: CountingOptions): Counting {
   ): Promise<readonly number[]> {
     return values.then(
       later => {
-        breaker?.succeeded()
+        onSuccess()
         return noted(batch, later, nowSeconds)
       },
       (error: Error) => {
         // The call is at fault, not the backend.
         if (error instanceof MalformedKeyError) throw error
-        breaker?.failed(error)
         return withoutBackend(error, batch)
       },
     )

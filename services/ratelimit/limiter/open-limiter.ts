@@ -1,7 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
-import { createCircuitBreaker } from '../counters/circuit-breaker.ts'
 import type { Counters } from '../counters/counters.ts'
+import type { ErrorWatch } from '../counters/error-watch.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import type { Stats } from '../stats/stats.ts'
 import { createCounting, type FailureMode } from './counting.ts'
@@ -19,10 +18,6 @@ export interface LimiterSettings
     | 'quotaMode'
     | 'dynamicMetadata'
   > {
-  readonly backendType: 'redis' | 'memcache' | 'memory'
-  readonly redisType: string
-  /** Whether limits per second have a Redis of their own. */
-  readonly redisPerSecond: boolean
   readonly backendFailureMode: FailureMode
   readonly backendFailureLocalShare: number
   /** 0 for no cache. */
@@ -36,44 +31,35 @@ export interface LimiterSettings
 
 export interface LimiterParts
   extends Pick<LimiterOptions, 'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting'> {
-  readonly counters: Counters
-  readonly log: Log
+  readonly counters: Pick<Counters, 'add'>
+  /** Gets the outcome of each call that the counters answer later than at once. */
+  readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
 }
 
-/** The limiter that the settings ask for, on these counters. `close` ends what it does by itself. */
+/** The limiter that the settings ask for, on these counters. */
 export function openLimiter(
   settings: LimiterSettings,
-  { counters, log, ...parts }: LimiterParts,
-): Limiter & { close(): void } {
+  { counters, errors, ...parts }: LimiterParts,
+): Limiter {
   const { clock, stats } = parts
   const failures = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
-  const onChange = (problem: string | undefined) => tellOfBreaker(problem, log)
-  const breaker = hasSeveralServers(settings)
-    ? undefined
-    : createCircuitBreaker({ counters, clock, onChange })
   const cache = settings.localCacheBytes > 0 ? openCache(settings.localCacheBytes, stats) : undefined
   const counting = createCounting({
     counters,
-    breaker,
     cache,
     stopWhenOver: settings.stopIncrementWhenOverLimit,
     mode: settings.backendFailureMode,
     local: localCounters(settings.backendFailureMode, clock),
     localShare: settings.backendFailureLocalShare,
-    onFailure: () => {
+    onSuccess: errors.succeeded,
+    onFailure(error) {
       failures.value += 1
+      errors.failed(error)
     },
   })
   const { limitHeader: limit, remainingHeader: remaining, resetHeader: reset } = settings
   const headerNames = settings.responseHeaders ? { limit, remaining, reset } : undefined
-  const limiter = createLimiter({ ...settings, ...parts, counting, headerNames })
-  return { decide: limiter.decide, close: () => breaker?.close() }
-}
-
-/** Of which one may be away alone: a breaker would refuse the calls of all the others for it. */
-function hasSeveralServers({ backendType, redisType, redisPerSecond }: LimiterSettings): boolean {
-  if (backendType === 'redis') return redisType === 'cluster' || redisPerSecond
-  return backendType === 'memcache'
+  return createLimiter({ ...settings, ...parts, counting, headerNames })
 }
 
 /** Only the mode `local` counts in them. */
@@ -87,9 +73,4 @@ function openCache(bytes: number, stats: Stats): OverLimitCache {
     stats.gauge(`ratelimit.localcache.${name}`, () => cache.counts[name])
   }
   return cache
-}
-
-function tellOfBreaker(problem: string | undefined, log: Log): void {
-  if (problem === undefined) log.warn('the backend of the counters answers again')
-  else log.warn('the backend of the counters fails; it is not asked until it answers again', { problem })
 }

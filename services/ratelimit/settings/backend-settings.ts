@@ -19,8 +19,8 @@ export const backendSettings = settingsTable({
   backendDeadlineMs: {
     name: 'BACKEND_DEADLINE',
     kind: durationAtLeast(1),
-    fallback: '15ms',
-    help: 'A call whose counters did not answer within this is an error.',
+    fallback: '100ms',
+    help: "A call whose counters did not answer within this is an error. Set it below the proxy's timeout.",
   },
   backendFailureMode: {
     name: 'BACKEND_FAILURE_MODE',

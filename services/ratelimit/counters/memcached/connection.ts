@@ -1,4 +1,5 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
+import type { CircuitBreaker } from '../circuit-breaker.ts'
 import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
 
 /** A connection to one memcached that is made again, for as long as it is not closed, whenever it is lost. */
@@ -10,9 +11,11 @@ export interface Connection {
   send(requests: string, count: number, onReplies: OnReplies): void
   /** Whether memcached has answered on the connection that there is. */
   readonly healthy: boolean
+  /** Whether calls may be sent: it is healthy and its circuit breaker is closed. */
+  readonly usable: boolean
   /** Whether at least one try has ended, well or not. */
   readonly tried: boolean
-  /** Why it is not healthy: the text of memcached or of the network. */
+  /** Why it is not usable: the text of memcached or of the network. */
   readonly problem: string
   /** Called after each change of `healthy`, and when the first try has failed. */
   onChange(listener: () => void): void
@@ -25,11 +28,14 @@ export interface Connection {
 export interface ConnectionOptions extends SessionOptions {
   /** The waits between tries; begins anew after a success. */
   readonly backoff: Backoff
+  /** Opens and closes with the silences of memcached. */
+  readonly breaker: CircuitBreaker
 }
 
 /** As only this file may change it. Accessors in its place would make V8 keep the object as a hash table. */
 interface State {
   healthy: boolean
+  usable: boolean
   tried: boolean
   problem: string
 }
@@ -38,12 +44,13 @@ const closedText = 'the connection to memcached is closed'
 
 /** Connects at once. Never throws; all that fails is told by `problem` and `onChange`. */
 export function createConnection(options: ConnectionOptions): Connection {
-  const { backoff } = options
+  const { backoff, breaker } = options
   const listeners: (() => void)[] = []
   let closed = false
   let retry: NodeJS.Timeout | undefined
   const connection: Connection & State = {
     healthy: false,
+    usable: false,
     tried: false,
     problem: 'not connected to memcached yet',
     send(requests, count, onReplies) {
@@ -68,15 +75,34 @@ export function createConnection(options: ConnectionOptions): Connection {
     return openSession(options, {
       onServing() {
         backoff.reset()
-        connection.problem = lostText
+        use()
         change(true)
       },
+      onSilence(problem) {
+        breaker.open(problem)
+        stopUsing(problem)
+      },
+      onSign() {
+        breaker.close('memcached answers again')
+        use()
+      },
       onEnd(reason) {
-        connection.problem = reason
+        breaker.close(reason)
+        stopUsing(reason)
         if (!closed) retry = setTimeout(reopen, backoff.nextMs())
         change(false)
       },
     })
+  }
+
+  function use(): void {
+    connection.usable = true
+    connection.problem = lostText
+  }
+
+  function stopUsing(problem: string): void {
+    connection.usable = false
+    connection.problem = problem
   }
 
   function reopen(): void {

@@ -1,5 +1,6 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { breakerSilenceMs, type CreateBreaker } from '../circuit-breaker.ts'
 import type { TlsOptions } from '../connect-socket.ts'
 import { CountersError, type Hit } from '../counters.ts'
 import { createPipeline } from '../pipeline.ts'
@@ -16,9 +17,9 @@ import type { ServerAddress } from './server-list.ts'
 export interface MemcachedNode {
   readonly address: ServerAddress
   readonly connection: Connection
-  /** As `Counters.add`, of legal keys. Rejects at once while there is no connection. */
+  /** As `Counters.add`, of legal keys. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Why it is not connected, with its address; empty when it is. */
+  /** Why its connection is not usable, with its address; empty when it is. */
   problem(): string
   close(): Promise<void>
 }
@@ -38,6 +39,7 @@ export interface NodeOptions {
   readonly afterAnswer?: OnUncounted
   readonly calls: CallStats
   readonly newBackoff: () => Backoff
+  readonly newBreaker: CreateBreaker
   readonly clock: Clock
 }
 
@@ -52,7 +54,13 @@ export function createNode(
   onChange: (node: MemcachedNode) => void,
 ): MemcachedNode {
   const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, calls, afterAnswer } = options
-  const connection = createConnection({ ...options, endpoint: address.endpoint, backoff: newBackoff() })
+  const connection = createConnection({
+    ...options,
+    endpoint: address.endpoint,
+    silenceMs: breakerSilenceMs(deadlineMs),
+    backoff: newBackoff(),
+    breaker: options.newBreaker(`memcached ${address.text}`),
+  })
   const look = createLookSender(connection, calls)
   const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
   const send: SendCounts =
@@ -69,12 +77,12 @@ export function createNode(
     clock,
   })
   let closed = false
-  const problem = () => (connection.healthy ? '' : `memcached ${address.text}: ${connection.problem}`)
+  const problem = () => (connection.usable ? '' : `memcached ${address.text}: ${connection.problem}`)
   const node: MemcachedNode = {
     address,
     connection,
     add(batch) {
-      if (closed || connection.healthy) return pipeline.add(batch)
+      if (closed || connection.usable) return pipeline.add(batch)
       return Promise.reject(new CountersError(problem()))
     },
     problem,

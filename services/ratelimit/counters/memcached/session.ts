@@ -13,6 +13,8 @@ export interface SessionOptions {
   readonly connectTimeoutMs: number
   /** and when it owes replies and brings nothing for so long. */
   readonly stallTimeoutMs: number
+  /** After which time without a byte, while replies are owed, `onSilence` is called. */
+  readonly silenceMs: number
   readonly clock: Clock
 }
 
@@ -33,6 +35,10 @@ export interface SessionEvents {
   onServing(): void
   /** Called once, for whatever reason the session ended, before those who wait for replies are told. */
   onEnd(problem: string): void
+  /** Memcached owes replies and has sent nothing for `silenceMs`, */
+  onSilence(problem: string): void
+  /** and after that has sent something. */
+  onSign(): void
 }
 
 export const lostText = 'the connection to memcached was lost'
@@ -43,20 +49,24 @@ const greeting = 'get tollway_probe\r\n'
 
 /** Connects, and asks for a key: that the port is open does not prove that memcached serves. */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
-  const { connectTimeoutMs, stallTimeoutMs, clock } = options
+  const { connectTimeoutMs, stallTimeoutMs, silenceMs, clock } = options
   const owed = new ReplyQueue<Reply>()
   let serving = false
   let ended = false
   const busyPoll = createBusyPoll({ clock, isOver: () => owed.isEmpty })
+  const owedText = (ms: number) => `memcached owed replies and brought nothing for ${ms} ms`
   const watch = createStallWatch({
     clock,
+    silence: {
+      afterMs: () => (serving ? silenceMs : Number.POSITIVE_INFINITY),
+      onBegin: afterMs => events.onSilence(owedText(afterMs)),
+      onEnd: events.onSign,
+    },
     timeoutMs: () => (serving ? stallTimeoutMs : connectTimeoutMs),
     isWaiting: () => !ended && !(serving && owed.isEmpty),
     onStall: timeoutMs =>
       end(
-        serving
-          ? `memcached owed replies and brought nothing for ${timeoutMs} ms`
-          : `memcached did not answer for the first time within ${timeoutMs} ms`,
+        serving ? owedText(timeoutMs) : `memcached did not answer for the first time within ${timeoutMs} ms`,
       ),
   })
   watch.begin()

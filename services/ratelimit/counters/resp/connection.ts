@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Backoff } from '@tollway/chassis/backoff.ts'
+import type { CircuitBreaker } from '../circuit-breaker.ts'
 import type { Endpoint } from '../connect-socket.ts'
 import type { PoolStats } from './pool-stats.ts'
 import type { RequestWriter } from './request-writer.ts'
@@ -16,7 +17,9 @@ export interface RespConnection {
   readonly endpoint: Endpoint | undefined
   /** Whether Redis has answered a PING on the connection that there is. */
   readonly healthy: boolean
-  /** Why it is not healthy: the text of Redis or of the network, without any secret. */
+  /** Whether calls may be sent: it is healthy and its circuit breaker is closed. */
+  readonly usable: boolean
+  /** Why it is not usable: the text of Redis or of the network, without any secret. */
   readonly problem: string
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
@@ -35,12 +38,15 @@ export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'> 
   readonly backoff: Backoff
   /** Counts the connections that got their PONG. */
   readonly stats?: PoolStats
+  /** Opens and closes with the silences of Redis; none when left out. */
+  readonly breaker?: CircuitBreaker
 }
 
 /** As only this file may change it. Accessors in its place would make V8 keep the object as a hash table. */
 interface State {
   endpoint: Endpoint | undefined
   healthy: boolean
+  usable: boolean
   problem: string
 }
 
@@ -49,7 +55,7 @@ const movedText = 'Redis is at another address now'
 
 /** Connects at once. Only errors of the program throw; all else is told by `problem` and `onHealth`. */
 export function createRespConnection(options: RespConnectionOptions): RespConnection {
-  const { backoff, stats } = options
+  const { backoff, stats, breaker } = options
   const listeners: ((healthy: boolean) => void)[] = []
   let closed = false
   let retry: NodeJS.Timeout | undefined
@@ -57,6 +63,7 @@ export function createRespConnection(options: RespConnectionOptions): RespConnec
   const connection: RespConnection & State = {
     endpoint: options.endpoint,
     healthy: false,
+    usable: false,
     problem: 'not connected to Redis yet',
     send(requests, onReplies) {
       if (connection.healthy && session !== undefined) session.send(requests, onReplies)
@@ -94,18 +101,37 @@ export function createRespConnection(options: RespConnectionOptions): RespConnec
       {
         onServing() {
           backoff.reset()
-          connection.problem = lostText
           stats?.opened()
+          use()
           become(true)
         },
+        onSilence(problem) {
+          breaker?.open(problem)
+          stopUsing(problem)
+        },
+        onSign() {
+          breaker?.close('Redis answers again')
+          use()
+        },
         onEnd(reason) {
-          connection.problem = reason
+          breaker?.close(reason)
+          stopUsing(reason)
           if (!closed) retry = setTimeout(open, backoff.nextMs())
           if (connection.healthy) stats?.ended()
           become(false)
         },
       },
     )
+  }
+
+  function use(): void {
+    connection.usable = true
+    connection.problem = lostText
+  }
+
+  function stopUsing(problem: string): void {
+    connection.usable = false
+    connection.problem = problem
   }
 
   function become(next: boolean): void {

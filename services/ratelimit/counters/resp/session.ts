@@ -25,6 +25,8 @@ export interface SessionOptions {
    * so long.
    */
   readonly timeoutMs: number
+  /** After which time without a byte, while replies are owed, `onSilence` is called; never when left out. */
+  readonly silenceMs?: number
   /** For the timeout; the system's when left out. */
   readonly clock?: Clock
 }
@@ -52,6 +54,10 @@ export interface SessionEvents {
    * problem is the text of Redis or of the network, and never holds the password.
    */
   onEnd(problem: string): void
+  /** Redis owes replies and has sent nothing for `silenceMs`, */
+  onSilence?(problem: string): void
+  /** and after that has sent something. */
+  onSign?(): void
 }
 
 export const lostText = 'the connection to Redis was lost'
@@ -63,23 +69,25 @@ const receiveBytes = 65_536
  * PONG proves that it serves.
  */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
-  const { timeoutMs, clock = systemClock } = options
+  const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY, clock = systemClock } = options
   const owed = new ReplyQueue<Reply>()
   const greetingReplies: Reply[] = []
   let connected = false
   let serving = false
   let ended = false
   const busyPoll = createBusyPoll({ clock, isOver: () => owed.isEmpty })
+  const owedText = (ms: number) => `Redis owed replies and brought nothing for ${ms} ms`
   const watch = createStallWatch({
     clock,
+    silence: {
+      afterMs: () => (serving ? silenceMs : Number.POSITIVE_INFINITY),
+      onBegin: afterMs => events.onSilence?.(owedText(afterMs)),
+      onEnd: () => events.onSign?.(),
+    },
     timeoutMs: () => timeoutMs,
     isWaiting: () => !ended && !(connected && owed.isEmpty),
     onStall: () =>
-      end(
-        connected
-          ? `Redis owed replies and brought nothing for ${timeoutMs} ms`
-          : `there was no connection to Redis after ${timeoutMs} ms`,
-      ),
+      end(connected ? owedText(timeoutMs) : `there was no connection to Redis after ${timeoutMs} ms`),
   })
   watch.begin()
   const parser = createReplyParser(onReply)
@@ -145,6 +153,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
       return
     }
     serving = true
+    watch.stop()
     events.onServing()
   }
 
