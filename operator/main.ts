@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
@@ -73,6 +74,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   await using started = new AsyncDisposableStack()
   const logFile = join(stateDir, 'tollway.log')
   const log = createOperatorLog({ level: config.logLevel, file: openLogFile(logFile), print })
+  logStrayOutput(log)
   const host = openHost(options, log) // locks the state folder; runs processes and tells how they are
   started.defer(() => host.close())
   removeStatusReport(stateDir)

@@ -1,5 +1,6 @@
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import { createLog, type Log } from '@tollway/chassis/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { readClusterConfig } from '../cluster/read-cluster-config.ts'
 import { InfrastructureError } from '../infrastructure/provider.ts'
@@ -42,6 +43,7 @@ Examples:
     const config = readConfig(values.config)
     const pod = readPod(process.env)
     const log = createLog({ level: config.logLevel, format })
+    logStrayOutput(log)
     const starting = startInCluster({ config, pod, log, access: await accessFromEnvironment(process.env) })
     stopOnSignal(starting, log)
     try {

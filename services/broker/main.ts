@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 import { createLog } from '@tollway/chassis/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { type Service, startService } from './service.ts'
 import { settings } from './settings.ts'
@@ -14,6 +15,7 @@ if ('problems' in read) {
 const { logLevel, logFormat } = read.value
 const log = createLog({ level: logLevel, format: logFormat })
 let service: Service | undefined
+logStrayOutput(log)
 showSignsOfLife()
 runUntilStopped({
   async stop(reason) {

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 import { createLog } from '@tollway/chassis/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { type Service, startService } from './service.ts'
 import { type Settings, settings } from './settings.ts'
@@ -21,6 +22,7 @@ const { logLevel, logFormat } = read.value
 const ownLog = createLog({ level: logLevel, format: logFormat })
 const log = workerIndex === undefined ? ownLog : logOfWorker(ownLog, workerIndex)
 let service: Service | undefined
+logStrayOutput(log)
 showSignsOfLife()
 runUntilStopped({
   async stop(reason) {
