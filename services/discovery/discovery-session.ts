@@ -11,7 +11,7 @@ type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
 export interface Answer {
   readonly request: Request
-  readonly verdict: 'good' | 'refused' | 'refused before'
+  readonly verdict: 'good' | 'refused'
 }
 
 /**
@@ -77,9 +77,8 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
     if (problems.length > 0) {
       const message = problems.join('\n')
       const errorDetail = { code: statusCodes.INVALID_ARGUMENT, message }
-      const verdict = content === refused?.content ? 'refused before' : 'refused'
       refused = { content, problems }
-      return { request: { ...request, versionInfo: inForce?.version ?? '', errorDetail }, verdict }
+      return { request: { ...request, versionInfo: inForce?.version ?? '', errorDetail }, verdict: 'refused' }
     }
     refused = undefined
     inForce = { version: response.versionInfo, content }

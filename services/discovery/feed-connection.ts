@@ -1,3 +1,4 @@
+import type { Log } from '@tollway/chassis/log.ts'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { XdsTls } from './xds-tls.ts'
@@ -24,17 +25,27 @@ export interface FeedConnectionOptions {
   /** Sent with every call. Their values are secrets. */
   readonly headers?: Metadata | undefined
   readonly maxMessageBytes: number
+  /** The interval of HTTP/2 pings while a call runs; no pings when left out. */
+  readonly keepaliveMs?: number | undefined
+  /** Receives the messages of the gRPC library. */
+  readonly log?: Log | undefined
 }
 
 export function createFeedConnection(options: FeedConnectionOptions): FeedConnection {
-  const { server, tls, headers, maxMessageBytes } = options
+  const { server, tls, headers, maxMessageBytes, keepaliveMs, log } = options
   let client: GrpcClient | undefined
   return {
     server,
     client() {
       const missing = tls?.missing() ?? ''
       if (missing !== '') throw new Error(missing)
-      client ??= createGrpcClient(server, { maxReceiveBytes: maxMessageBytes, metadata: headers, tls })
+      client ??= createGrpcClient(server, {
+        maxReceiveBytes: maxMessageBytes,
+        metadata: headers,
+        tls,
+        keepaliveMs,
+        log,
+      })
       return client
     },
     close() {

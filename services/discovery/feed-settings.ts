@@ -4,6 +4,7 @@ import {
   durationAtLeast,
   hostPort,
   integer,
+  type Kind,
   pairs,
   settingsTable,
   text,
@@ -13,6 +14,14 @@ import { additionalHeaders } from './additional-headers.ts'
 
 /** For what is done again and again: in less it would be done all the time. */
 const atLeast10Ms = durationAtLeast(10)
+
+/** As in other gRPC clients: https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md */
+const atLeast10S = durationAtLeast(10_000)
+
+const pingInterval: Kind<number> = {
+  allowed: `0, or ${atLeast10S.allowed}`,
+  parse: value => (value === '0' ? 0 : atLeast10S.parse(value)),
+}
 
 /** How a service reaches its management server, under the names of the reference. */
 export const feedSettings = settingsTable({
@@ -93,7 +102,7 @@ export const feedSettings = settingsTable({
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
     kind: atLeast10Ms,
     fallback: '10s',
-    help: 'The first wait after a stream ended.',
+    help: 'The first wait after a stream ended; no wait after a stream that lasted longer than that.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
@@ -106,6 +115,14 @@ export const feedSettings = settingsTable({
     kind: decimal(0, 10),
     fallback: '0.5',
     help: 'The next wait is the last one times 1 plus this.',
+  },
+  xdsKeepaliveMs: {
+    name: 'XDS_CLIENT_KEEPALIVE_INTERVAL',
+    kind: pingInterval,
+    fallback: '0',
+    help:
+      'The interval of HTTP/2 pings to the management server; 0 for none. Servers close connections with ' +
+      'more pings than they permit: grpc-go permits one in 5m by default. TCP keepalive is always enabled.',
   },
   xdsMaxMessageBytes: {
     name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',

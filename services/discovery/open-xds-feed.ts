@@ -26,6 +26,8 @@ export function openXdsFeed(
     headers: settings.xdsHeaders,
     tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
     maxMessageBytes,
+    keepaliveMs: settings.xdsKeepaliveMs || undefined,
+    log,
   })
   const feed = createXdsFeed({
     ...subscription,
@@ -41,6 +43,7 @@ export function openXdsFeed(
       jitter: settings.xdsBackoffJitter ? 0.5 : 0,
     },
     random: Math.random,
+    clock: systemClock,
     log,
   })
   return { feed, connection }

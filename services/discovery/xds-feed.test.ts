@@ -74,10 +74,10 @@ test('what is in force is acknowledged unloaded; its version with other content 
   assert.equal(inForce(), 'a:2')
 })
 
-test('a server that sends what was refused again and again gets slow answers, and one complaint', async t => {
+test('refusals are spaced out, the first goes at once, and what was refused is not loaded again', async t => {
   const server = await startServer(t)
-  const connectRetryMs = 30
-  const { refusals } = startFeed(t, server.address, { connectRetryMs })
+  const refusalIntervalMs = 30
+  const { refusals } = startFeed(t, server.address, { refusalIntervalMs })
   const stream = await server.stream(0)
   await stream.heard()
   stream.send(response('v1', 'a:wrong'))
@@ -89,13 +89,43 @@ test('a server that sends what was refused again and again gets slow answers, an
     assert.equal(again.responseNonce, nonce)
     assert.equal(again.errorDetail?.message, refusal.errorDetail?.message)
   }
-  assert.ok(performance.now() - beganMs >= 2 * connectRetryMs - 2)
+  assert.ok(performance.now() - beganMs >= 2 * refusalIntervalMs - 2)
   assert.equal(refusals(), 1)
+})
+
+test('a fix is in force at once while the refusal of a repeated response waits', async t => {
+  const server = await startServer(t)
+  const { inForce } = startFeed(t, server.address, { refusalIntervalMs: 60_000, connectRetryMs: 60_000 })
+  const stream = await server.stream(0)
+  await stream.heard()
+  stream.send(response('v1', 'a:wrong'))
+  await stream.heard()
+  stream.send(response('v1', 'a:wrong', { nonce: 'again' }))
+  stream.send(response('v2', 'a:1'))
+  assert.equal(inShort(await stream.heard()), 'ack v2 (nonce of v2)')
+  assert.equal(inForce(), 'a:1')
+  // The next refusal still waits for the interval, and the end of the feed does not wait for it.
+  stream.send(response('v3', 'a:wrong'))
+  stream.send(response('v4', 'a:2'))
+  assert.equal(inShort(await stream.heard()), 'ack v4 (nonce of v4)')
+  stream.send(response('v5', 'a:wrong'))
+})
+
+test('a server that repeats wrong responses without waiting is read at the pace of the refusals', async t => {
+  const server = await startServer(t)
+  const { refusals } = startFeed(t, server.address, { refusalIntervalMs: 50 })
+  const stream = await server.stream(0)
+  await stream.heard()
+  const beganMs = performance.now()
+  for (let count = 1; count <= 50; count++) stream.send(response(`v${count}`, `a${count}:wrong`))
+  for (let count = 1; count <= 3; count++) await stream.heard()
+  const intervals = Math.floor((performance.now() - beganMs) / 50)
+  assert.ok(refusals() <= 3 + 2 * intervals, `${refusals()} were loaded in ${intervals} intervals`)
 })
 
 test('a stream that ended is opened again, later and later, until a response was good', async t => {
   const server = await startServer(t)
-  startFeed(t, server.address)
+  startFeed(t, server.address, { clock: { nowMs: () => 0, monotonicMs: () => 0 } })
   const opened = async (index: number) => (await server.stream(index)).openedMs
   const first = await server.stream(0)
   await first.heard()
@@ -107,6 +137,29 @@ test('a stream that ended is opened again, later and later, until a response was
   for (const [index, waitMs] of (await Promise.all(waits)).entries()) {
     const leastMs = [20, 40, 40][index] ?? 0
     assert.ok(waitMs >= leastMs - 2, `wait ${index} was ${waitMs} ms, at least ${leastMs} were due`)
+  }
+})
+
+test('a stream that lasted longer than the wait is opened again at once', async t => {
+  const server = await startServer(t)
+  const hourMs = 3_600_000
+  let nowMs = 0
+  startFeed(t, server.address, {
+    clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    backoff: { initialMs: hourMs, maxMs: 8 * hourMs, factor: 2, jitter: 0 },
+  })
+  const first = await server.stream(0)
+  await first.heard()
+  first.send(response('v1', 'a:1'))
+  await first.heard()
+  nowMs += hourMs
+  first.end(new GrpcError('UNAVAILABLE', 'go away'))
+  // The server has nothing newer to send on these.
+  for (const index of [1, 2]) {
+    const stream = await server.stream(index)
+    assert.equal(inShort(await stream.heard()), 'ack v1 ()')
+    nowMs += hourMs
+    stream.end()
   }
 })
 

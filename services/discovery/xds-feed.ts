@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import {
   DiscoveryRequestSchema,
@@ -14,6 +15,7 @@ import {
 } from './discovery-session.ts'
 import type { FeedConnection } from './feed-connection.ts'
 import type { LastGoodFile } from './last-good-file.ts'
+import { createRefusalPacer } from './refusal-pacer.ts'
 
 const discoveryPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const discoveryCodec = {
@@ -35,9 +37,12 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
   readonly lastGoodFile?: LastGoodFile | undefined
   /** After so long without any configuration the last good one is used; 1,000 when left out. */
   readonly lastGoodPatienceMs?: number | undefined
-  /** The wait between tries while there was no connection yet. */
+  /** The wait between tries while there was no response yet. */
   readonly connectRetryMs: number
-  /** Waits after a stream ended; begin anew after a good response. */
+  /**
+   * Waits after a stream ended. A stream that lasted longer than its wait is opened again at once. The waits start
+   * again after such a stream, and after a good response.
+   */
   readonly backoff: {
     readonly initialMs: number
     readonly maxMs: number
@@ -46,16 +51,27 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
   }
   /** Uniform in [0, 1). */
   readonly random: () => number
+  readonly clock: Clock
+  /** The shortest time between two refusals; 500 when left out. */
+  readonly refusalIntervalMs?: number | undefined
 }
+
+/**
+ * Servers that compare versions only, such as go-control-plane, answer a refusal with the same response at once,
+ * and send a fix only in answer to the next refusal. So refusals are delayed to bound that loop, and a fix is in
+ * force within this time at such a server.
+ */
+const defaultRefusalIntervalMs = 500
 
 /** Callers get errors until then; a management server that is there has answered before. */
 const defaultLastGoodPatienceMs = 1_000
 
 /** A client of the State of the World feed of any management server. */
 export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
-  const { connection, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs } = options
+  const { connection, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, clock } = options
   const backoff = createBackoff({ ...options.backoff, random: options.random })
   const stopped = new AbortController()
+  const refusals = createRefusalPacer(options.refusalIntervalMs ?? defaultRefusalIntervalMs, clock)
   const session = createDiscoverySession(options)
   const reporter = createReporter(options)
   let hadResponse = false
@@ -65,22 +81,36 @@ export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
   async function streamOnce(): Promise<void> {
     const stream = connection.client().bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
     stream.write(session.firstRequest())
-    for await (const response of stream.messages) {
-      hadResponse = true
-      reporter.connected()
-      const { request, verdict } = await session.answer(response)
-      if (verdict === 'good') {
-        backoff.reset()
-        lastGoodFile?.keep(withoutNonce(response))
+    try {
+      for await (const response of stream.messages) {
+        if (stopped.signal.aborted) return
+        hadResponse = true
+        reporter.connected()
+        const { request, verdict } = await session.answer(response)
+        if (verdict === 'refused') await refusals.send(() => stream.write(request))
+        else {
+          refusals.cancel()
+          backoff.reset()
+          lastGoodFile?.keep(withoutNonce(response))
+          stream.write(request)
+        }
       }
-      // Some servers answer a refusal with the same again, at once and for ever.
-      if (verdict === 'refused before') await pause(options.connectRetryMs, stopped.signal)
-      stream.write(request)
+    } finally {
+      refusals.cancel()
     }
+  }
+
+  /** The wait before the next stream; 0 after a stream that worked for long, as when a server is replaced. */
+  function waitAfter(lastedMs: number): number {
+    const waitMs = hadResponse ? backoff.nextMs() : options.connectRetryMs
+    if (lastedMs < waitMs) return waitMs
+    backoff.reset()
+    return 0
   }
 
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
+      const startMs = clock.monotonicMs()
       let reason = 'the server ended the stream'
       try {
         await streamOnce()
@@ -88,7 +118,7 @@ export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
         reason = reasonOf(error)
       }
       if (stopped.signal.aborted) return
-      const waitMs = hadResponse ? backoff.nextMs() : options.connectRetryMs
+      const waitMs = waitAfter(clock.monotonicMs() - startMs)
       reporter.interrupted(reason, waitMs)
       await pause(waitMs, stopped.signal)
     }
@@ -103,6 +133,7 @@ export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
     async stop() {
       clearTimeout(patience)
       stopped.abort()
+      refusals.cancel()
       await running
       connection.close()
       await lastGoodFile?.close()
@@ -135,7 +166,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
   }
 }
 
-/** Tells of each new reason for an interruption once, and of its end: a server can be away for days. */
+/** Logs each new reason for an interruption once, and the end of it: a server can be away for days. */
 function createReporter({ connection: { server }, log }: XdsFeedOptions) {
   let told: string | undefined
   return {

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import http2 from 'node:http2'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
+import { waitByTurns } from '../../test/support/wait-for.ts'
 import { createGrpcClient } from './client.ts'
 import { createGrpcServer } from './create-server.ts'
 import type { AnyMethod } from './server.ts'
@@ -30,6 +33,44 @@ const endless = texts.unary(
   path,
   (_, { signal }) => new Promise(resolve => signal.addEventListener('abort', () => resolve(''))),
 )
+
+/** A server that never answers a call, and counts pings. */
+async function startPingCounter(t: TestContext) {
+  const counts = { pings: 0, opened: 0 }
+  const server = http2.createServer()
+  server.on('session', session => {
+    session.on('ping', () => (counts.pings += 1))
+    t.after(() => session.destroy())
+  })
+  server.on('stream', stream => {
+    counts.opened += 1
+    stream.on('error', () => {})
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  const { port } = server.address() as AddressInfo
+  return { port, pings: () => counts.pings, opened: () => counts.opened }
+}
+
+/** Settings on another connection and their acknowledgement. */
+async function oneTrip(port: number): Promise<void> {
+  const session = http2.connect(`http://127.0.0.1:${port}`)
+  await once(session, 'localSettings')
+  session.destroy()
+}
+
+/** When the kernel probes the client's connection to the port; undefined when it does not (proc(5), net/tcp). */
+function keepaliveDueMs(port: number): number | undefined {
+  const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  for (const line of readFileSync('/proc/self/net/tcp', 'utf8').split('\n')) {
+    const [, , remoteAddress = '', state, , timer = ''] = line.trim().split(/\s+/)
+    const [kind, due = ''] = timer.split(':')
+    if (remoteAddress.endsWith(remote) && state === '01' && kind === '02')
+      return Number.parseInt(due, 16) * 10
+  }
+  return undefined
+}
 
 /** The status with which a promise is rejected. */
 async function failure(promise: Promise<unknown>): Promise<GrpcError> {
@@ -199,6 +240,34 @@ test('a way to the server that goes silent is noticed while a call runs, and ano
     assert.equal(text, 'again')
     break
   }
+})
+
+test('no pings by default, and pings at the interval that is set', async t => {
+  const { port, pings, opened } = await startPingCounter(t)
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const hourMs = 3_600_000
+  for (const keepaliveMs of [undefined, hourMs / 10]) {
+    const client = openClient(t, port, { keepaliveMs })
+    const before = { opened: opened(), pings: pings() }
+    client.bidi(path, textCodec).write('hello')
+    await waitByTurns('the call', () => opened() > before.opened)
+    for (let ticks = 0; ticks < 10; ticks++) {
+      t.mock.timers.tick(hourMs / 10)
+      await waitByTurns('a ping', () => keepaliveMs === undefined || pings() > before.pings + ticks)
+      // A ping that was sent in the tick has come when this answer has.
+      await oneTrip(port)
+    }
+    assert.equal(pings() - before.pings, keepaliveMs === undefined ? 0 : 10)
+  }
+})
+
+test('the kernel probes a connection that is idle', { skip: process.platform !== 'linux' }, async t => {
+  const { port, client } = await start(t, [texts.unary(path, text => text)])
+  await client.unary(path, textCodec, 'hello')
+  await waitFor('the keepalive timer of the kernel', () => {
+    const dueMs = keepaliveDueMs(port)
+    return dueMs !== undefined && dueMs > 10_000 && dueMs <= 15_000
+  })
 })
 
 test('an address that never answers a connection is given up, and another is tried', async t => {

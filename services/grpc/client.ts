@@ -6,10 +6,13 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
 import { type ClientTls, toChannelCredentials } from './client-tls.ts'
 import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from './grpc-js-metadata.ts'
+import { logGrpcJs } from './log-grpc-js.ts'
 import type { Codec, Metadata } from './server.ts'
 import { GrpcError, statusName } from './status.ts'
+import { withTcpKeepalive } from './tcp-keepalive.ts'
 
 /** One connection to a server of gRPC. Opened by the first call, and again when it was lost. */
 export interface GrpcClient {
@@ -31,17 +34,20 @@ export interface GrpcClientOptions {
   /** Without it all is sent as it is. */
   readonly tls?: ClientTls | undefined
   /**
-   * While a call runs, the server is asked for a sign of life this often; 20,000 when left out. A connection
-   * that is half open, as after a cut cable, would otherwise never be noticed by who only listens.
+   * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go permits
+   * one in 5 minutes by default and closes a connection that exceeds it, after which the interval doubles. Set it
+   * only for servers that permit it. TCP keepalive finds half-open connections without pings.
    */
   readonly keepaliveMs?: number | undefined
-  /** A server that gives no sign for so long is gone: calls are UNAVAILABLE. 10,000 when left out. */
+  /** Calls become UNAVAILABLE when a ping has no answer for this long; 10,000 when left out. */
   readonly keepaliveTimeoutMs?: number | undefined
   /**
    * A connection that takes longer is given up, and the calls that wait for it are UNAVAILABLE; 3,000 when left
    * out.
    */
   readonly connectTimeoutMs?: number | undefined
+  /** Receives the library's own messages of every client in this process; they go to the console without it. */
+  readonly log?: Log | undefined
 }
 
 export interface CallOptions {
@@ -71,7 +77,6 @@ export interface BidiCall<In, Out> {
 }
 
 const defaultMaxReceiveBytes = 4 * 1024 * 1024
-const defaultKeepaliveMs = 20_000
 const defaultKeepaliveTimeoutMs = 10_000
 const defaultConnectTimeoutMs = 3_000
 
@@ -81,7 +86,8 @@ const maxReconnectMs = 1_000
 
 /** The target is `host:port` or `unix:/path`. Nothing is connected yet, so that this never fails. */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
-  const { connectTimeoutMs = defaultConnectTimeoutMs } = options
+  const { connectTimeoutMs = defaultConnectTimeoutMs, log } = options
+  if (log !== undefined) logGrpcJs(log)
   let client = openChannel(target, options)
   let patience: NodeJS.Timeout | undefined
 
@@ -169,10 +175,11 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
 /** Calls that run on it go on when it is closed. */
 function openChannel(target: string, options: GrpcClientOptions): Client {
   const { tls } = options
-  return new Client(target, tls ? toChannelCredentials(tls) : credentials.createInsecure(), {
+  const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()
+  return new Client(target, withTcpKeepalive(channelCredentials), {
     'grpc.max_receive_message_length': options.maxReceiveBytes ?? defaultMaxReceiveBytes,
     'grpc.max_send_message_length': -1,
-    'grpc.keepalive_time_ms': options.keepaliveMs ?? defaultKeepaliveMs,
+    ...(options.keepaliveMs !== undefined && { 'grpc.keepalive_time_ms': options.keepaliveMs }),
     'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs ?? defaultKeepaliveTimeoutMs,
     'grpc.keepalive_permit_without_calls': 0,
     ...(tls && { 'grpc.ssl_target_name_override': tls.serverName }),

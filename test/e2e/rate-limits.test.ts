@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
@@ -248,6 +249,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
       connectRetryMs: 200,
       backoff: { initialMs: 200, maxMs: 1_000, factor: 2, jitter: 0 },
       random: Math.random,
+      clock: systemClock,
       log: silentLog,
     })
     feed.start()

@@ -32,3 +32,14 @@ export async function waitFor<T>(
     await pause(Math.min(Math.max(leastPauseMs, waitedMs / 10), mostPauseMs))
   }
 }
+
+/** As `waitFor`, for tests that have replaced the timers: waits by turns of the event loop. */
+export async function waitByTurns<T>(what: string, condition: () => T | undefined | false): Promise<T> {
+  const endMs = performance.now() + 10_000
+  for (;;) {
+    const answer = condition()
+    if (answer) return answer
+    if (performance.now() > endMs) throw new Error(`waited 10 s in vain for ${what}`)
+    await new Promise(setImmediate)
+  }
+}

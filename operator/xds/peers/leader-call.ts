@@ -28,6 +28,9 @@ export interface LeaderCallOptions {
   readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
+/** Operators permit pings to each other; with them a leader whose node is gone is noticed within 30 s. */
+const keepaliveMs = 20_000
+
 const defaultBackoff = { initialMs: 200, maxMs: 5_000 } as const
 
 /**
@@ -66,7 +69,7 @@ export function createLeaderCall(
     let client: GrpcClient | undefined
     while (!signal.aborted) {
       try {
-        client ??= createGrpcClient(leader, { tls })
+        client ??= createGrpcClient(leader, { tls, keepaliveMs, log })
         await callOnce(client, signal, () => {
           if (told !== 'reporting') log.info('reporting to the leader', { leader, what })
           told = 'reporting'

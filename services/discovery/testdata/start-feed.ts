@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
 import type { DiscoveryResponse } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { checkType } from '../check-type.ts'
@@ -40,20 +41,21 @@ type Options = Partial<XdsFeedOptions & Omit<FeedConnectionOptions, 'server'>>
 export function startFeed(t: TestContext, server: string, options: Options = {}) {
   const { counts, inForce, load } = createTexts()
   const warnings: string[] = []
-  const log: Log = {
+  const log: Log = options.log ?? {
     ...silentLog,
     warn: (message, fields) => void warnings.push([message, ...Object.values(fields ?? {})].join(' ')),
   }
-  const { tls, headers, maxMessageBytes = 1024 * 1024, ...feedOptions } = options
+  const { tls, headers, maxMessageBytes = 1024 * 1024, keepaliveMs, ...feedOptions } = options
   const feed = createXdsFeed({
     typeUrl: textTypeUrl,
     load,
-    connection: createFeedConnection({ server, tls, headers, maxMessageBytes }),
+    connection: createFeedConnection({ server, tls, headers, maxMessageBytes, keepaliveMs, log }),
     nodeId: 'pod-1',
     nodeMetadata: new Map([['uid', 'u-1']]),
     connectRetryMs: 20,
     backoff: { initialMs: 10, maxMs: 40, factor: 2, jitter: 0 },
     random: () => 0.5,
+    clock: systemClock,
     log,
     ...feedOptions,
   })

@@ -1,5 +1,6 @@
 import type { TestContext } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { createFeedConnection, type FeedConnectionOptions } from '@tollway/discovery/feed-connection.ts'
 import { createXdsFeed } from '@tollway/discovery/xds-feed.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
@@ -20,6 +21,7 @@ export function startFeed(t: TestContext, server: string, options: Partial<FeedC
     connectRetryMs: 20,
     backoff: { initialMs: 10, maxMs: 40, factor: 2, jitter: 0 },
     random: () => 0.5,
+    clock: systemClock,
     log,
   })
   feed.start()

@@ -1,0 +1,22 @@
+import type { ChannelCredentials } from '@grpc/grpc-js'
+
+/**
+ * The kernel probes a connection after this time without a segment. Node sends the next probes after 1 s each, and
+ * the connection fails after 10 probes without an answer: 25 s in all.
+ */
+const tcpKeepaliveIdleMs = 15_000
+
+/**
+ * Enables TCP keepalive on each connection that a channel makes with these credentials. grpc-js has no option for
+ * it; the connector of the credentials is the place where it hands over its socket.
+ */
+export function withTcpKeepalive(credentials: ChannelCredentials): ChannelCredentials {
+  const createConnector = credentials._createSecureConnector.bind(credentials)
+  credentials._createSecureConnector = (...options) => {
+    const connector = createConnector(...options)
+    const connect = connector.connect.bind(connector)
+    connector.connect = socket => connect(socket.setKeepAlive(true, tcpKeepaliveIdleMs))
+    return connector
+  }
+  return credentials
+}
