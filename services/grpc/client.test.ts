@@ -60,7 +60,7 @@ async function oneTrip(port: number): Promise<void> {
   session.destroy()
 }
 
-/** When the kernel probes the client's connection to the port; undefined when it does not (proc(5), net/tcp). */
+/** When the kernel probes a connection to the port, or undefined when it does not (proc(5), net/tcp). */
 function keepaliveDueMs(port: number): number | undefined {
   const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   for (const line of readFileSync('/proc/self/net/tcp', 'utf8').split('\n')) {

@@ -46,7 +46,7 @@ export interface GrpcClientOptions {
    * out.
    */
   readonly connectTimeoutMs?: number | undefined
-  /** Receives the library's own messages of every client in this process; they go to the console without it. */
+  /** Receives the library's own messages, of every client in this process; the console without it. */
   readonly log?: Log | undefined
 }
 

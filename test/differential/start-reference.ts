@@ -1,45 +1,21 @@
 import { spawn } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePorts } from '../support/free-ports.ts'
+import { type GoProgram, goProgramPath, missingGoProgram } from '../support/go-program.ts'
 import { type Program, startProgram } from '../support/program.ts'
-import { findProgram } from '../support/require-server.ts'
-import { type Cleanup, root } from '../support/tollway.ts'
+import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** On a machine that may be busy with other tests. */
 const startDeadlineMs = 60_000
 
-const built = join(root, 'out/bin/ratelimit-reference')
-const howToBuild = 'cd test/differential/reference && go build -o ../../../out/bin/ratelimit-reference .'
+const reference: GoProgram = { name: 'ratelimit-reference', folder: 'test/differential/reference' }
 
-function findReference(): string | undefined {
-  try {
-    accessSync(built, constants.X_OK)
-    return built
-  } catch {
-    return findProgram('ratelimit-reference')
-  }
-}
+/** Why tests that need the reference are to be skipped; false when it is there. */
+export const missingReference = () => missingGoProgram(reference)
 
-/**
- * Why tests that need the reference are to be skipped; false when it is there. It is built by Go, which not
- * every machine has, so that no other setting makes its lack a failure.
- */
-export function missingReference(): string | false {
-  if (findReference() !== undefined) return false
-  const reason = `the reference is not built (${howToBuild})`
-  process.stderr.write(`SKIPPED: ${reason}\n`)
-  return reason
-}
-
-/** @throws Error when it is not built. */
-export function referencePath(): string {
-  const path = findReference()
-  if (path === undefined) throw new Error(`the reference is not built: ${howToBuild}`)
-  return path
-}
+/** @throws Error that says how to build it. */
+export const referencePath = () => goProgramPath(reference)
 
 /** The reference service in its own process, on ports of its own. */
 export interface ReferenceProcess {

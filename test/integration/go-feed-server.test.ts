@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { startFeed } from '../../services/discovery/testdata/start-feed.ts'
+import { missingGoFeedServer, startGoFeedServer } from '../support/go-feed-server.ts'
+import { startRateLimit } from '../support/rate-limit-process.ts'
+import { waitByTurns, waitFor } from '../support/wait-for.ts'
+
+const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+
+/** A policy that closes a connection at its third ping too many, as of the issue that users had. */
+const permits = (minTime: string) => ['-enforce', `-min-time=${minTime}`, '-permit-without-stream']
+
+describe('a feed from a server on grpc-go and go-control-plane', { skip: missingGoFeedServer() }, () => {
+  test('the default sends no ping in an hour', async t => {
+    const server = await startGoFeedServer(t, permits('80s'))
+    server.publish('1', 'HOUR', 10)
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { warnings } = startFeed(t, server.address, { typeUrl, load: async () => [] })
+    await waitByTurns('the acknowledgement', () => server.events('request')[1])
+    for (let minute = 0; minute < 60; minute++) {
+      t.mock.timers.tick(60_000)
+      for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+    }
+    // What was sent in that hour has come when the server has answered this.
+    server.publish('2', 'HOUR', 10)
+    await waitByTurns('the second acknowledgement', () => server.events('request')[2])
+    assert.deepEqual(
+      server.events().map(({ event }) => event),
+      ['listening', 'connected', 'request', 'response', 'request', 'response', 'request'],
+    )
+    assert.deepEqual(warnings, [])
+  })
+
+  test('a server that permits fewer pings gets fewer, and the feed is back at once', async t => {
+    const server = await startGoFeedServer(t, permits('350ms'))
+    server.publish('1', 'HOUR', 10)
+    const fromLibrary: unknown[] = []
+    const warn: Log['warn'] = (message, fields) =>
+      void (message === 'gRPC library' && fromLibrary.push(fields?.['reason']))
+    const keepaliveMs = 100
+    startFeed(t, server.address, {
+      typeUrl,
+      load: async () => [],
+      log: { ...silentLog, warn },
+      keepaliveMs,
+      backoff: { initialMs: 2 * keepaliveMs, maxMs: 60_000, factor: 200, jitter: 0 },
+    })
+    const goaways = [await server.event('goaway', 0), await server.event('goaway', 1)]
+    const requests = () => server.events('request')
+    await waitFor('pings that are permitted', () => {
+      const last = server.events('connected')[2]
+      return last && server.events('ping').filter(({ atMs }) => atMs > last.atMs).length === 5
+    })
+    assert.equal(server.events('goaway').length, 2, 'at 400 ms the server permits the pings')
+    for (const { atMs, text } of goaways) {
+      assert.equal(text, 'too_many_pings')
+      const [next] = requests().filter(request => request.atMs >= atMs)
+      assert.ok(
+        next && next.atMs - atMs < 2_000,
+        `the next stream came at ${next?.atMs}, not soon after ${atMs}`,
+      )
+    }
+    assert.match(`${fromLibrary[0]}`, /excess pings. Increasing ping interval to 200 ms/)
+    assert.match(`${fromLibrary[1]}`, /excess pings. Increasing ping interval to 400 ms/)
+  })
+
+  test('a fix is in force at once after a refusal, and no refusal loop is hot', async t => {
+    const server = await startGoFeedServer(t)
+    server.publish('1', 'HOUR', 1)
+    const service = await startRateLimit(t, {
+      BACKEND_TYPE: 'memory',
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_SERVER_URL: server.address,
+    })
+    await service.serves()
+    const shown = async () => (await fetch(`http://127.0.0.1:${service.debugPort}/rlconfig`)).text()
+    const refused = () => server.events('request').filter(({ text }) => text !== undefined)
+    server.publish('2', 'UNKNOWN', 2)
+    await waitFor('the second refusal', () => refused().length >= 2)
+    const fixedMs = performance.now()
+    const refusals = refused().length
+    server.publish('3', 'HOUR', 3)
+    await waitFor('the fix', async () => (await shown()).includes('requests_per_unit=3,'))
+    const tookMs = performance.now() - fixedMs
+    assert.ok(tookMs < 2_000, `the fix was in force after ${tookMs} ms`)
+    // The server answers each refusal with the same at once.
+    assert.ok(refused().length <= refusals + 1 + tookMs / 500, `${refused().length} refusals`)
+    assert.match(service.program.output(), /^(time=\S+ level=\w+ msg=.+\n)+$/)
+  })
+})

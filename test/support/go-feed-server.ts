@@ -1,0 +1,57 @@
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { type GoProgram, goProgramPath, missingGoProgram } from './go-program.ts'
+import type { Cleanup } from './tollway.ts'
+import { waitFor } from './wait-for.ts'
+
+const program: GoProgram = { name: 'go-feed-server', folder: 'test/go-feed-server' }
+
+/** For the `skip` option of a test. */
+export const missingGoFeedServer = () => missingGoProgram(program)
+
+/** See test/go-feed-server/main.go. */
+export interface FeedServerEvent {
+  readonly event: 'listening' | 'connected' | 'closed' | 'ping' | 'goaway' | 'request' | 'response'
+  /** Since the start of the server. */
+  readonly atMs: number
+  readonly address?: string
+  readonly text?: string
+  readonly version?: string
+}
+
+/** A management server on grpc-go and go-control-plane. */
+export interface GoFeedServer {
+  /** `host:port`. */
+  readonly address: string
+  /** What has happened so far, of one kind or of all. */
+  events(kind?: FeedServerEvent['event']): readonly FeedServerEvent[]
+  /** Resolves with the event of this number, counted from 0, of the kind. */
+  event(kind: FeedServerEvent['event'], index: number): Promise<FeedServerEvent>
+  /** Puts a snapshot of one limit in force. The service refuses the unit UNKNOWN. */
+  publish(version: string, unit: 'HOUR' | 'UNKNOWN', requestsPerUnit: number): void
+}
+
+/** @param args flags of the server; without any it has the defaults of grpc-go. */
+export async function startGoFeedServer(t: Cleanup, args: readonly string[] = []): Promise<GoFeedServer> {
+  const child = spawn(goProgramPath(program), args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(async () => {
+    child.kill('SIGKILL')
+  })
+  const happened: FeedServerEvent[] = []
+  createInterface({ input: child.stdout }).on('line', line => {
+    happened.push(JSON.parse(line) as FeedServerEvent)
+  })
+  const events = (kind?: FeedServerEvent['event']) =>
+    happened.filter(({ event }) => kind === undefined || event === kind)
+  const { address = '' } = await waitFor('the Go server to listen', () => events('listening')[0])
+  return {
+    address,
+    events,
+    event: (kind, index) => waitFor(`${kind} ${index} at the Go server`, () => events(kind)[index], 20_000),
+    publish(version, unit, requestsPerUnit) {
+      const rate_limit = { unit, requests_per_unit: requestsPerUnit }
+      const config = { name: 'shop', domain: 'shop', descriptors: [{ key: 'user', rate_limit }] }
+      child.stdin.write(`${JSON.stringify({ version, configs: [config] })}\n`)
+    },
+  }
+}

@@ -1,0 +1,46 @@
+import { accessSync, constants } from 'node:fs'
+import { join } from 'node:path'
+import { findProgram } from './require-server.ts'
+import { root } from './tollway.ts'
+
+/** A program of the tests that is written in Go, which not every machine has. */
+export interface GoProgram {
+  readonly name: string
+  /** Of its module, below the root. */
+  readonly folder: string
+}
+
+const howToBuild = ({ name, folder }: GoProgram) =>
+  `cd ${folder} && go build -o ${join(root, 'out/bin', name)} .`
+
+function findGoProgram({ name }: GoProgram): string | undefined {
+  const built = join(root, 'out/bin', name)
+  try {
+    accessSync(built, constants.X_OK)
+    return built
+  } catch {
+    return findProgram(name)
+  }
+}
+
+/**
+ * Why tests that need the program are to be skipped; false when it is there.
+ *
+ * @throws Error when it is missing, the machine has Go, and REQUIRE_SERVERS=1 says that nothing may be skipped.
+ */
+export function missingGoProgram(program: GoProgram): string | false {
+  if (findGoProgram(program) !== undefined) return false
+  const reason = `${program.name} is not built (${howToBuild(program)})`
+  if (process.env['REQUIRE_SERVERS'] === '1' && findProgram('go') !== undefined) {
+    throw new Error(`${reason}, and REQUIRE_SERVERS=1`)
+  }
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  return reason
+}
+
+/** @throws Error that says how to build the program. */
+export function goProgramPath(program: GoProgram): string {
+  const path = findGoProgram(program)
+  if (path === undefined) throw new Error(`${program.name} is not built: ${howToBuild(program)}`)
+  return path
+}
