@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { test } from 'node:test'
+import { freePorts } from '../../test/support/free-ports.ts'
 import { findTakenPorts } from './taken-ports.ts'
 
 const host = '127.0.0.1'
@@ -37,4 +38,38 @@ test('the same port twice is taken by the first', async () => {
     taken.map(({ wish }) => wish.name),
     ['second'],
   )
+})
+
+test('a client never gets a connection to a port that is only checked', { timeout: 20_000 }, async t => {
+  const [port = 0] = await freePorts(1)
+  let refused = 0
+  let connected = 0
+  let checking = true
+  const clients = (async () => {
+    while (checking) {
+      const client = connect({ host, port })
+      await new Promise<void>(resolve => {
+        client.once('connect', () => {
+          connected += 1
+          resolve()
+        })
+        client.once('error', () => {
+          refused += 1
+          resolve()
+        })
+      })
+      client.destroy()
+    }
+  })()
+  t.after(() => {
+    checking = false
+    return clients
+  })
+  for (let look = 0; look < 200 || refused < 200; look += 1) {
+    assert.equal(connected, 0)
+    assert.deepEqual(await findTakenPorts([{ host, port, name: 'free' }]), [])
+  }
+  checking = false
+  await clients
+  assert.equal(connected, 0)
 })

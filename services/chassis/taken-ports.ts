@@ -1,40 +1,43 @@
-import { createServer, type Server } from 'node:net'
+import { lookup } from 'node:dns/promises'
+import { connect, isIPv6 } from 'node:net'
+import { constants } from 'node:os'
+import { getSystemErrorMessage } from 'node:util'
 
 export interface PortAddress {
   readonly host: string
   readonly port: number
 }
 
-/** A port that cannot be had, and why by the system's word. */
+/** A port that cannot be bound, and the system error that says why. */
 export interface TakenPort<Wish extends PortAddress> {
   readonly wish: Wish
   readonly error: NodeJS.ErrnoException
 }
 
 /**
- * Binds each port once, alone, and lets go of it; answers those that cannot be had, in the order of the wishes.
- * Processes that are to share a port (SO_REUSEPORT) need this look: next to a foreign process that shares too
- * their bind would succeed, and a part of the calls would go to the other.
+ * Returns the wishes whose port cannot be bound alone, in the order of the wishes. A port that two wishes name is
+ * taken for the second one.
+ *
+ * The check binds each port and does not listen on it, so that no client can connect to it meanwhile: a client that
+ * connects early would have its connection reset when the check ends. Processes that share a port (SO_REUSEPORT) need
+ * the check too: next to a foreign process that shares the port their bind succeeds, and the foreign process gets a
+ * part of the calls.
  */
 export async function findTakenPorts<Wish extends PortAddress>(
   wishes: readonly Wish[],
 ): Promise<readonly TakenPort<Wish>[]> {
-  const taken: TakenPort<Wish>[] = []
-  const servers: Server[] = []
-  for (const wish of wishes) {
-    try {
-      servers.push(await bind(wish))
-    } catch (error) {
-      taken.push({ wish, error: error as NodeJS.ErrnoException })
-    }
-  }
-  await Promise.all(servers.map(server => new Promise(resolve => server.close(resolve))))
-  return taken
+  const errors = await Promise.all(wishes.map(findBindError))
+  return wishes.flatMap((wish, index) => {
+    const isDouble = wishes.slice(0, index).some(other => overlap(other, wish))
+    const error =
+      errors[index] ?? (isDouble ? listenError('EADDRINUSE', -constants.errno.EADDRINUSE, wish) : undefined)
+    return error === undefined ? [] : [{ wish, error }]
+  })
 }
 
 /** A port that a setting asks for. */
 export interface PortSetting extends PortAddress {
-  /** That of the setting: `GRPC_PORT`. */
+  /** The name of the setting: `GRPC_PORT`. */
   readonly name: string
 }
 
@@ -44,10 +47,54 @@ export async function findPortProblems(settings: readonly PortSetting[]): Promis
   return taken.map(({ wish, error }) => `${wish.name}: ${error.message}`)
 }
 
-function bind({ host, port }: PortAddress): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen({ host, port, exclusive: true }, () => resolve(server))
+const anyIpv4 = '0.0.0.0'
+const anyIpv6 = '::'
+
+/** An empty host stands for every address, as for Node's `listen`. */
+function isEveryAddress(host: string): boolean {
+  return host === '' || host === anyIpv4 || host === anyIpv6
+}
+
+function overlap(one: PortAddress, other: PortAddress): boolean {
+  if (one.port !== other.port || one.port === 0) return false
+  return one.host === other.host || isEveryAddress(one.host) || isEveryAddress(other.host)
+}
+
+async function findBindError(wish: PortAddress): Promise<NodeJS.ErrnoException | undefined> {
+  const { host, port } = wish
+  if (host !== '') {
+    try {
+      return await bindError((await lookup(host)).address, port)
+    } catch (error) {
+      return error as NodeJS.ErrnoException
+    }
+  }
+  // A machine without IPv6 has every address of IPv4 only; `listen` falls back to those, too.
+  const error = await bindError(anyIpv6, port)
+  return error?.code === 'EADDRINUSE' || error === undefined ? error : bindError(anyIpv4, port)
+}
+
+/**
+ * Node binds a port without listening only for a client that names its own port. The client connects to port 0 of this
+ * machine, which no server has: the connection is refused after the bind has succeeded.
+ */
+function bindError(localAddress: string, localPort: number): Promise<NodeJS.ErrnoException | undefined> {
+  const loopback = isIPv6(localAddress) ? '::1' : '127.0.0.1'
+  const host = isEveryAddress(localAddress) ? loopback : localAddress
+  return new Promise(resolve => {
+    const client = connect({ host, port: 0, localAddress, localPort })
+    client.once('connect', () => client.destroy())
+    client.once('error', (error: NodeJS.ErrnoException) => {
+      const { syscall, code = '', errno = 0 } = error
+      const address = { host: localAddress, port: localPort }
+      resolve(syscall === 'bind' ? listenError(code, errno, address) : undefined)
+    })
+    client.once('close', () => resolve(undefined))
   })
+}
+
+/** The error that `listen` would report. */
+function listenError(code: string, errno: number, { host, port }: PortAddress): NodeJS.ErrnoException {
+  const error = new Error(`listen ${code}: ${getSystemErrorMessage(errno)} ${host}:${port}`)
+  return Object.assign(error, { code, errno, syscall: 'listen' })
 }

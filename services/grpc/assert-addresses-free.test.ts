@@ -29,12 +29,16 @@ test('every setting whose address cannot be had is named', async t => {
   })
 })
 
-test('a unix socket needs a path that a server can have', async () => {
+test('a unix socket needs a path that a server can have', async t => {
   const folder = temporaryFolder('tollway')
   writeFileSync(join(folder, 'file'), '')
   const look = (grpcUnixSocket: string) => assertAddressesFree({ ...anyPort, grpcUnixSocket }, [])
 
   await look(join(folder, 'socket'))
+  const served = createServer()
+  t.after(() => served.close())
+  await new Promise<void>(resolve => served.listen(join(folder, 'served'), resolve))
+  await assert.rejects(look(join(folder, 'served')), /: another process listens there$/)
   await assert.rejects(look(join(folder, 'file')), /: there is something that is no socket$/)
   await assert.rejects(look(join(folder, 'x'.repeat(108))), / bytes, and at most 10[37] are allowed$/)
 })

@@ -1,14 +1,15 @@
+import { connect } from 'node:net'
 import { findPortProblems, type PortSetting } from '@tollway/chassis/taken-ports.ts'
 import { findSocketPathProblem } from '@tollway/chassis/unix-socket-path.ts'
 import type { GrpcAddressSettings } from './server-settings.ts'
 
 /**
- * Looks whether what the settings want to be bound can be, long before it is: servers open only when the first
- * configuration is there, which may take for ever. A port that other processes of the service share is left out;
- * who started those has looked.
+ * Checks the addresses of the settings at the start of the process: servers open only when the configuration and the
+ * backend are there, which can take for ever. Nothing listens meanwhile; see `findTakenPorts`. Ports that several
+ * processes of the service share are left out, since the process that starts them all has checked them.
  *
  * @param others the ports of the service besides that of gRPC.
- * @throws Error with every setting whose address cannot be had, and why.
+ * @throws Error with every setting whose address cannot be bound, and why.
  */
 export async function assertAddressesFree(
   { reusePort, grpcUnixSocket, grpcHost, grpcPort }: GrpcAddressSettings,
@@ -16,10 +17,26 @@ export async function assertAddressesFree(
 ): Promise<void> {
   const isSocket = grpcUnixSocket !== ''
   const grpc = { name: 'GRPC_PORT', host: grpcHost, port: grpcPort }
-  const socketProblem = isSocket ? findSocketPathProblem(grpcUnixSocket) : undefined
+  const socketProblem = isSocket ? await findSocketProblem(grpcUnixSocket) : undefined
   const problems = [
     ...(socketProblem === undefined ? [] : [`GRPC_UDS: ${grpcUnixSocket}: ${socketProblem}`]),
     ...(await findPortProblems([...(reusePort || isSocket ? [] : [grpc]), ...others])),
   ]
   if (problems.length > 0) throw new Error(problems.join('; '))
+}
+
+async function findSocketProblem(path: string): Promise<string | undefined> {
+  return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens there' : undefined)
+}
+
+/** A server replaces a socket file that no process listens on. */
+function isServed(path: string): Promise<boolean> {
+  return new Promise(resolve => {
+    const client = connect(path)
+    client.once('connect', () => {
+      client.destroy()
+      resolve(true)
+    })
+    client.once('error', () => resolve(false))
+  })
 }
