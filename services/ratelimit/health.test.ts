@@ -14,6 +14,7 @@ function open(withConfig: boolean, answered = true) {
   }
   const { configuration } = openConfiguration('snake')
   const health = createHealth({ counters, configuration, withConfig })
+  health.serve()
   const told: boolean[] = []
   health.onChange(healthy => told.push(healthy))
   const backend = (healthy: boolean) => {
@@ -26,6 +27,7 @@ function open(withConfig: boolean, answered = true) {
 
 test('health follows the backend, and is told at once and at each change', () => {
   const { health, told, backend } = open(false, false)
+  assert.equal(health.problem(), 'the backend of its counters is away: nobody answers')
   assert.equal(health.healthy(), false)
   for (const healthy of [true, true, false, true]) backend(healthy)
   assert.deepEqual(told, [false, true, false, true])

@@ -1,17 +1,16 @@
 import type { Counters } from './counters/counters.ts'
 import type { Configuration } from './feeds/configuration.ts'
 
-/**
- * Healthy while every component is: the counters, the configuration when it is asked for, and no end in
- * sight.
- */
+/** Healthy while every component is: the counters, the configuration where it is needed, and the process. */
 export interface Health {
   healthy(): boolean
   /** Why it is not healthy, in a few words; empty when it is. */
   problem(): string
   /** Calls back with the present state at once, and after each change. */
   onChange(listener: (healthy: boolean) => void): void
-  /** The process was told to end: unhealthy from now on. */
+  /** The ports for calls are open: no process is healthy before that. */
+  serve(): void
+  /** The process drains and ends: unhealthy from now on. */
   terminate(): void
   terminating(): boolean
 }
@@ -26,12 +25,14 @@ export interface HealthOptions {
 export function createHealth(options: HealthOptions): Health {
   const { counters, configuration } = options
   const listeners: ((healthy: boolean) => void)[] = []
+  let serving = false
   let terminating = false
   let last = healthy()
 
   function problem(): string {
     if (terminating) return 'is ending'
     if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`
+    if (!serving) return 'waits for its configuration'
     const hasDomains = (configuration.rules()?.domains.size ?? 0) > 0
     return hasDomains || !options.withConfig ? '' : 'has no domain yet'
   }
@@ -54,6 +55,10 @@ export function createHealth(options: HealthOptions): Health {
     onChange(listener) {
       listeners.push(listener)
       listener(healthy())
+    },
+    serve() {
+      serving = true
+      changed()
     },
     terminate() {
       terminating = true

@@ -2,9 +2,11 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
+import type { Tracing } from '@tollway/chassis/tracing.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
+import type { ServerTls } from '@tollway/grpc/server.ts'
 import { grpcAddress } from '@tollway/grpc/server-settings.ts'
 import { createBackendHealth } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
@@ -14,6 +16,7 @@ import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
+import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
 import { rateLimitMethods } from './servers/grpc-methods.ts'
@@ -21,19 +24,20 @@ import { openGrpcTls } from './servers/grpc-tls.ts'
 import { createHttpServer } from './servers/http-server.ts'
 import { portsBesidesGrpc } from './servers/ports-besides-grpc.ts'
 import type { Settings } from './settings.ts'
+import { waitUntilReady } from './startup.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { createStats, type Stats } from './stats/stats.ts'
 import { countingSpans } from './tracing/spans.ts'
 import { openOutlets } from './workers/outlets.ts'
 import type { WorkerLink } from './workers/worker-link.ts'
 
-/** The name under which grpc.health.v1 tells of the service, as the reference does. */
+/** The service's name in grpc.health.v1, as in the reference. */
 const healthName = 'ratelimit'
 
-/** A backend that takes longer to answer for the first time is told of. */
+/** A backend that takes longer to answer for the first time is logged. */
 const backendPatienceMs = 1000
 
-/** The last traces are given up after so long; nobody waits for them but the end of the process. */
+/** The last traces are dropped after this time. */
 const traceFlushTimeoutMs = 3_000
 
 export interface Service {
@@ -42,10 +46,11 @@ export interface Service {
 }
 
 /**
- * Starts the whole service and resolves when it takes calls. What cannot be had is told first, before anything
- * is waited for. Each part is made from the ones above it: statistics, configuration, counters, limiter, servers,
- * feed. A worker shows its statistics and rules through its supervisor, and is healthy to callers only while all
- * workers together are.
+ * Starts the whole service and resolves when it takes calls. Rejects at once when a port or a file of the settings
+ * cannot be used. The ports for statistics and probes open at once, the ports for calls when `waitUntilReady` resolves.
+ *
+ * Each part is made from the ones above it: statistics, configuration, counters, limiter, feed, servers. A worker shows
+ * its statistics and rules through its supervisor, and is healthy to callers only while all workers together are.
  */
 export async function startService(settings: Settings, log: Log, worker?: WorkerLink): Promise<Service> {
   if (worker === undefined) await assertAddressesFree(settings, portsBesidesGrpc(settings))
@@ -74,51 +79,26 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     configuration,
     withConfig: settings.healthyWithConfig,
   })
-  const healthy = () => health.healthy() && (worker?.wholeHealthy() ?? true)
-  const onDefect = (path: string, error: unknown) =>
-    log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) })
-
   const rules = () => describeRules(configuration.rules())
-  const outlets = worker?.attach({ stats, rules }) ?? (await openOutlets(settings, { stats, rules, log }))
+  const outlets =
+    worker?.attach({ stats, rules }) ??
+    (await openOutlets(settings, { stats, rules, problem: health.problem, log }))
   const feed = await openFeed(settings, configuration, stats, log)
-  const loaded = firstLoad(configuration)
   feed.start()
-  if (!settings.forceStart) await loaded
-
-  const table = createHealthTable()
-  const grpc = createGrpcServer({
-    methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
-    health: table,
-    onDefect,
-    limits: {
-      maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,
-      maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
-    },
+  await waitUntilReady({
+    ...settings,
+    configuration,
+    counters: backendHealth,
+    log,
+    onWait: reason => (worker ? worker.reportWait(reason) : reportHealth(false, reason)),
   })
-  const http = createHttpServer({
-    limiter,
-    tracing,
-    healthy,
-    draining: health.terminating,
-    onDefect,
-    onRefused: problem => log.debug('a call of /json was refused', { problem }),
-  })
-  await grpc.listen({ ...grpcAddress(settings), tls })
-  await http.listen({ host: settings.host, port: settings.port, reusePort: settings.reusePort })
-  table.set('', true)
-  const tellCallers = () => table.set(healthName, healthy())
-  health.onChange(ownHealth => {
-    tellCallers()
-    reportHealth(ownHealth, health.problem())
-  })
-  worker?.onWholeHealth(tellCallers)
-  tellOfBackend(counters, backendHealth, health, log)
-  log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
+  const servers = await openServers(settings, { limiter, stats, tracing, tls, health, worker, log })
+  reportBackend(counters, backendHealth, health, log)
   return {
     async stop() {
       health.terminate()
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
-      await Promise.all([grpc.drain(settings.drainTimeoutMs), http.drain(settings.drainTimeoutMs)])
+      await servers.drain(settings.drainTimeoutMs)
       await feed.stop()
       await counters.close()
       await outlets.stop()
@@ -146,8 +126,57 @@ function openConfiguration(
   return createConfiguration({ ...parts, clock: systemClock, mergeDomainConfigs, spelling })
 }
 
-function firstLoad(configuration: Configuration): Promise<void> {
-  return new Promise(resolve => configuration.onLoad(resolve))
+interface ServerParts {
+  readonly limiter: Limiter
+  readonly stats: Stats
+  readonly tracing: Tracing | undefined
+  readonly tls: ServerTls | undefined
+  readonly health: Health
+  readonly worker: WorkerLink | undefined
+  readonly log: Log
+}
+
+/** Opens the ports for calls and reports from then on the health of the process. */
+async function openServers(
+  settings: Settings,
+  { limiter, stats, tracing, tls, health, worker, log }: ServerParts,
+) {
+  const healthy = () => health.healthy() && (worker?.wholeHealthy() ?? true)
+  const onDefect = (path: string, error: unknown) =>
+    log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) })
+  const table = createHealthTable()
+  const grpc = createGrpcServer({
+    methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
+    health: table,
+    onDefect,
+    limits: {
+      maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,
+      maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
+    },
+  })
+  const http = createHttpServer({
+    limiter,
+    tracing,
+    healthy,
+    draining: health.terminating,
+    onDefect,
+    onRefused: problem => log.debug('a call of /json was refused', { problem }),
+  })
+  const updateTable = () => table.set(healthName, healthy())
+  table.set('', true)
+  updateTable()
+  await grpc.listen({ ...grpcAddress(settings), tls })
+  await http.listen({ host: settings.host, port: settings.port, reusePort: settings.reusePort })
+  health.serve()
+  health.onChange(ownHealth => {
+    updateTable()
+    reportHealth(ownHealth, health.problem())
+  })
+  worker?.onWholeHealth(updateTable)
+  log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
+  return {
+    drain: (graceMs: number) => Promise.all([grpc.drain(graceMs), http.drain(graceMs)]),
+  }
 }
 
 function openBackend(settings: Settings, stats: Stats, log: Log): Counters {
@@ -163,8 +192,8 @@ function openBackendHealth(settings: Settings, counters: Counters, errors: Error
 
 const problemOf = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
 
-/** A backend that is away may make every call an error, and callers may not tell anybody. */
-function tellOfBackend(
+/** Logs when the backend is lost and when it answers again: callers see only errors. */
+function reportBackend(
   counters: Counters,
   backendHealth: Pick<Counters, 'healthy' | 'problem'>,
   health: Health,
@@ -172,7 +201,7 @@ function tellOfBackend(
 ): void {
   counters.onHealth(healthy => {
     if (healthy) log.info('the backend of the counters answers')
-    // An end that was asked for is no news.
+    // The process closes its connections at its end.
     else if (!health.terminating()) log.warn('the backend of the counters is away', problemOf(counters))
   })
   const patience = setTimeout(() => {

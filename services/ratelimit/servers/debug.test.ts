@@ -5,11 +5,17 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createStats, type Stats } from '../stats/stats.ts'
 import { createDebugServer } from './debug.ts'
+import { createProbePages } from './probe-pages.ts'
 import { listen } from './servers-under-test.ts'
+
+const probes = createProbePages(() => 'the backend is away')
 
 async function start(t: TestContext, stats: Stats = createStats()) {
   const rules = 'd.user: unit=MINUTE requests_per_unit=3, shadow_mode: false, quota_mode: false\n'
-  const address = await listen(t, createDebugServer({ stats, rules: () => rules, clock: systemClock }))
+  const address = await listen(
+    t,
+    createDebugServer({ stats, rules: () => rules, clock: systemClock, probes }),
+  )
   /** The path goes over the wire as it is: fetch would tidy it. */
   return async (path: string) => {
     const { port } = new URL(address)
@@ -29,6 +35,8 @@ test('the first page lists the others, sorted', async t => {
     '/debug/pprof/heap: which memory is taken and kept; ?seconds=N, ?format=devtools',
     '/debug/pprof/heapsnapshot: everything in memory, for Chrome DevTools',
     '/debug/pprof/profile: where time is spent; ?seconds=N, ?format=devtools',
+    '/healthcheck: whether calls can be answered, and if not, why',
+    '/livez: whether the process runs',
     '/rlconfig: print out the currently loaded configuration for debugging',
     '/stats: print out stats; ?format=json for JSON',
     '',
@@ -74,4 +82,10 @@ test('a name from a caller can neither break a line nor hide what is below it', 
   assert.deepEqual(body.trimEnd().split('\n').sort(), expected.sort())
   const json = JSON.parse((await get('/stats?format=json')).body)
   assert.deepEqual(Object.keys(json).sort(), hostile.sort())
+})
+
+test('probes are answered whatever the health of the process is', async t => {
+  const get = await start(t)
+  assert.deepEqual(await get('/livez'), { status: 200, type: plain, body: 'alive\n' })
+  assert.deepEqual(await get('/healthcheck'), { status: 500, type: plain, body: 'the backend is away\n' })
 })

@@ -3,6 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { createServer } from '@tollway/chassis/node-http.ts'
 import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/stats.ts'
+import type { ProbePages } from './probe-pages.ts'
 import { createProfilePages, type DebugPage } from './profiles/profile-pages.ts'
 
 export interface DebugServerOptions {
@@ -10,12 +11,22 @@ export interface DebugServerOptions {
   /** The configuration in force, one limit a line. */
   readonly rules: () => string
   readonly clock: Clock
+  readonly probes: ProbePages
 }
 
 /** What operators look at: pages of text, and profiles; `/` lists them. */
 export function createDebugServer(options: DebugServerOptions): Server {
+  const probe = (path: string, help: string): DebugPage => ({
+    help,
+    show(_, response) {
+      const { status = 404, body = '' } = options.probes(path) ?? {}
+      send(response, status, body)
+    },
+  })
   const pages: Readonly<Record<string, DebugPage>> = {
     ...createProfilePages(options.clock),
+    '/healthcheck': probe('/healthcheck', 'whether calls can be answered, and if not, why'),
+    '/livez': probe('/livez', 'whether the process runs'),
     '/rlconfig': {
       help: 'print out the currently loaded configuration for debugging',
       show: (_, response) => send(response, 200, options.rules()),

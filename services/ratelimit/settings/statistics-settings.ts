@@ -95,7 +95,7 @@ export const statisticsSettings = settingsTable({
     aliases: ['PROMETHEUS_PATH'],
     kind: urlPath,
     fallback: '/metrics',
-    help: 'Their path. Beside it, /livez answers 200 as long as the process lives, whatever its health.',
+    help: 'Their path. Beside it there are /livez, 200 while the process runs, and /healthcheck.',
   },
   pullStatsMapperFile: {
     name: 'PULLSTATS_MAPPER_YAML',

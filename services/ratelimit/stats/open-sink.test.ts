@@ -35,7 +35,10 @@ async function open(settings: Partial<SinkSettings>, env: Record<string, string>
   const written: string[] = []
   const write = (text: string) => written.push(text)
   const random = () => 0.5
-  const sink = await openSink({ ...unset, ...settings }, { stats, log: silentLog, env, random, write })
+  const sink = await openSink(
+    { ...unset, ...settings },
+    { stats, log: silentLog, env, random, write, probe: () => undefined },
+  )
   return { stats, written, sink }
 }
 
@@ -141,6 +144,7 @@ test('metrics are served at their path, and nothing else is', async t => {
       const pieces = ['# HELP a b\n# TYPE a ', 'counter\na{b="é"} 1\n'].map(piece => Buffer.from(piece))
       return { contentType: 'text/plain; version=0.0.4', pieces }
     },
+    probe: path => (path === '/livez' ? { status: 200, body: 'alive\n' } : undefined),
     onDefect: error => defects.push(error),
   })
   t.after(server.stop)

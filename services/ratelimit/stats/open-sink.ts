@@ -8,7 +8,7 @@ import { createLogSink } from './log-sink.ts'
 import type { Mapping } from './mapping.ts'
 import { parseMappingFile } from './mapping-file.ts'
 import { readMogrifiers } from './mogrifiers.ts'
-import { startPrometheusServer } from './prometheus-server.ts'
+import { type PrometheusServerOptions, startPrometheusServer } from './prometheus-server.ts'
 import type { Sink } from './sink.ts'
 import type { Stats } from './stats.ts'
 import { type Dialect, statsdDialect } from './statsd-lines.ts'
@@ -46,6 +46,8 @@ export interface SinkSurroundings {
   readonly random: () => number
   /** Makes the statistics new before they are read; left out where they always are. It must not reject. */
   readonly refresh?: () => Promise<void>
+  /** The pages for probes on the port of the metrics. */
+  readonly probe: PrometheusServerOptions['probe']
   /** Where the log sink writes. */
   write(text: string): void
 }
@@ -114,9 +116,12 @@ function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }
   throw new Error(mogrifiers.problems.map(({ name, message }) => `${name}: ${message}`).join('\n'))
 }
 
-async function prometheus(settings: SinkSettings, { stats, log, refresh }: SinkSurroundings): Promise<Sink> {
+async function prometheus(
+  settings: SinkSettings,
+  { stats, log, refresh, probe }: SinkSurroundings,
+): Promise<Sink> {
   const { pullStatsAddress, pullStatsPath, extraTags, pullStatsTimersInMilliseconds } = settings
-  const expose = createExposition({
+  const write = createExposition({
     stats,
     mappings: await readMappings(settings.pullStatsMapperFile, log),
     extraTags,
@@ -125,11 +130,11 @@ async function prometheus(settings: SinkSettings, { stats, log, refresh }: SinkS
   })
   const onDefect = (error: unknown) =>
     log.error('the metrics could not be written', { error: (error as Error).stack ?? String(error) })
-  const exposeFresh = async () => {
+  const expose = async () => {
     await refresh?.()
-    return expose()
+    return write()
   }
-  return startPrometheusServer({ ...pullStatsAddress, path: pullStatsPath, expose: exposeFresh, onDefect })
+  return startPrometheusServer({ ...pullStatsAddress, path: pullStatsPath, expose, probe, onDefect })
 }
 
 async function readMappings(path: string, log: Log): Promise<readonly Mapping[]> {

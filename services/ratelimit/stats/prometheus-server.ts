@@ -11,23 +11,18 @@ export interface PrometheusServerOptions {
   /** Such as `/metrics`. */
   readonly path: string
   expose(): Promise<Exposition>
+  /** The pages for probes beside the metrics. Metrics of the same path win. */
+  probe(path: string): { readonly status: number; readonly body: string } | undefined
   /** Told of every defect; the scrape is answered with 500. */
   onDefect(error: unknown): void
 }
-
-/**
- * Answers whoever asks whether the process lives, whatever its health is: a process that waits for its
- * configuration, or whose backend is away, is not helped by a new start. Metrics of the same path win.
- */
-const livenessPath = '/livez'
 
 /** Scrapes that are read when the process stops have so long to end. */
 const closeGraceMs = 500
 
 /**
- * Serves the metrics; it is the scraper that asks, so that a flush has nothing to do. `/livez` is answered there
- * too. Rejects with a system
- * error (`EADDRINUSE`, …) when the address cannot be bound.
+ * Serves the metrics and the pages for probes. The scraper reads the metrics, so that a flush does nothing. Rejects with
+ * a system error (`EADDRINUSE`, …) when the address cannot be bound.
  */
 export async function startPrometheusServer(
   options: PrometheusServerOptions,
@@ -38,9 +33,14 @@ export async function startPrometheusServer(
       response.end(body)
     }
     request.resume()
-    const path = request.url?.split('?')[0]
-    if (path === livenessPath && path !== options.path) return answer(200, 'alive\n')
-    if (path !== options.path) return answer(404, `metrics are at ${options.path}\n`)
+    const [path = ''] = (request.url ?? '').split('?')
+    if (path !== options.path) {
+      const { status, body } = options.probe(path) ?? {
+        status: 404,
+        body: `metrics are at ${options.path}\n`,
+      }
+      return answer(status, body)
+    }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
       return answer(405, 'metrics are read with GET\n')

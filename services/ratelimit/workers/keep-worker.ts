@@ -89,6 +89,10 @@ export function keepWorker(options: WorkerOptions): Worker {
     else timer = setTimeout(change, limits.settleMs, { is: 'unhealthy', reason })
   }
 
+  function waiting(reason: string): void {
+    if (stopped === undefined && state.is === 'absent') change({ is: 'absent', reason })
+  }
+
   function silent(ms: number): void {
     options.onSilent(ms)
     channel?.kill('SIGKILL')
@@ -120,6 +124,7 @@ export function keepWorker(options: WorkerOptions): Worker {
     const stats = options.stats.open()
     channel = openWorkerChannel(child, limits.patience, {
       health,
+      waiting,
       silent,
       statistics: stats.take,
       ended(ending) {

@@ -1,12 +1,14 @@
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * What a supervisor and its workers tell each other over Node's IPC channel. The messages `health` and `alive`
- * are those that every process of ours tells the one that started it.
+ * The messages between a supervisor and its workers over Node's IPC channel. `health` and `alive` are the messages that
+ * every service sends to the process that started it.
  */
 export type FromWorker =
   | { readonly type: 'health'; readonly healthy: boolean; readonly reason: string }
   | { readonly type: 'alive' }
+  /** The worker takes no call yet, for this reason. */
+  | { readonly type: 'waiting'; readonly reason: string }
   | { readonly type: 'statistics'; readonly deltas: readonly SeriesDelta[] }
   /** `text` holds the rules, if they were asked for. Statistics that were asked for come before it. */
   | { readonly type: 'answer'; readonly id: number; readonly text: string }

@@ -4,6 +4,7 @@ import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createServer } from '@tollway/chassis/node-http.ts'
 import { createDebugServer } from '../servers/debug.ts'
+import { createProbePages } from '../servers/probe-pages.ts'
 import type { Settings } from '../settings.ts'
 import { openSink } from '../stats/open-sink.ts'
 import type { Stats } from '../stats/stats.ts'
@@ -13,20 +14,24 @@ export interface OutletOptions {
   readonly stats: Stats
   /** The configuration in force, one limit a line. */
   readonly rules: () => string
+  /** The reason why the service is not healthy; empty when it is. */
+  readonly problem: () => string
   readonly log: Log
   /** Waited for before something is shown; left out where all is always new. It must not reject. */
   readonly refresh?: (what: Question) => Promise<void>
 }
 
 /**
- * Opens what there is once for a service, however many processes it has: the debug server and the sink of its
- * statistics. Rejects with a system error when the debug server's address cannot be bound, and as `openSink`.
+ * Opens what a service has once, however many processes it has: the debug server and the sink of its statistics. They
+ * are open from the start, so that probes can ask a service that waits for its configuration or its backend. Rejects
+ * with a system error when the debug server's address cannot be bound, and as `openSink`.
  */
 export async function openOutlets(
   settings: Settings,
-  { stats, rules, log, refresh }: OutletOptions,
+  { stats, rules, problem, log, refresh }: OutletOptions,
 ): Promise<{ stop(): Promise<void> }> {
-  const pages = createDebugServer({ stats, rules, clock: systemClock })
+  const probes = createProbePages(problem)
+  const pages = createDebugServer({ stats, rules, clock: systemClock, probes })
   const debug = refresh === undefined ? pages : refreshed(pages, refresh)
   await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })
   const sink = await openSink(settings, {
@@ -34,6 +39,7 @@ export async function openOutlets(
     log,
     env: process.env,
     random: Math.random,
+    probe: probes,
     write: text => process.stdout.write(text),
     ...(refresh && { refresh: () => refresh('statistics') }),
   })
@@ -45,10 +51,13 @@ export async function openOutlets(
   }
 }
 
-/** Lets the pages answer when what the page shows is new. */
+/** Refreshes what a page shows before the page answers. Probes do not wait for that. */
 function refreshed(pages: Server, refresh: (what: Question) => Promise<void>): Server {
   return createServer((request, response) => {
-    const isRules = request.url?.startsWith('/rlconfig') === true
-    refresh(isRules ? 'rules' : 'statistics').then(() => pages.emit('request', request, response))
+    const { url = '' } = request
+    const answer = () => pages.emit('request', request, response)
+    if (url.startsWith('/rlconfig')) void refresh('rules').then(answer)
+    else if (url.startsWith('/stats')) void refresh('statistics').then(answer)
+    else answer()
   })
 }

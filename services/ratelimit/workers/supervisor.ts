@@ -43,7 +43,8 @@ export async function startSupervisor(
   const stats = createStats()
   const merged = createMergedStats(stats)
   const shown = { rules: '' }
-  const outlets = await openOutlets(settings, { stats, rules: () => shown.rules, log, refresh })
+  const rules = () => shown.rules
+  const outlets = await openOutlets(settings, { stats, rules, problem, log, refresh })
   const started = Promise.withResolvers<void>()
   const workers: Worker[] = []
   let whole: Whole = newWhole
@@ -54,8 +55,12 @@ export async function startSupervisor(
     else shown.rules = await firstText(workers)
   }
 
+  function problem(): string {
+    return stopping ? 'is ending' : whole.reason
+  }
+
   function judge(): void {
-    // While they are made, and while they end, none is without the others.
+    // The verdict needs all workers: none is given while they are started and while they end.
     if (workers.length < count || stopping) return
     const before = whole
     whole = judgeWhole(
@@ -63,7 +68,7 @@ export async function startSupervisor(
       workers.map(({ state }) => state),
     )
     if (whole.healthy !== before.healthy) for (const worker of workers) worker.tellWhole(whole.healthy)
-    if (whole.started) reportHealth(whole.healthy, whole.reason)
+    reportHealth(whole.healthy, whole.reason)
     if (whole.started && !before.started) {
       log.info('serving', { workers: count, grpc: grpcPort, http: port })
       started.resolve()
@@ -100,7 +105,7 @@ export async function startSupervisor(
   return {
     started: started.promise,
     stop() {
-      if (whole.started) reportHealth(false, 'is ending')
+      reportHealth(false, 'is ending')
       return endAll(settings.drainDelayMs + settings.drainTimeoutMs + endGraceMs)
     },
   }

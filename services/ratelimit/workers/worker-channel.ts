@@ -14,6 +14,8 @@ export interface WorkerChannel {
 export interface WorkerEvents {
   /** It takes calls; whether they can be answered. */
   health(healthy: boolean, reason: string): void
+  /** It takes no call yet, for this reason. */
+  waiting(reason: string): void
   statistics(deltas: readonly SeriesDelta[]): void
   /** Nothing was heard for so long; told once. */
   silent(ms: number): void
@@ -62,6 +64,7 @@ export function openWorkerChannel(
   child.on('message', (message: FromWorker) => {
     signs.heard()
     if (message.type === 'health') events.health(message.healthy, message.reason)
+    else if (message.type === 'waiting') events.waiting(message.reason)
     else if (message.type === 'statistics') events.statistics(message.deltas)
     else if (message.type === 'answer') settle(message.id, message.text)
   })

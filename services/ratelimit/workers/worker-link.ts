@@ -8,6 +8,8 @@ export interface WorkerLink {
   wholeHealthy(): boolean
   /** Called after each change of that. */
   onWholeHealth(listener: () => void): void
+  /** Reports that this worker takes no call yet, and why. */
+  reportWait(reason: string): void
   /** From now on the supervisor is told of the statistics, and of the rules when it asks. */
   attach(shown: Shown): { stop(): Promise<void> }
 }
@@ -46,6 +48,7 @@ export function createWorkerLink(channel: Channel): WorkerLink {
   return {
     wholeHealthy: () => whole,
     onWholeHealth: listener => void listeners.push(listener),
+    reportWait: reason => void tell(channel, { type: 'waiting', reason }),
     attach({ stats, rules }) {
       const reports = startReports(stats, message => tell(channel, message))
       answer = async ({ id, what }) => {

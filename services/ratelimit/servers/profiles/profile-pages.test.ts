@@ -10,7 +10,10 @@ import { createDebugServer } from '../debug.ts'
 import { listen } from '../servers-under-test.ts'
 
 function start(t: TestContext): Promise<string> {
-  return listen(t, createDebugServer({ stats: createStats(), rules: () => '', clock: systemClock }))
+  return listen(
+    t,
+    createDebugServer({ stats: createStats(), rules: () => '', clock: systemClock, probes: () => undefined }),
+  )
 }
 
 /** Something to be found in a profile. */

@@ -1,0 +1,56 @@
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Counters } from './counters/counters.ts'
+import type { Configuration } from './feeds/configuration.ts'
+import type { FailureMode } from './limiter/counting.ts'
+
+/** A wait that is shorter than this is not logged. */
+const quietWaitMs = 1_000
+
+/** The text of a problem changes without an event. */
+const checkIntervalMs = 1_000
+
+export interface StartupOptions {
+  readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
+  readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
+  /** FORCE_START_WITHOUT_INITIAL_CONFIG: calls are taken without a configuration. */
+  readonly forceStart: boolean
+  readonly backendFailureMode: FailureMode
+  readonly log: Log
+  /** Called with the reason for the wait at once, and after each change of it. */
+  onWait(reason: string): void
+}
+
+/**
+ * Resolves when calls may be taken, at once where nothing is missing: when the first configuration is loaded and the
+ * backend has answered once. The reference waits for both, too.
+ *
+ * With a failure mode other than `error` the settings say what a call gets that cannot be counted, and that applies from
+ * the first call on: the backend is not waited for. The process is still unhealthy until the backend has answered once.
+ */
+export async function waitUntilReady(options: StartupOptions): Promise<void> {
+  const { promise: ready, resolve } = Promise.withResolvers<void>()
+  let last = ''
+  const check = () => {
+    const reason = waitReason(options)
+    if (reason === '') resolve()
+    else if (reason !== last) options.onWait(reason)
+    last = reason
+  }
+  options.configuration.onLoad(check)
+  options.counters.onHealth(check)
+  const checks = setInterval(check, checkIntervalMs)
+  const warning = setTimeout(() => {
+    options.log.warn(`no call is taken yet: the service ${waitReason(options)}`)
+  }, quietWaitMs)
+  check()
+  await ready
+  clearInterval(checks)
+  clearTimeout(warning)
+}
+
+/** Empty when nothing is missing. */
+function waitReason({ configuration, counters, forceStart, backendFailureMode }: StartupOptions): string {
+  if (!forceStart && configuration.rules() === undefined) return 'waits for its configuration'
+  if (counters.healthy || backendFailureMode !== 'error') return ''
+  return `waits for the backend of its counters: ${counters.problem}`
+}
