@@ -3,7 +3,7 @@ import { describeError } from './describe-error.ts'
 import { expireAuthorisations, maxExpiredAtOnce } from './operations/expire-authorisations.ts'
 import { instructProcessor, maxInstructionsAtOnce } from './operations/instruct-processor.ts'
 import type { Payments } from './operations/operation.ts'
-import { maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
+import { type EventOutcome, maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
 import { maxSweptAtOnce, type SweepOutcome, sweepAuthorisations } from './operations/sweep-authorisations.ts'
 import { removeExpiredKeys } from './storage/idempotency-keys.ts'
 
@@ -21,6 +21,8 @@ export interface BackgroundOptions {
   readonly intervalMs: number
   /** Told of what the processor took, or did not take, at once. */
   readonly onInstructed: (outcome: InstructionOutcome, count: number) => void
+  /** Called for each event of the processor that was taken into the books, or stored as an exception. */
+  readonly onEvent: (outcome: EventOutcome) => void
   /** Called for each authorisation without a payment that the sweep took. */
   readonly onSwept: (outcome: SweepOutcome) => void
   /** More that is to be done, by what the log calls it. */
@@ -40,7 +42,7 @@ export function startBackground(options: BackgroundOptions): Background {
   const { payments, log, intervalMs, tasks } = options
   const all: Readonly<Record<string, Task>> = {
     'telling the processor': () => tellProcessor(options),
-    'asking the processor': () => askProcessors(payments, log),
+    'asking the processor': () => askProcessors(options),
     'sweeping authorisations': () => sweepProcessor(options),
     'expiring authorisations': async () => (await expireAuthorisations(payments)) === maxExpiredAtOnce,
     'forgetting idempotency keys': () => forgetKeys(payments),
@@ -105,26 +107,27 @@ async function sweepProcessor({ payments, log, onSwept }: BackgroundOptions): Pr
   return swept.length === maxSweptAtOnce
 }
 
-async function askProcessors(payments: Payments, log: Log): Promise<boolean> {
-  const { test, live } = payments.processors
-  const fromTest = await recordAll(payments, log, test, true)
-  const fromLive = live === null ? false : await recordAll(payments, log, live, false)
+async function askProcessors(options: BackgroundOptions): Promise<boolean> {
+  const { test, live } = options.payments.processors
+  const fromTest = await recordAll(options, test, true)
+  const fromLive = live === null ? false : await recordAll(options, live, false)
   return fromTest || fromLive
 }
 
 async function recordAll(
-  payments: Payments,
-  log: Log,
+  { payments, log, onEvent }: BackgroundOptions,
   processor: Payments['processors']['test'],
   test: boolean,
 ): Promise<boolean> {
   const recorded = await recordEvents(payments, processor, test)
-  for (const { event, outcome, reason } of recorded) {
-    if (outcome !== 'unknown' && outcome !== 'refused') continue
-    log.warn('an event of the processor could not be recorded', { event: event.id, outcome, reason })
+  for (const { event, outcome, reason, isBooked } of recorded) {
+    if (outcome === 'waiting') continue
+    onEvent(outcome)
+    if (isBooked) continue
+    log.error('book event of the processor: stored as an exception', { event: event.id, outcome, reason })
   }
-  // Events that wait for their cause come again at once; only new ones are worth another look.
-  return recorded.length === maxEventsAtOnce && recorded.some(({ outcome }) => outcome === 'recorded')
+  // Events that wait for their cause come again at once; only others are worth another look.
+  return recorded.length === maxEventsAtOnce && recorded.some(({ outcome }) => outcome !== 'waiting')
 }
 
 async function forgetKeys({ storage, clock }: Payments): Promise<boolean> {

@@ -19,6 +19,7 @@ import type { JsonServer, JsonServerOptions } from './http/server.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { folderOf, openStorage } from './open-storage.ts'
 import type { Payments } from './operations/operation.ts'
+import { eventOutcomes } from './operations/record-events.ts'
 import { sweepOutcomes } from './operations/sweep-authorisations.ts'
 import { createAttemptLimit } from './pages/attempt-limit.ts'
 import { payPages } from './pages/pay-pages.ts'
@@ -103,6 +104,7 @@ export async function startService(
     intervalMs: settings.backgroundIntervalMs,
     onInstructed: countInstructions(metrics),
     onSwept: countSwept(metrics),
+    onEvent: countEvents(metrics),
   })
   reportHealth(true)
   log.info('serving', { http: port, provision: provisionPort, debug: debugPort })
@@ -247,6 +249,13 @@ function countSwept(metrics: Metrics): BackgroundOptions['onSwept'] {
   const help = 'Authorisations whose answer was not stored in time, by what the sweep found.'
   const count = metrics.counter('payments_authorisations_swept_total', help)
   for (const outcome of sweepOutcomes) count({ outcome }, 0)
+  return outcome => count({ outcome })
+}
+
+function countEvents(metrics: Metrics): BackgroundOptions['onEvent'] {
+  const help = 'Frauds and disputes that the processor reported, by what became of them.'
+  const count = metrics.counter('payments_processor_events_total', help)
+  for (const outcome of eventOutcomes) if (outcome !== 'waiting') count({ outcome }, 0)
   return outcome => count({ outcome })
 }
 

@@ -43,6 +43,7 @@ test('what waits is counted, and how late the next of it is; and whether the dat
     'outbox_overdue_seconds{outbox="webhooks"}': 0,
     'outbox_overdue_seconds{outbox="processor"}': 0,
     'outbox_overdue_seconds{outbox="authorisations"}': 0,
+    processor_exceptions: 0,
     database_reachable: 1,
   }
   assert.deepEqual(await figures(), empty)
@@ -58,6 +59,7 @@ test('what waits is counted, and how late the next of it is; and whether the dat
     'outbox_overdue_seconds{outbox="webhooks"}': 40,
     'outbox_overdue_seconds{outbox="processor"}': 0,
     'outbox_overdue_seconds{outbox="authorisations"}': 0,
+    processor_exceptions: 0,
     database_reachable: 1,
   }
   assert.deepEqual(await figures(), filled)

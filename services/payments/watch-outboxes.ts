@@ -2,6 +2,7 @@ import type { Task } from './background.ts'
 import type { Metrics } from './metrics.ts'
 import type { Payments } from './operations/operation.ts'
 import { type Outbox, outboxes, readOutbox } from './storage/outboxes.ts'
+import { countOpenExceptions } from './storage/processor-exceptions.ts'
 
 const lookMs = 15_000
 
@@ -23,6 +24,12 @@ export function watchOutboxes(
     'For how long the next of it has been due: 0 when somebody works on it.',
     readAll(overdueSeconds),
   )
+  let exceptions = 0
+  metrics.gauge(
+    'payments_processor_exceptions',
+    'Events of the processor that could not be booked and wait for an operator.',
+    () => exceptions,
+  )
   let isReachable = true
   metrics.gauge('payments_database_reachable', 'Whether the database answers.', () => (isReachable ? 1 : 0))
   let nextMs = 0
@@ -36,6 +43,7 @@ export function watchOutboxes(
         waiting.set(outbox, Number(state.waiting))
         overdueSeconds.set(outbox, overdueMs / 1000)
       }
+      exceptions = await storage.read(countOpenExceptions)
     } catch (error) {
       isReachable = false
       throw error

@@ -109,7 +109,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
     assert.match(again, /already won or lost/)
     const lost = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
     await admin(0, 'dispute', 'lose', lost)
-    assert.match(await admin(1, 'dispute', 'raise', shop.transactionId, '--amount', '900000'), /amount/)
+    assert.match(await admin(1, 'dispute', 'raise', shop.merchantId, '--amount', '1'), /no such transaction/)
     assert.match(await admin(1, 'dispute', 'win', 'nothing'), /no such dispute/)
     await admin(0, 'verify')
   })

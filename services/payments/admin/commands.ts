@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import type { Dispute } from '../domain/dispute.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import {
   type DisputeRequest,
@@ -7,10 +8,12 @@ import {
 } from '../operations/dispute-by-hand.ts'
 import { type Payments, perform } from '../operations/operation.ts'
 import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/pay-out.ts'
+import { closeExceptionByHand, retryException } from '../operations/processor-exceptions.ts'
 import { verifyBooks } from '../operations/verify-books.ts'
+import { listOpenExceptions } from '../storage/processor-exceptions.ts'
 import type { Storage } from '../storage/storage.ts'
 import { parseAmount, parseDay, UsageError } from './arguments.ts'
-import { describePayouts, describeVerification } from './describe.ts'
+import { describeExceptions, describePayouts, describeVerification } from './describe.ts'
 
 export interface Output {
   print(text: string): void
@@ -43,8 +46,15 @@ export function parseCommand([name, ...args]: readonly string[]): AdminCommand {
       return parsePayout(args)
     case 'dispute':
       return parseDispute(args)
+    case 'exceptions':
+      parse(args, {}, 0)
+      return listExceptions
+    case 'exception':
+      return parseException(args)
     default:
-      throw new UsageError(`there is no command "${name}"; there are verify, payout, dispute`)
+      throw new UsageError(
+        `there is no command "${name}"; there are verify, payout, dispute, exceptions, exception`,
+      )
   }
 }
 
@@ -110,7 +120,7 @@ function parseDispute([action, ...args]: readonly string[]): AdminCommand {
   const request = parseRaise(args)
   return change(async (payments, output) => {
     const dispute = await perform(payments, tx => raiseDisputeByHand(tx, payments, request))
-    return tell(dispute, output, ({ id }) => `dispute ${id} is open\n`)
+    return tell(dispute, output, describeRaised)
   })
 }
 
@@ -124,6 +134,43 @@ function parseRaise(args: readonly string[]): DisputeRequest {
     reason,
     dueMs: due === undefined ? null : parseDay(due),
   }
+}
+
+function describeRaised({ id, amount, excess }: Dispute): string {
+  const beyond = excess === 0n ? '' : `; ${excess} of its ${amount} are more than could be refunded`
+  return `dispute ${id} is open${beyond}\n`
+}
+
+const maxListed = 1_000
+
+const listExceptions: AdminCommand = {
+  schema: 'current',
+  async run({ storage }, output) {
+    const exceptions = await storage.read(tx => listOpenExceptions(tx, maxListed))
+    output.print(describeExceptions(exceptions))
+    return exitCodes.ok
+  },
+}
+
+function parseException([action, ...args]: readonly string[]): AdminCommand {
+  if (action === 'retry') {
+    const [id = ''] = parse(args, {}, 1).positionals
+    return change(async (payments, output) => {
+      const result = await perform(payments, tx => retryException(tx, payments, id))
+      if (isRefused(result) || result.isBooked) return tell(result, output, () => `exception ${id}: booked\n`)
+      output.printError(`tollway payments: ${result.outcome}: ${result.reason}\n`)
+      return exitCodes.wrong
+    })
+  }
+  if (action !== 'close') throw new UsageError(`exception ${action ?? ''}: must be retry or close`)
+  const { values, positionals } = parse(args, { note: { type: 'string' } } as const, 1)
+  const [id = ''] = positionals
+  const { note = '' } = values
+  if (note === '') throw new UsageError('--note TEXT: is required, and says how it was cleared up')
+  return change(async (payments, output) => {
+    const closed = await perform(payments, tx => closeExceptionByHand(tx, payments, { id, note }))
+    return tell(closed, output, () => `exception ${id}: closed\n`)
+  })
 }
 
 function tell<T extends object>(outcome: T | Refused, output: Output, describe: (done: T) => string): number {

@@ -1,6 +1,8 @@
 import type { Line } from '../domain/line.ts'
 import type { BookFinding, Verification } from '../operations/verify-books.ts'
 import { maxFindings } from '../operations/verify-books.ts'
+import type { OpenException } from '../storage/processor-exceptions.ts'
+import { serialiseEvent } from '../storage/stored-journal.ts'
 
 /** For people; amounts in minor units. */
 export function describeVerification({ counts, balances, findings }: Verification): string {
@@ -37,4 +39,14 @@ function table(rows: readonly (readonly string[])[]): string {
       return `${cells.join('  ')}\n`
     })
     .join('')
+}
+
+/** One line for each, and the event as JSON below it. */
+export function describeExceptions(exceptions: readonly OpenException[]): string {
+  if (exceptions.length === 0) return 'there are no open exceptions\n'
+  const lines = exceptions.map(({ id, test, createdMs, outcome, reason, event }) => {
+    const head = [id, new Date(createdMs).toISOString(), test ? 'test' : 'live', outcome].join(' ')
+    return `${head}: ${reason}\n  ${serialiseEvent(event)}\n`
+  })
+  return lines.join('')
 }

@@ -97,6 +97,7 @@ export function recordAuthorisation(authorisation: Authorisation): Transaction {
     refundedAmount: 0n,
     voidedAmount: approved ? 0n : input.amount,
     disputedAmount: 0n,
+    excessDisputedAmount: 0n,
     refundableValue: 0n,
     card: source.card,
     cardReference: source.cardReference,

@@ -1,8 +1,11 @@
 import { book, type Change, type Movement, type OperationContext, trailEntryOf } from './change.ts'
+import { exchange } from './exchange.ts'
 import { type Fee, feeOf, noFee } from './fees.ts'
 import { chargeFee, type LedgerEntry, transfer } from './ledger.ts'
-import { type Refused, refuse } from './refusals.ts'
-import { checkRefundable, shareOfValue, type Transaction } from './transaction.ts'
+import { fitsJson } from './money.ts'
+import { scale } from './ratio.ts'
+import { type Refused, refuse, refuseField } from './refusals.ts'
+import { refundableAmount, shareOfValue, type Transaction } from './transaction.ts'
 
 /** A claim of a payer's bank for money that was captured, such as a chargeback. */
 export interface Dispute {
@@ -20,6 +23,10 @@ export interface Dispute {
   readonly dueMs: number | null
   /** What was taken from the merchant's balance for it, without the fee, in minor units of its currency. */
   readonly held: bigint
+  /** The part of the amount above what could be refunded when it was raised. */
+  readonly excess: bigint
+  /** The part of `held` that is for the excess. */
+  readonly excessHeld: bigint
   /** What the dispute itself costs, won or lost. */
   readonly fee: Fee
   /** The line that took it from the balance. */
@@ -46,8 +53,11 @@ export interface DisputeChange extends Change {
 
 /**
  * A dispute begins: what it is about leaves the merchant's balance, with the fee, and is held until the
- * dispute is won or lost. The trail tells of it only then, for its entries are won or lost. Refused beyond
- * what can still be refunded.
+ * dispute is won or lost. The trail tells of it only then, for its entries are won or lost.
+ *
+ * The payer's bank does not know of refunds, so a dispute may be about more than what can still be refunded, or
+ * captured. It is booked all the same: the excess leaves the balance too, which may become negative, and cannot be
+ * refunded after a win. It converts at the average rate of the captures, or, without captures, at the rate of now.
  */
 export function raiseDispute(
   transaction: Transaction,
@@ -56,10 +66,16 @@ export function raiseDispute(
 ): DisputeChange | Refused {
   const { merchant, pricing, nowMs, nextId } = context
   const { id = nextId(), amount, reason, dueMs } = input
-  const refused = checkRefundable(transaction, amount, 'disputed')
-  if (refused !== undefined) return refused
+  if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
+  const refundable = refundableAmount(transaction)
+  const excess = amount > refundable ? amount - refundable : 0n
+  const excessHeld = valueOfExcess(transaction, excess, context)
+  if (excessHeld === undefined) return refuse('rate_missing')
+  const held = shareOfValue(transaction, amount - excess) + excessHeld
+  if (!fitsJson(amount) || !fitsJson(held)) {
+    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+  }
   const { currency } = transaction
-  const held = shareOfValue(transaction, amount)
   const fee = feeOf(pricing.fees, 'dispute', merchant.currency, held)
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: held } } as const
   const to = { account: 'disputes', money: { currency, amount } } as const
@@ -83,6 +99,8 @@ export function raiseDispute(
     reason,
     dueMs,
     held,
+    excess,
+    excessHeld,
     fee,
     lineId: line.id,
     resolvedMs: null,
@@ -90,9 +108,23 @@ export function raiseDispute(
   const after: Transaction = {
     ...transaction,
     disputedAmount: transaction.disputedAmount + amount,
-    refundableValue: transaction.refundableValue - held,
+    excessDisputedAmount: transaction.excessDisputedAmount + excess,
+    refundableValue: transaction.refundableValue - (held - excessHeld),
   }
   return { transaction: after, trailEntry: null, line, ledgerEntry, dispute }
+}
+
+/** Undefined where nothing was captured and there is no rate. */
+function valueOfExcess(
+  { capturedAmount, currency, trail }: Transaction,
+  amount: bigint,
+  { merchant, pricing }: OperationContext,
+): bigint | undefined {
+  if (amount === 0n) return 0n
+  if (capturedAmount === 0n) return exchange(pricing.rates, { currency, amount }, merchant.currency)
+  const captures = trail.filter(({ kind }) => kind === 'capture')
+  const value = captures.reduce((sum, { balance, fee }) => sum + balance + fee.total, 0n)
+  return scale(amount, { numerator: value, denominator: capturedAmount })
 }
 
 /**
@@ -122,15 +154,20 @@ export function resolveDispute(
     },
     context,
   )
+  const { amount, excess, held, excessHeld } = dispute
+  const released = outcome === 'won' ? { amount, excess, value: held - excessHeld } : nothing
   const after: Transaction = {
     ...transaction,
-    disputedAmount: transaction.disputedAmount - (outcome === 'won' ? dispute.amount : 0n),
-    refundableValue: transaction.refundableValue + (outcome === 'won' ? dispute.held : 0n),
+    disputedAmount: transaction.disputedAmount - released.amount,
+    excessDisputedAmount: transaction.excessDisputedAmount - released.excess,
+    refundableValue: transaction.refundableValue + released.value,
     trail: [...transaction.trail, trailEntry],
   }
   const resolved: Dispute = { ...dispute, status: outcome, resolvedMs: context.nowMs }
   return { transaction: after, trailEntry, line, ledgerEntry, dispute: resolved }
 }
+
+const nothing = { amount: 0n, excess: 0n, value: 0n }
 
 function release({ id, amount, currency, held, transactionId }: Dispute, context: OperationContext) {
   const from = { account: 'disputes', money: { currency, amount } } as const

@@ -62,7 +62,20 @@ const free = `
   authorise 300 DKK; capture 100; dispute 60; lose; refund 41
       -> [amount too_large] pending 200 captured 100 disputed 60, balance 40
   authorise 300 DKK; capture 100; refund 50; dispute 51
-      -> [amount too_large] pending 200 captured 100 refunded 50, balance 50
+      -> pending 200 captured 100 refunded 50 disputed 51, balance -1
+  authorise 300 DKK; capture 100; dispute 0      -> [amount too_small] pending 200 captured 100, balance 100
+  authorise 9 DKK; capture 9; refund 1; dispute 9 -> captured 9 refunded 1 disputed 9, balance -1
+  authorise 9 DKK; capture 9; refund 1; dispute 9; lose -> captured 9 refunded 1 disputed 9, balance -1
+  authorise 9 DKK; capture 9; refund 1; dispute 9; win; refund 8 -> captured 9 refunded 9, balance 0
+  authorise 9 DKK; capture 9; refund 1; dispute 9; win; refund 9
+      -> [amount too_large] captured 9 refunded 1, balance 8
+  authorise 9 DKK; capture 9; dispute 9; dispute 9; win -> captured 9 disputed 9, balance 0
+  authorise 300 DKK; dispute 100                 -> pending 300 disputed 100, balance -100
+  authorise 300 DKK; capture 100; dispute 150; capture 200; refund 200
+      -> captured 300 refunded 200 disputed 150, balance -50
+  authorise 300 DKK; capture 100; dispute 150; capture 200; refund 201
+      -> [amount too_large] captured 300 disputed 150, balance 150
+  authorise 300 DKK declined 7; dispute 100      -> voided 300 disputed 100, balance -100
   authorise 300 DKK; capture 100; dispute 30; dispute 70; win; lose
       -> pending 200 captured 100 disputed 30, balance 70
 
@@ -72,6 +85,10 @@ const free = `
   authorise 100 JPY; capture 100                 -> captured 100, balance 457
   authorise 100 JPY; capture 100; dispute 50; lose; refund 50
       -> captured 100 refunded 50 disputed 50, balance 0
+  authorise 100 JPY; capture 100; refund 100; dispute 100
+      -> captured 100 refunded 100 disputed 100, balance -457
+  authorise 100 JPY; dispute 100; win            -> pending 100, balance 0
+  authorise 100 SEK; dispute 10                  -> [rate_missing] pending 100
   authorise 1000 KWD; capture 1000               -> captured 1000, balance 2228
   authorise 100 SEK; capture 100                 -> [rate_missing] pending 100
   authorise 100 DKK; capture 100; payout         -> captured 100, balance 0

@@ -122,6 +122,7 @@ export function presentDispute(dispute: Dispute): JsonObject {
     created: isoDate(dispute.createdMs),
     amount: toJsonNumber(dispute.amount),
     currency: dispute.currency,
+    ...(dispute.excess === 0n ? {} : { excess: toJsonNumber(dispute.excess) }),
     status: dispute.status,
     reason: dispute.reason,
     due: dispute.dueMs === null ? null : isoDate(dispute.dueMs),

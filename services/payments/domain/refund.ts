@@ -24,7 +24,7 @@ export function refundTransaction(
   context: OperationContext,
 ): Change | Refused {
   const { merchant, pricing } = context
-  const refused = checkCurrency(transaction, currency) ?? checkRefundable(transaction, amount, 'refunded')
+  const refused = checkCurrency(transaction, currency) ?? checkRefundable(transaction, amount)
   if (refused !== undefined) return refused
   const refunded = { currency: transaction.currency, amount }
   const worth = shareOfValue(transaction, amount)

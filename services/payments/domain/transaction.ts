@@ -7,7 +7,7 @@ import type { TrailEntry } from './trail.ts'
 
 /**
  * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and
- * refundedAmount + disputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
+ * refundedAmount + disputedAmount − excessDisputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
  */
 export interface Transaction {
   readonly id: string
@@ -27,6 +27,8 @@ export interface Transaction {
   readonly voidedAmount: bigint
   /** In disputes that run or were lost. One that is won leaves it. */
   readonly disputedAmount: bigint
+  /** The part of the disputed amount above what could be refunded when the disputes were raised. */
+  readonly excessDisputedAmount: bigint
   /**
    * What the refundable amount is worth on the merchant's balance, in minor units of its currency. Refunds
    * and disputes take their share of it, so that all of them together take what the captures gave.
@@ -55,15 +57,17 @@ export interface Transaction {
 export const tdsResults = ['attempt', 'full'] as const
 export type Tds = (typeof tdsResults)[number]
 
-/** What can be refunded or disputed. */
+/** What can be refunded. */
 export function refundableAmount(transaction: Transaction): bigint {
-  return transaction.capturedAmount - transaction.refundedAmount - transaction.disputedAmount
+  const { capturedAmount, refundedAmount, disputedAmount, excessDisputedAmount } = transaction
+  return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
 }
 
 /**
  * What a part of the refundable amount is worth on the merchant's balance: its share of what is left there.
  */
 export function shareOfValue(transaction: Transaction, amount: bigint): bigint {
+  if (amount === 0n) return 0n
   const denominator = refundableAmount(transaction)
   return scale(amount, { numerator: transaction.refundableValue, denominator })
 }
@@ -91,12 +95,8 @@ export function checkPending(
 }
 
 /** An amount that is to be taken from the refundable one. */
-export function checkRefundable(
-  transaction: Transaction,
-  amount: bigint,
-  verb: 'refunded' | 'disputed',
-): Refused | undefined {
-  return checkAtMost(amount, refundableAmount(transaction), verb)
+export function checkRefundable(transaction: Transaction, amount: bigint): Refused | undefined {
+  return checkAtMost(amount, refundableAmount(transaction), 'refunded')
 }
 
 function checkAtMost(amount: bigint, available: bigint, verb: string): Refused | undefined {

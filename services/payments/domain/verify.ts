@@ -127,10 +127,19 @@ function verifyAmounts(transaction: Transaction, tell: TellOne): void {
   if (amount !== pendingAmount + capturedAmount + voidedAmount) {
     tell(`${amount} is not pending ${pendingAmount} + captured ${capturedAmount} + voided ${voidedAmount}`)
   }
-  const parts = { pendingAmount, capturedAmount, refundedAmount, voidedAmount, disputedAmount }
+  const { excessDisputedAmount } = transaction
+  const parts = {
+    pendingAmount,
+    capturedAmount,
+    refundedAmount,
+    voidedAmount,
+    disputedAmount,
+    excessDisputedAmount,
+  }
   for (const [name, value] of Object.entries(parts)) if (value < 0n) tell(`${name} is ${value}`)
   if (refundableAmount(transaction) < 0n) {
-    tell(`refunded ${refundedAmount} + disputed ${disputedAmount} is more than captured ${capturedAmount}`)
+    const disputed = disputedAmount - excessDisputedAmount
+    tell(`refunded ${refundedAmount} + disputed ${disputed} is more than captured ${capturedAmount}`)
   }
   const { refundableValue } = transaction
   if (refundableValue < 0n || (refundableAmount(transaction) === 0n && refundableValue !== 0n)) {
@@ -149,8 +158,11 @@ function verifyReplay({ transaction, disputes }: Records, tell: TellOne): void {
   expect(record, 'capturedAmount', transaction.capturedAmount, sum('capture'), say)
   expect(record, 'refundedAmount', transaction.refundedAmount, sum('refund'), say)
   expect(record, 'voidedAmount', transaction.voidedAmount, voided, say)
-  const disputed = total(disputes.filter(({ status }) => status !== 'won').map(dispute => dispute.amount))
+  const unwon = disputes.filter(({ status }) => status !== 'won')
+  const disputed = total(unwon.map(dispute => dispute.amount))
   expect(record, 'disputedAmount', transaction.disputedAmount, disputed, say)
+  const excess = total(unwon.map(dispute => dispute.excess))
+  expect(record, 'excessDisputedAmount', transaction.excessDisputedAmount, excess, say)
   for (const { id, status } of disputes) {
     const outcomes = trail.filter(entry => entry.dispute?.id === id).map(entry => entry.dispute?.outcome)
     const expected = status === 'open' ? [] : [status]
@@ -175,7 +187,9 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, tell: T
     total(lines.map(l => l.balance)),
     say,
   )
-  const value = total(lines.map(line => line.balance + line.fee.total))
+  // What was taken for the excess of disputes was never refundable.
+  const excess = total([...open, ...lost].map(dispute => dispute.excessHeld))
+  const value = total(lines.map(line => line.balance + line.fee.total)) + excess
   expect('', 'refundableValue', transaction.refundableValue, value, say)
   const atProcessor =
     transaction.refundedAmount + total(lost.map(dispute => dispute.amount)) - transaction.capturedAmount

@@ -220,6 +220,7 @@ const records = {
     created: date,
     amount: minorUnits,
     currency,
+    'excess?': { ...minorUnits, description: 'The part of the amount above what could be refunded' },
     status: { enum: disputeStatuses },
     reason: orNull(text),
     due: orNull(date),

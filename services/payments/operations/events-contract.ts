@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
+import { isRefused } from '../domain/refusals.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from '../http/api-under-test.ts'
-import type { CardProcessor, FollowUpRequest } from '../processor/processor.ts'
+import type { CardProcessor, FollowUpRequest, ProcessorEvent } from '../processor/processor.ts'
 import { findLedgerProblems } from '../storage/ledger.ts'
+import { listOpenExceptions } from '../storage/processor-exceptions.ts'
+import { raiseDisputeByHand } from './dispute-by-hand.ts'
 import { expireAuthorisations } from './expire-authorisations.ts'
 import { instructProcessor } from './instruct-processor.ts'
-import type { Payments } from './operation.ts'
+import { type Payments, perform } from './operation.ts'
+import { closeExceptionByHand, retryException } from './processor-exceptions.ts'
 import { recordEvents } from './record-events.ts'
+import { verifyBooks } from './verify-books.ts'
 
 let api: ApiUnderTest
 let shop: TestShop
@@ -65,7 +70,7 @@ test('frauds and disputes are recorded once, however often and by whom they are 
   assert.deepEqual(problems, [])
 })
 
-test('an event whose cause is not known waits, and is given up after an hour', async () => {
+test('an event whose cause is not known waits, and is stored as an exception after an hour', async () => {
   const pulled = [
     { kind: 'fraud', id: 'fraud_1', reference: 'test_nobody', occurredMs: api.clock.nowMs(), reason: null },
   ] as const
@@ -120,4 +125,154 @@ test('the processor is told of each change once it takes it, in the order of the
     told.map(line => line.split(' ').slice(0, 2).join(' ')),
     ['capture 500', 'refund 200'],
   )
+})
+
+/** A processor that reports these events until they are acknowledged. */
+function reporting(...events: readonly ProcessorEvent[]) {
+  const acknowledged: string[] = []
+  const processor: CardProcessor = {
+    ...api.payments.processors.test,
+    pullEvents: async () => events,
+    acknowledge: async ids => void acknowledged.push(...ids),
+  }
+  return { acknowledged, record: () => recordEvents(api.payments, processor, true) }
+}
+
+async function referenceOf(id: string): Promise<string> {
+  const [row] = await api.storage.read(tx =>
+    tx.query<{ reference: string }>(
+      'SELECT processor_reference AS reference FROM transactions WHERE id = $1',
+      [id],
+    ),
+  )
+  return row?.reference ?? ''
+}
+
+async function raised(id: string, name: string, amount: bigint, currency = 'DKK'): Promise<ProcessorEvent> {
+  const at = { occurredMs: api.clock.nowMs(), dueMs: null }
+  const about = { dispute: name, reference: await referenceOf(id), amount, currency }
+  return { kind: 'dispute-raised', id: `${name}_raised`, reason: 'fraudulent', ...about, ...at }
+}
+
+const openExceptions = async (...ids: readonly string[]) =>
+  (await api.storage.read(tx => listOpenExceptions(tx, 1_000))).filter(({ event }) => ids.includes(event.id))
+
+async function assertSound(): Promise<void> {
+  assert.deepEqual((await verifyBooks(api.storage)).findings, [])
+}
+
+test('a chargeback above what can be refunded is booked, and the balance becomes negative', async () => {
+  const own = await openShop(api)
+  const { id } = await payAt(api, own, { amount: 10_000n })
+  const change = (kind: string, amount: number) =>
+    api.call('POST', `/transactions/${id}/${kind}`, { key: own.key, json: { amount } })
+  await change('captures', 10_000)
+  await change('refunds', 1_000)
+  const balance = async () => {
+    const [row] = await api.storage.read(tx =>
+      tx.query<{ sum: bigint }>('SELECT sum(balance)::bigint AS sum FROM lines WHERE merchant_id = $1', [
+        own.merchantId,
+      ]),
+    )
+    return Number(row?.sum)
+  }
+  const before = await balance()
+  const { record, acknowledged } = reporting(await raised(id, 'beyond', 10_000n))
+  assert.deepEqual(
+    (await record()).map(({ outcome }) => outcome),
+    ['exceeded'],
+  )
+  assert.deepEqual(acknowledged, ['beyond_raised'])
+  // The dispute's fee is 10000.
+  assert.equal(await balance(), before - 20_000)
+  const path = `/disputes?limit=9&filter[merchantId]=${own.merchantId}`
+  const [dispute] = (await api.call('GET', path, own)).json as Record<string, unknown>[]
+  assert.deepEqual([dispute?.['amount'], dispute?.['excess'], dispute?.['status']], [10_000, 1_000, 'open'])
+  const events = (await api.call('GET', `/merchants/${own.merchantId}/events?limit=9`, own)).json as {
+    type: string
+    data: { dispute?: { excess: number } }
+  }[]
+  const event = events.find(({ type }) => type === 'dispute.raised')
+  assert.equal(event?.data.dispute?.excess, 1_000)
+  const late = await change('refunds', 1)
+  assert.equal(late.status, 400)
+  const won = { kind: 'dispute-resolved', id: 'beyond_won', dispute: 'beyond', outcome: 'won' } as const
+  const reference = await referenceOf(id)
+  await reporting({ ...won, reference, occurredMs: api.clock.nowMs() }).record()
+  assert.equal(await balance(), before - 10_000)
+  assert.equal((await change('refunds', 9_000)).status, 201)
+  assert.equal((await change('refunds', 1)).status, 400)
+  await assertSound()
+})
+
+test('a dispute raised by hand above what can be refunded is booked too', async () => {
+  const { id } = await payAt(api, shop, { amount: 500n })
+  const request = { transactionId: id, amount: 700n, reason: null, dueMs: null }
+  const dispute = await perform(api.payments, tx => raiseDisputeByHand(tx, api.payments, request))
+  assert.ok(!isRefused(dispute) && dispute.excess === 700n)
+  assert.equal((await read(id)).disputedAmount, 700)
+  await assertSound()
+})
+
+test('an event that contradicts the books is stored before it is acknowledged', async () => {
+  const { id } = await payAt(api, shop)
+  await capture(id, 500)
+  const reference = await referenceOf(id)
+  const occurredMs = api.clock.nowMs()
+  const resolved = { kind: 'dispute-resolved', dispute: 'contradicted', reference, occurredMs } as const
+  const { record, acknowledged } = reporting(
+    { kind: 'fraud', id: 'wrong_reason', reference, occurredMs, reason: 99 },
+    { kind: 'fraud', id: 'zero\0character', reference: 'none\0', occurredMs, reason: 1 },
+    { kind: 'fraud', id: 'nobody', reference: 'test_nobody', occurredMs: occurredMs - 3_600_000, reason: 1 },
+    await raised(id, 'foreign', 100n, 'EUR'),
+    await raised(id, 'nothing', 0n),
+    await raised(id, 'huge', 10n ** 17n),
+    await raised(id, 'contradicted', 100n),
+    { ...resolved, id: 'contradicted_won', outcome: 'won' },
+    { ...resolved, id: 'contradicted_lost', outcome: 'lost' },
+    { kind: 'fraud', id: 'the last one', reference, occurredMs, reason: 1 },
+  )
+  const outcomes = ['failed', 'failed', 'unknown', 'refused', 'refused', 'refused']
+  assert.deepEqual(
+    (await record()).map(({ outcome }) => outcome),
+    [...outcomes, 'recorded', 'recorded', 'refused', 'recorded'],
+  )
+  assert.equal(acknowledged.length, 10)
+  const ids = ['wrong_reason', 'zero\0character', 'nobody', 'foreign_raised', 'nothing_raised', 'huge_raised']
+  const stored = await openExceptions(...ids, 'contradicted_lost')
+  assert.deepEqual(
+    stored.map(({ outcome }) => outcome),
+    [...outcomes, 'refused'],
+  )
+  for (const { reason } of stored) assert.notEqual(reason, '')
+  // They come again when the acknowledgement is lost.
+  await record()
+  assert.equal((await openExceptions(...ids, 'contradicted_lost')).length, 7)
+  await assertSound()
+})
+
+test('an exception is booked by a retry once its cause is known, or closed by hand with a note', async () => {
+  const { id } = await payAt(api, shop)
+  const reference = await referenceOf(id)
+  const occurredMs = api.clock.nowMs() - 2 * 3_600_000
+  const resolved = { kind: 'dispute-resolved', dispute: 'early', reference, occurredMs } as const
+  await reporting({ ...resolved, id: 'early_lost', outcome: 'lost' }).record()
+  const [exception] = await openExceptions('early_lost')
+  assert.ok(exception)
+  const retry = () => perform(api.payments, tx => retryException(tx, api.payments, exception.id))
+  const early = await retry()
+  assert.ok(!isRefused(early) && early.outcome === 'unknown')
+  await reporting(await raised(id, 'early', 100n)).record()
+  const late = await retry()
+  assert.ok(!isRefused(late) && late.isBooked)
+  assert.deepEqual(await openExceptions('early_lost'), [])
+  assert.ok(isRefused(await retry()))
+
+  await reporting({ ...resolved, id: 'early_won', outcome: 'won' }).record()
+  const [contradiction] = await openExceptions('early_won')
+  const closing = { id: contradiction?.id ?? '', note: 'cleared up with the processor' }
+  const close = () => perform(api.payments, tx => closeExceptionByHand(tx, api.payments, closing))
+  assert.ok(!isRefused(await close()))
+  assert.ok(isRefused(await close()))
+  assert.deepEqual(await openExceptions('early_won'), [])
 })

@@ -14,6 +14,8 @@ interface DisputeRow {
   readonly reason: string | null
   readonly due: Date | null
   readonly held: bigint
+  readonly excess: bigint
+  readonly excess_held: bigint
   readonly fee_flat: bigint
   readonly fee_rate: bigint
   readonly line_id: string
@@ -31,6 +33,8 @@ const columns = [
   'reason',
   'due',
   'held',
+  'excess',
+  'excess_held',
   'fee_flat',
   'fee_rate',
   'line_id',
@@ -38,7 +42,7 @@ const columns = [
 ]
 
 function disputeOf(row: DisputeRow): Dispute {
-  const { id, amount, currency, status, reason, held } = row
+  const { id, amount, currency, status, reason, held, excess } = row
   return {
     id,
     merchantId: row.merchant_id,
@@ -50,6 +54,8 @@ function disputeOf(row: DisputeRow): Dispute {
     reason,
     dueMs: toMsOrNull(row.due),
     held,
+    excess,
+    excessHeld: row.excess_held,
     fee: { flat: row.fee_flat, rate: row.fee_rate, total: row.fee_flat + row.fee_rate },
     lineId: row.line_id,
     resolvedMs: toMsOrNull(row.resolved),
@@ -71,6 +77,8 @@ export async function insertDispute(tx: Tx, dispute: Dispute): Promise<void> {
     dispute.reason,
     toDateOrNull(dispute.dueMs),
     dispute.held,
+    dispute.excess,
+    dispute.excessHeld,
     dispute.fee.flat,
     dispute.fee.rate,
     dispute.lineId,

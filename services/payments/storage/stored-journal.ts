@@ -1,10 +1,10 @@
-import type { DueEvent, EventJournal } from '../processor/event-journal.ts'
+import type { EventJournal } from '../processor/event-journal.ts'
 import type { ProcessorEvent } from '../processor/processor.ts'
 import { toDate } from './statements.ts'
 import type { Storage } from './storage.ts'
 
 /** An amount as JSON can carry it exactly. */
-type StoredEvent = Omit<ProcessorEvent, 'amount'> & { readonly amount?: string }
+export type StoredEvent = Omit<ProcessorEvent, 'amount'> & { readonly amount?: string }
 
 const insert = `INSERT INTO test_processor_events (id, due, event)
   SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
@@ -18,7 +18,7 @@ export function createStoredJournal(storage: Storage): EventJournal {
       const params = [
         events.map(({ event }) => event.id),
         events.map(({ dueMs }) => toDate(dueMs).toISOString()),
-        events.map(serialise),
+        events.map(({ event }) => serialiseEvent(event)),
       ]
       await storage.transaction(tx => tx.query(insert, params))
     },
@@ -30,7 +30,7 @@ export function createStoredJournal(storage: Storage): EventJournal {
           [toDate(nowMs), limit],
         ),
       )
-      return rows.map(({ event }) => parse(event))
+      return rows.map(({ event }) => parseEvent(event))
     },
 
     async remove(eventIds) {
@@ -41,10 +41,10 @@ export function createStoredJournal(storage: Storage): EventJournal {
   }
 }
 
-function serialise({ event }: DueEvent): string {
+export function serialiseEvent(event: ProcessorEvent): string {
   return JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))
 }
 
-function parse({ amount, ...event }: StoredEvent): ProcessorEvent {
+export function parseEvent({ amount, ...event }: StoredEvent): ProcessorEvent {
   return (amount === undefined ? event : { ...event, amount: BigInt(amount) }) as ProcessorEvent
 }

@@ -20,6 +20,7 @@ interface TransactionRow extends CardRow {
   readonly refunded_amount: bigint
   readonly voided_amount: bigint
   readonly disputed_amount: bigint
+  readonly excess_disputed_amount: bigint
   readonly refundable_value: bigint
   readonly custom: JsonObject | null
   readonly reference: string | null
@@ -47,6 +48,7 @@ const columns = [
   'refunded_amount',
   'voided_amount',
   'disputed_amount',
+  'excess_disputed_amount',
   'refundable_value',
   ...cardColumns,
   'custom',
@@ -76,6 +78,7 @@ function transactionOf(row: TransactionRowWithTrail): Transaction {
     refundedAmount: row.refunded_amount,
     voidedAmount: row.voided_amount,
     disputedAmount: row.disputed_amount,
+    excessDisputedAmount: row.excess_disputed_amount,
     refundableValue: row.refundable_value,
     card,
     cardReference,
@@ -107,6 +110,7 @@ export async function insertTransaction(tx: Tx, transaction: Transaction): Promi
     transaction.refundedAmount,
     transaction.voidedAmount,
     transaction.disputedAmount,
+    transaction.excessDisputedAmount,
     transaction.refundableValue,
     ...cardValues(transaction.card, transaction.cardReference),
     transaction.custom === null ? null : JSON.stringify(transaction.custom),
@@ -159,7 +163,7 @@ export async function lockTransaction(tx: Tx, id: string): Promise<Transaction |
 export async function updateAmounts(tx: Tx, transaction: Transaction): Promise<void> {
   await tx.query(
     `UPDATE transactions SET pending_amount = $2, captured_amount = $3, refunded_amount = $4, voided_amount = $5,
-       disputed_amount = $6, refundable_value = $7 WHERE id = $1`,
+       disputed_amount = $6, refundable_value = $7, excess_disputed_amount = $8 WHERE id = $1`,
     [
       transaction.id,
       transaction.pendingAmount,
@@ -168,6 +172,7 @@ export async function updateAmounts(tx: Tx, transaction: Transaction): Promise<v
       transaction.voidedAmount,
       transaction.disputedAmount,
       transaction.refundableValue,
+      transaction.excessDisputedAmount,
     ],
   )
 }
