@@ -48,6 +48,13 @@ const rateLimit = Type.Object(
       { default: {}, description: 'The counters.' },
     ),
     env: settingsOfService(),
+    envoyTimeoutMs: Type.Integer({
+      minimum: 2,
+      maximum: 3_600_000,
+      default: 20,
+      description:
+        'The `timeout` of the rate limit filter of Envoy, in milliseconds. BACKEND_DEADLINE is three quarters of it.',
+    }),
     grpcPort: port(8081, 'The port of gRPC.'),
     httpPort: port(8080, 'The port of /json and /healthcheck.'),
     metricsPort: port(9090, 'The port of the metrics of Prometheus.'),

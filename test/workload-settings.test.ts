@@ -44,7 +44,13 @@ const isFed = ({ service }: Workload) => service !== 'payments'
 
 const cases = states.flatMap(state => [
   ...[
-    rateLimitWorkload({ ...onOneMachine, backend: state, grpcPort: 8081, httpPort: 8080 }),
+    rateLimitWorkload({
+      ...onOneMachine,
+      backend: state,
+      grpcPort: 8081,
+      httpPort: 8080,
+      envoyTimeoutMs: 20,
+    }),
     brokerWorkload({ ...onOneMachine, streamLog: state, grpcPort: 8082 }),
   ].map(workload => ({ place: 'on one machine', state, workload })),
   ...inCluster(state.type)

@@ -29,6 +29,7 @@ const flags = {
   'metrics-port': 'metricsPort',
   'feed-port': 'feedPort',
   'operator-port': 'operatorPort',
+  'envoy-timeout-ms': 'envoyTimeoutMs',
   'log-level': 'logLevel',
   'broker-replicas': 'brokerReplicas',
   'broker-port': 'brokerPort',
@@ -67,6 +68,8 @@ payments service too, and provisions Merchants. Ends all of them on Ctrl-C, and 
   --metrics-port PORT   those of the first process (default ${defaults.metricsPort})
   --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
   --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
+  --envoy-timeout-ms N  of Envoy's rate limit filter (default ${defaults.envoyTimeoutMs}); with a Redis,
+                        BACKEND_DEADLINE is three quarters of it
   --env NAME=VALUE      a setting of the rate limit service; again for another one
   --broker-replicas N   brokers of animation streams (default ${defaults.brokerReplicas}; 0 for none);
                         several share their streams in one Redis
@@ -151,6 +154,7 @@ function readOptions(args: readonly string[]) {
     'metrics-port': text,
     'feed-port': text,
     'operator-port': text,
+    'envoy-timeout-ms': text,
     'log-level': text,
     'broker-replicas': text,
     'broker-port': text,

@@ -10,11 +10,12 @@ import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from './
  */
 export function clusterRateLimitWorkload(config: ClusterConfig, namespace: string): Workload {
   const { rateLimit, logLevel } = config
-  const { autoscaling, backend, grpcPort, httpPort, metricsPort } = rateLimit
+  const { autoscaling, backend, envoyTimeoutMs, grpcPort, httpPort, metricsPort } = rateLimit
   const env = { ...podEnv(config, namespace), ...ownEnv(metricsPort), ...rateLimit.env }
   const workload = rateLimitWorkload({
     replicas: rateLimit.replicas,
     backend: sharedStateOf(backend),
+    envoyTimeoutMs,
     grpcPort,
     httpPort,
     feedAddress: feedAddressOf(config, namespace),

@@ -55,6 +55,7 @@ function rateLimitProcesses(config: OperatorConfig, options: LocalWorkloadsOptio
   return rateLimitWorkload({
     replicas: config.replicas,
     backend: stateOf('ratelimit', config, options.redisUrlFile),
+    envoyTimeoutMs: config.envoyTimeoutMs,
     grpcPort: config.grpcPort,
     httpPort: config.httpPort,
     feedAddress: options.feedAddress,

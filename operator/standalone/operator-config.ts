@@ -25,6 +25,8 @@ export interface OperatorConfig {
   readonly metricsPort: number
   readonly feedPort: number
   readonly operatorPort: number
+  /** The `timeout` of Envoy's rate limit filter: BACKEND_DEADLINE is three quarters of it. */
+  readonly envoyTimeoutMs: number
   readonly logLevel: LogLevel
   /** Settings of the rate limit service, by their names; they hold over those that the operator sets. */
   readonly rateLimitEnv: Readonly<Record<string, string>>
@@ -58,6 +60,7 @@ export const defaultOperatorConfig: OperatorConfig = {
   metricsPort: 9090,
   feedPort: 18_000,
   operatorPort: 8000,
+  envoyTimeoutMs: 20,
   logLevel: 'info',
   rateLimitEnv: {},
   brokerReplicas: 1,
@@ -73,6 +76,7 @@ export const defaultOperatorConfig: OperatorConfig = {
 
 export const maxReplicas = 64
 const maxPort = 65_535
+const maxEnvoyTimeoutMs = 3_600_000
 
 type PortFields = Pick<
   OperatorConfig,
@@ -186,6 +190,7 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
     metricsPort: whole('metricsPort', maxPort),
     feedPort: whole('feedPort', maxPort),
     operatorPort: whole('operatorPort', maxPort),
+    envoyTimeoutMs: whole('envoyTimeoutMs', maxEnvoyTimeoutMs, 2),
     logLevel: level(),
     rateLimitEnv: texts('rateLimitEnv'),
     brokerReplicas: whole('brokerReplicas', maxReplicas, 0),

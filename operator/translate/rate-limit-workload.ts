@@ -7,7 +7,12 @@ export interface RateLimitWorkloadOptions extends WorkloadOptions {
   /** Where hits are counted. */
   readonly backend: SharedState
   readonly httpPort: number
+  /** How long Envoy waits for a decision: the `timeout` of its rate limit filter. */
+  readonly envoyTimeoutMs: number
 }
+
+/** The rest of Envoy's timeout is for the way between Envoy and the service. */
+const deadlineShare = 0.75
 
 export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
   return {
@@ -27,13 +32,18 @@ export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
       LOG_LEVEL: options.logLevel,
       USE_PUSHSTATS: 'false',
       DISABLE_STATS: 'true',
-      ...backendSettings(options.backend),
+      ...backendSettings(options),
       ...options.env,
     },
   }
 }
 
-function backendSettings(backend: SharedState): Record<string, string> {
+function backendSettings({ backend, envoyTimeoutMs }: RateLimitWorkloadOptions): Record<string, string> {
   if (backend.type === 'memory') return { BACKEND_TYPE: 'memory' }
-  return { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL_FILE: backend.urlFile }
+  return {
+    BACKEND_TYPE: 'redis',
+    BACKEND_DEADLINE: `${Math.max(1, Math.floor(deadlineShare * envoyTimeoutMs))}ms`,
+    KVSTORE_SOCKET_TYPE: 'tcp',
+    KVSTORE_URL_FILE: backend.urlFile,
+  }
 }
