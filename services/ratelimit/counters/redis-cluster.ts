@@ -9,6 +9,7 @@ import { createRefreshSchedule } from './refresh-schedule.ts'
 import { ask, askOnce } from './resp/ask.ts'
 import { createRespConnection } from './resp/connection.ts'
 import { type Again, type OnAnswers, type Send, sendAgain } from './send.ts'
+import { createSlotOwners } from './slot-owners.ts'
 import { addInTwoSteps, addSplit } from './split-batch.ts'
 import { withHealth } from './with-health.ts'
 
@@ -40,8 +41,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   const { session, pool, newBackoff, newBreaker, limits, stopWhenOver, random } = setup
   const { clock = systemClock } = limits
   const nodes = new Map<string, ClusterNode>()
-  let owners: (ClusterNode | undefined)[] = []
-  let masters = new Set<ClusterNode>()
+  const owners = createSlotOwners<ClusterNode>(checkHealth)
   let askProblem = 'no node has answered yet'
   const listeners: ((healthy: boolean) => void)[] = []
   let healthy = false
@@ -89,9 +89,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   async function refresh(): Promise<void> {
     const slots = await findSlots()
     if (closed || slots === undefined) return
-    const next: (ClusterNode | undefined)[] = Array(slotCount).fill(undefined)
-    for (const { first, last, master } of slots.ranges) next.fill(nodeAt(master), first, last + 1)
-    setOwners(next)
+    owners.replace(slots.ranges.map(range => ({ ...range, master: nodeAt(range.master) })))
     closeOthers()
   }
 
@@ -123,16 +121,10 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item)
   }
 
-  function setOwners(next: (ClusterNode | undefined)[]): void {
-    owners = next
-    masters = new Set(next.filter(owner => owner !== undefined))
-    checkHealth()
-  }
-
   function closeOthers(): void {
     const nowMs = clock.monotonicMs()
     for (const [name, node] of nodes) {
-      if (masters.has(node) || nowMs - node.namedMs < lingerMs) continue
+      if (owners.masters.has(node) || nowMs - node.namedMs < lingerMs) continue
       nodes.delete(name)
       void node.close()
     }
@@ -140,8 +132,8 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
 
   function problem(): string {
     if (closed) return closedText
+    const { masters, missing } = owners
     if (masters.size === 0) return `no node of the cluster tells who has the slots: ${askProblem}`
-    const missing = owners.filter(owner => owner === undefined).length
     if (missing > 0) return `${missing} slots of the cluster have no master`
     const away = [...masters].find(({ connection }) => !connection.healthy)
     return away === undefined ? '' : problemOf(away)
@@ -188,10 +180,8 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
 
   function learn(redirect: Redirect): ClusterNode {
     const node = nodeAt(redirect)
-    if (!redirect.asking && owners[redirect.slot] !== node) {
-      const next = [...owners]
-      next[redirect.slot] = node
-      setOwners(next)
+    if (!redirect.asking && owners.of(redirect.slot) !== node) {
+      owners.set(redirect.slot, node)
       schedule.soon()
     }
     return node
@@ -216,7 +206,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   function addToOwners(batch: readonly Hit[]): Promise<readonly number[]> {
     const targets: ClusterNode[] = []
     for (const { key } of batch) {
-      const owner = owners[slotOf(key)]
+      const owner = owners.of(slotOf(key))
       if (owner === undefined) return Promise.reject(new CountersError(problem()))
       if (!owner.connection.usable) return Promise.reject(new CountersError(problemOf(owner)))
       targets.push(owner)
@@ -233,7 +223,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
 
   function addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]> {
     const [slot, ...others] = new Set(batch.map(({ key }) => slotOf(key)))
-    const owner = owners[slot ?? 0]
+    const owner = owners.of(slot ?? 0)
     if (owner === undefined || others.length > 0) return addInTwoSteps(addToOwners, batch)
     return owner.addUnlessOver(batch)
   }
@@ -278,11 +268,13 @@ function redirectsIn(
   const found = new Map<string, { readonly redirect: Redirect; readonly places: number[] }>()
   for (const [place, answer] of answers.entries()) {
     if (!(answer instanceof CountersError)) continue
+    const known = found.get(answer.message)
+    if (known !== undefined) {
+      known.places.push(place)
+      continue
+    }
     const redirect = readRedirect(answer.message, askedHost)
-    if (redirect === undefined) continue
-    const entry = found.get(answer.message) ?? { redirect, places: [] }
-    found.set(answer.message, entry)
-    entry.places.push(place)
+    if (redirect !== undefined) found.set(answer.message, { redirect, places: [place] })
   }
   return [...found.values()]
 }

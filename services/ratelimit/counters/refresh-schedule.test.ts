@@ -53,3 +53,35 @@ test('it hurries until all is settled, and ends when it is closed', async () => 
   await new Promise(resolve => setImmediate(resolve))
   assert.equal(runs, 5)
 })
+
+test('what is asked for all the time is done with growing waits, and soon after a quiet period', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let nowMs = 0
+  let runs = 0
+  const schedule = createRefreshSchedule({
+    async refresh() {
+      runs += 1
+    },
+    isSettled: () => true,
+    everyMs: 5_000,
+    hurryMs: 100,
+    maxHurryMs: 500,
+    random: () => 0,
+    clock: { nowMs: () => 0, monotonicMs: () => nowMs },
+  })
+  async function pass(ms: number, storm: boolean): Promise<number> {
+    const before = runs
+    for (const endMs = nowMs + ms; nowMs < endMs; nowMs += 1) {
+      if (storm) for (let reply = 0; reply < 10; reply += 1) schedule.soon()
+      t.mock.timers.tick(1)
+      await Promise.resolve()
+    }
+    return runs - before
+  }
+  await pass(1_000, false)
+  const inStorm = await pass(60_000, true)
+  assert.ok(inStorm >= 100 && inStorm <= 130, `${inStorm} refreshes in a minute, for 600,000 replies`)
+  await pass(6_000, false)
+  assert.equal(await pass(150, true), 1, 'the first wait is short again')
+  schedule.close()
+})

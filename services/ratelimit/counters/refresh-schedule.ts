@@ -3,7 +3,10 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 
 /** Does something again and again, never twice at once, and sooner when there is reason to. */
 export interface RefreshSchedule {
-  /** Something has changed, or may have. */
+  /**
+   * Something has changed, or may have. The first call after a quiet period refreshes within `hurryMs`. The waits grow
+   * to `maxHurryMs` while it is called after each refresh: what changes all the time must not be asked for all the time.
+   */
   soon(): void
   close(): void
 }
@@ -14,9 +17,9 @@ export interface RefreshOptions {
   /** Whether all is well, so that the next time may be the usual one. */
   readonly isSettled: () => boolean
   readonly everyMs: number
-  /** The first wait while all is not well, and that after `soon`. */
+  /** The first wait while all is not well, and after `soon`. */
   readonly hurryMs: number
-  /** What the waits grow to while all is not well; they stay as they are when it is left out. */
+  /** What these waits grow to; they stay as they are when it is left out. */
   readonly maxHurryMs?: number
   /** Uniform in [0, 1). Each wait is between half and all of what it is, so that processes spread. */
   readonly random: () => number
@@ -50,19 +53,21 @@ export function createRefreshSchedule(options: RefreshOptions): RefreshSchedule 
 
   async function run(): Promise<void> {
     running = true
+    const wasWanted = wanted
     wanted = false
     await refresh()
     running = false
     plannedMs = Number.POSITIVE_INFINITY
-    if (isSettled()) hurry.reset()
+    if (isSettled() && !wasWanted && !wanted) hurry.reset()
     plan(isSettled() && !wanted ? spread(everyMs) : hurry.nextMs())
   }
 
   plan(0)
   return {
     soon() {
+      if (wanted) return
       wanted = true
-      plan(spread(hurryMs))
+      if (!running) plan(hurry.nextMs())
     },
     close() {
       closed = true

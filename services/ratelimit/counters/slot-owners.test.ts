@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { slotCount } from './hash-slot.ts'
+import { createSlotOwners, type SlotRange } from './slot-owners.ts'
+
+const slot = fc.integer({ min: 0, max: slotCount - 1 })
+const node = fc.constantFrom('a', 'b', 'c')
+const step = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ slot, node }) },
+  fc.array(fc.record({ first: slot, last: slot, master: node }), { maxLength: 3 }),
+)
+
+test('it has the owners that a plain list has, and calls back when the masters change', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 20 }), steps => {
+      let told = ''
+      const owners = createSlotOwners<string>(() => {
+        told = state()
+      })
+      const state = () => `${[...owners.masters].sort()} ${owners.missing}`
+      const model: (string | undefined)[] = Array(slotCount).fill(undefined)
+      for (const each of steps) {
+        if (Array.isArray(each)) {
+          owners.replace(each)
+          model.fill(undefined)
+          for (const { first, last, master } of each) if (first <= last) model.fill(master, first, last + 1)
+        } else {
+          owners.set(each.slot, each.node)
+          model[each.slot] = each.node
+          assert.equal(owners.of(each.slot), each.node)
+        }
+        const masters = new Set(model.filter(owner => owner !== undefined))
+        const missing = model.filter(owner => owner === undefined).length
+        assert.equal(state(), `${[...masters].sort()} ${missing}`)
+        assert.equal(told, state())
+      }
+      assert.deepEqual(
+        model.map((_, each) => owners.of(each)),
+        model,
+      )
+    }),
+    { numRuns: 50 },
+  )
+})
+
+test('a slot that moves costs the same however many slots there are', () => {
+  const all: readonly SlotRange<string>[] = [{ first: 0, last: slotCount - 1, master: 'a' }]
+  let changes = 0
+  const owners = createSlotOwners<string>(() => {
+    changes += 1
+  })
+  const millisecondsOf = (work: () => void) => {
+    const startMs = performance.now()
+    work()
+    return performance.now() - startMs
+  }
+  // All slots at once take a pass over them, so that one pass for each slot takes thousands of times as long.
+  const allAtOnceMs = Math.max(...Array.from({ length: 20 }, () => millisecondsOf(() => owners.replace(all))))
+  changes = 0
+  const oneByOneMs = millisecondsOf(() => {
+    for (let each = 0; each < slotCount; each += 1) owners.set(each, 'b')
+  })
+  assert.equal(changes, 2, 'b becomes a master, and a is none any more')
+  assert.ok(oneByOneMs < 200 * allAtOnceMs, `${oneByOneMs} ms, and ${allAtOnceMs} ms for all at once`)
+})
