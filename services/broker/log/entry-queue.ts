@@ -4,7 +4,7 @@ const initialSlots = 16
 const initialBytes = 4 * 1024
 /** Memory that is used to no more than this is halved when it begins anew. */
 const sparseShare = 1 / 4
-/** Beyond it, what a sealed queue would save is little beside what it keeps. */
+/** A sealed queue that keeps more is copied only if at least half of its memory is unused. */
 const maxCopiedBytes = 64 * 1024
 
 /** What is kept of an entry besides its bytes, in so many numbers of one array. */
@@ -94,9 +94,9 @@ export class EntryQueue {
     this.#bytesDropped = this.#bytesPushed
   }
 
-  /** Nothing more will be pushed: little is kept without memory that is not used. */
+  /** Gives back unused memory. For a queue that takes no more entries. */
   seal(): void {
-    if (this.bytes > maxCopiedBytes) return
+    if (this.bytes > maxCopiedBytes && this.#memory.length < 2 * this.bytes) return
     this.#moveTo(this.#messageBytes())
     this.#resize(Math.max(1, this.#end - this.#first))
   }

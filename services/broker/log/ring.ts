@@ -1,6 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { EntryQueue } from './entry-queue.ts'
-import type { Entry, RequestEnd, RingCursor, RingLimits, RingReader } from './stream-log.ts'
+import {
+  type Entry,
+  entryOverheadBytes,
+  type RequestEnd,
+  type RingCursor,
+  type RingLimits,
+  type RingReader,
+} from './stream-log.ts'
 
 const notWaiting = -1
 
@@ -13,6 +20,17 @@ export interface RingOptions {
   readonly clock: Pick<Clock, 'nowMs'>
   /** What all rings of the process keep; left out where that is bounded otherwise. */
   readonly budget?: ByteBudget
+  readonly watch?: RingWatch
+}
+
+/** For the owner of a ring who reports to others how far it is read. */
+export interface RingWatch {
+  /** The number of bytes whose reading is worth a report. */
+  readonly worthBytes: number
+  /** A cursor has read `worthBytes`, or holds entries from now on. */
+  onProgress(): void
+  /** A cursor was closed. */
+  onClosed(): void
 }
 
 /**
@@ -36,20 +54,25 @@ export class Ring {
   readonly #limits: RingLimits
   readonly #clock: Pick<Clock, 'nowMs'>
   readonly #budget: ByteBudget | undefined
+  readonly #watch: RingWatch | undefined
   readonly #queue = new EntryQueue()
   readonly #cursors = new Set<Cursor>()
+  /** Those of the cursors that hold entries. */
+  readonly #holders = new Set<Cursor>()
   readonly #waits = createWaits()
-  readonly #floor = createFloor(this.#cursors)
+  readonly #floor = createFloor(this.#holders)
   #end: RequestEnd | undefined
   #full = false
   #released = false
+  #unreportedBytes = 0
   #onRoom = () => {}
 
-  constructor({ header, openedMs, limits, clock, budget }: RingOptions) {
+  constructor({ header, openedMs, limits, clock, budget, watch }: RingOptions) {
     this.#header = { position: 0, bytes: header, receivedMs: openedMs }
     this.#limits = limits
     this.#clock = clock
     this.#budget = budget
+    this.#watch = watch
   }
 
   /**
@@ -78,10 +101,15 @@ export class Ring {
     this.#waits.wake()
   }
 
-  /** Nothing holds it any more but cursors that still read it: takes it out of the budget. */
+  /**
+   * Ends the time for which an ended request is kept: from now on the ring keeps the last entry, and the entries that
+   * its cursors hold.
+   */
   release(): void {
-    this.#spend(-this.#queue.bytes)
     this.#released = true
+    this.#trim(this.#clock.nowMs())
+    this.#queue.seal()
+    this.#discardUnlessNeeded()
   }
 
   /** Only the first end counts. */
@@ -101,7 +129,7 @@ export class Ring {
   read(reader: RingReader): RingCursor {
     const cursor = new Cursor(this, reader)
     this.#cursors.add(cursor)
-    this.#floor.moved(undefined, 0)
+    if (reader.waiting !== true) this.hold(cursor)
     this.#trim(this.#clock.nowMs())
     return cursor
   }
@@ -125,9 +153,9 @@ export class Ring {
     return this.#queue.end
   }
 
-  /** Where the slowest cursor is; `nextPosition` without any. */
-  get slowestPosition(): number {
-    return Math.min(this.#floor.position(), this.#queue.end)
+  /** The position of the slowest cursor that holds entries; undefined without any. */
+  get slowestPosition(): number | undefined {
+    return this.#holders.size === 0 ? undefined : Math.min(this.#floor.position(), this.#queue.end)
   }
 
   get cursors(): number {
@@ -158,23 +186,45 @@ export class Ring {
     }
     const entry = place === 0 ? this.#header : this.#queue.at(place)
     this.move(cursor, place + 1)
+    if (this.#watch !== undefined) this.#report(this.#watch, entry?.bytes.length ?? 0)
     return entry
+  }
+
+  #report(watch: RingWatch, readBytes: number): void {
+    this.#unreportedBytes += readBytes + entryOverheadBytes
+    if (this.#unreportedBytes < watch.worthBytes) return
+    this.#unreportedBytes = 0
+    watch.onProgress()
   }
 
   /** For a cursor. */
   move(cursor: Cursor, to: number): void {
     const from = cursor.place
     cursor.place = to
+    if (!cursor.holds) return
     this.#floor.moved(from, to)
-    if (this.#full && this.#floor.hasRisen()) this.#relieve()
+    this.#relieve()
+  }
+
+  /** For a cursor: holds the entries from its place on. */
+  hold(cursor: Cursor): void {
+    if (cursor.holds) return
+    cursor.holds = true
+    this.#holders.add(cursor)
+    this.#floor.moved(undefined, cursor.place)
+    this.#watch?.onProgress()
   }
 
   /** For a cursor that is not read any more. */
   leave(cursor: Cursor): void {
     this.#cursors.delete(cursor)
     this.#waits.remove(cursor)
-    this.#floor.moved(cursor.place, undefined)
-    if (this.#full && this.#floor.hasRisen()) this.#relieve()
+    if (this.#holders.delete(cursor)) {
+      this.#floor.moved(cursor.place, undefined)
+      this.#relieve()
+    }
+    this.#discardUnlessNeeded()
+    this.#watch?.onClosed()
   }
 
   /** The position that a cursor seeks. */
@@ -201,20 +251,26 @@ export class Ring {
   #trim(nowMs: number): void {
     const queue = this.#queue
     this.#full = false
-    const before = queue.bytes
     while (this.#isOverLimit(nowMs)) {
       if (this.#limits.whenFull === 'wait' && queue.first >= this.#floor.position()) {
         this.#full = this.#end === undefined
         break
       }
-      queue.dropOldest()
+      this.#dropOldest()
     }
-    this.#spend(queue.bytes - before)
-    while (this.#isOverBudget()) {
-      const kept = queue.bytes
-      queue.dropOldest()
-      this.#spend(queue.bytes - kept)
-    }
+    while (this.#isOptional() && (this.#released || this.#isOverBudget())) this.#dropOldest()
+  }
+
+  #discardUnlessNeeded(): void {
+    if (!this.#released || this.#cursors.size > 0) return
+    this.#spend(-this.#queue.bytes)
+    this.#queue.restartAt(this.#queue.end)
+  }
+
+  #dropOldest(): void {
+    const before = this.#queue.bytes
+    this.#queue.dropOldest()
+    this.#spend(this.#queue.bytes - before)
   }
 
   #isOverLimit(nowMs: number): boolean {
@@ -225,20 +281,25 @@ export class Ring {
   }
 
   #isOverBudget(): boolean {
-    const queue = this.#queue
-    const budget = this.#budget
-    if (budget === undefined || budget.used <= budget.limit || queue.end - queue.first <= 1) return false
-    return queue.first < this.#floor.position()
+    return this.#budget !== undefined && this.#budget.used > this.#budget.limit
   }
 
-  /** A ring that was released is no part of the sum any more. */
+  /** Whether no cursor holds the oldest entry, and it is not the only one. */
+  #isOptional(): boolean {
+    const { first, end } = this.#queue
+    return end - first > 1 && first < this.#floor.position()
+  }
+
   #spend(bytes: number): void {
-    if (this.#budget !== undefined && !this.#released) this.#budget.used += bytes
+    if (this.#budget !== undefined) this.#budget.used += bytes
   }
 
+  /** Uses the room that the slowest cursor has left behind. */
   #relieve(): void {
+    if (!(this.#full || this.#released) || !this.#floor.hasRisen()) return
+    const wasFull = this.#full
     this.#trim(this.#clock.nowMs())
-    if (!this.#full) this.#onRoom()
+    if (wasFull && !this.#full) this.#onRoom()
   }
 }
 
@@ -252,6 +313,7 @@ class Cursor implements RingCursor {
   /** Its place among those that have taken everything and wait for news, or `notWaiting`. */
   waitsAt = notWaiting
   open = true
+  holds = false
   #gap = 0
 
   constructor(ring: Ring, reader: RingReader) {
@@ -290,6 +352,12 @@ class Cursor implements RingCursor {
     const ring = this.#ring
     const entries = ring.nextPosition - Math.max(this.place, ring.firstPosition)
     return { entries, bytes: ring.bytesFrom(this.place) }
+  }
+
+  hold(): void {
+    if (!this.open) return
+    this.#skipWhatIsGone()
+    this.#ring.hold(this)
   }
 
   close(): void {

@@ -188,6 +188,42 @@ const boundTests: Record<string, ContractTest> = {
     )
   },
 
+  'a reader that waits for its turn holds no entry, and learns how many it missed': async logs => {
+    const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
+    const request = await firstRequest(logs.consumers, writer.request.ids)
+    const waiting = await request.read({ onNews() {}, waiting: true })
+    assert.equal(waiting.next()?.position, 0)
+    const reader = await follow(logs.consumers, { streamId: 's' })
+    for (let count = 1; count <= 30; count += 1) {
+      if (!writer.append(entryOf(1000))) await writer.ready()
+      await waitFor('the reader', () => reader.positions.length === count + 1)
+    }
+    waiting.hold()
+    const first = await waitFor('an entry', () => waiting.next())
+    assert.ok(first.position >= 26, `the first entry that is kept is ${first.position}`)
+    assert.equal(waiting.takeGap(), first.position - 1)
+    await appendUntilFull(writer, entryOf(1000))
+    const position = first.position + 1
+    assert.equal(waiting.next()?.position, position)
+    assert.equal(waiting.takeGap(), 0)
+  },
+
+  'a reader that waits for its turn gets the last entry and the end of what is not kept': async logs => {
+    const writer = await logs.producers.open(openingOf('r1', { keepMs: 1500 }))
+    const request = await firstRequest(logs.consumers, writer.request.ids)
+    const waiting = await request.read({ onNews() {}, waiting: true })
+    for (const text of ['a', 'b', 'c']) writer.append(toBytes(text))
+    await waitFor('the entries', () => waiting.behind.entries === 3)
+    await writer.end(success)
+    await waitFor('it to be forgotten', () => logs.consumers.list().length === 0)
+    await waitFor('its entries to be dropped', () => waiting.behind.entries === 1)
+    waiting.hold()
+    assert.equal(waiting.next()?.position, 0)
+    assert.equal(toText((await waitFor('an entry', () => waiting.next())).bytes), 'c')
+    assert.equal(waiting.takeGap(), 2)
+    assert.deepEqual(waiting.end, success)
+  },
+
   'a producer need not wait for readers that are gone, nor without any': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     for (let count = 0; count < 10; count += 1) {

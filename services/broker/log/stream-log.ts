@@ -76,16 +76,23 @@ export interface LoggedRequest {
   read(reader: RingReader): Promise<RingCursor>
 }
 
-/** Whom the ring tells. Called in the turn in which it happened; must not throw. */
+/** The owner of a cursor. Callbacks run in the turn of the event and must not throw. */
 export interface RingReader {
-  /** There are entries behind the cursor, or the request has ended: look. */
+  /** Reports that the cursor has more entries to give, or that the request has ended. */
   onNews(): void
+  /**
+   * True for a reader whose turn has not come. Its cursor holds no entry until `RingCursor.hold`: the producer does
+   * not wait for it, and entries that are trimmed meanwhile are a gap.
+   */
+  readonly waiting?: boolean
 }
 
 /** A position in a ring. Positions count the request's messages from 0, the header. */
 export interface RingCursor {
   /** The position of the entry that `next` would give. */
   readonly position: number
+  /** Holds the entries from its position on, as far as the limits of the ring allow. Needed after `waiting` only. */
+  hold(): void
   /** Entries that were trimmed before this cursor came to them, since it was asked last. */
   takeGap(): number
   /** The next entry, or undefined when there is none yet. */

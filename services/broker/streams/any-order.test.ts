@@ -118,31 +118,43 @@ const final = /^(SUCCESS|ERROR .*|INFO interrupted|WARNING superseded .*)$/
 const notice =
   /^(INFO joined late|WARNING (\d+) messages? [a-z ]+|WARNING (?:dropped|left out): .*), the next is message (\d+)$/
 
+interface Transcript {
+  /** The last request has no status at its end. */
+  readonly open: boolean
+  /** Messages that were dropped once the request had its turn. */
+  readonly dropped: number
+}
+
 /**
  * Reads what a consumer got as the requests that it is made of; throws where it is not what is promised. Before
  * a producer half-closes, its last status is not known to be the last, and the request may be superseded.
  */
-function assertTranscript(texts: readonly string[]): { readonly open: boolean; readonly dropped: number } {
+function assertTranscript(texts: readonly string[]): Transcript {
   let open = false
   let next = 0
   let dropped = 0
+  let atHeader = false
   for (const [index, text] of texts.entries()) {
     const where = `message ${index} of ${texts.join(', ')}`
     const [, what = '', missed = '0', position = ''] = notice.exec(text) ?? []
     if (!open && !(text.startsWith('WARNING superseded') && index > 0)) {
       assert.match(text, /^header /, where)
       open = true
+      atHeader = true
       next = 1
+      continue
     } else if (position !== '') {
       const isLate = what.startsWith('INFO')
       if (!isLate) assert.equal(next + Number(missed), Number(position), where)
       next = Number(position)
-      dropped += Number(missed)
+      if (!atHeader) dropped += Number(missed)
+      continue
     } else if (final.test(text)) open = false
     else {
       assert.equal(text, String(next), where)
       next += 1
     }
+    atHeader = false
   }
   return { open, dropped }
 }

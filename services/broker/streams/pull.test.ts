@@ -175,7 +175,7 @@ const concurrent: readonly Scenario[] = [
       push r3: header 3
       p got header r1, 1
       push r1: 2 SUCCESS end
-      p got WARNING dropped: 1 of the requests that waited for their turn, the next is message 2, \
+      p got WARNING dropped: the request "r2", which waited for its turn, the next is message 2, \
 2, SUCCESS, header r3, 3`,
   },
   {
@@ -190,8 +190,8 @@ const concurrent: readonly Scenario[] = [
       push r4: header
       push r1: 2
       p got header r1, 1, \
-WARNING dropped: 1 of the requests that waited for their turn, the next is message 2, \
-WARNING dropped: 1 of the requests that waited for their turn, the next is message 2, 2
+WARNING dropped: the request "r2", which waited for its turn, the next is message 2, \
+WARNING dropped: the request "r3", which waited for its turn, the next is message 2, 2
       p cancels
       push r1: 3
       pull q: request=r1 received=r1=3
@@ -236,7 +236,84 @@ WARNING dropped: 1 of the requests that waited for their turn, the next is messa
   },
 ]
 
+const waitingTurns: readonly Scenario[] = [
+  {
+    rule: 'a pull that waits for its turn keeps no producer waiting, and its gap is announced',
+    route: { limits: smallBuffer, slowConsumers: 'wait' },
+    story: `
+      push r1: header 1
+      pull recorder: stream=s
+      recorder got header r1, INFO joined late, the next is message 2
+      pull p: request=r2
+      push r2: header 1 2 3 4 5 6 7 8 9
+      p got header r2, 1, 2, 3, 4, 5, 6, 7, 8, 9
+      push r1: SUCCESS end
+      recorder got SUCCESS, header r2, WARNING 6 messages were dropped, the next is message 7, 7, 8, 9
+      recorder stalls
+      push r2: 10 11 12 13 14 15 16 17 SUCCESS end
+      r2 waits
+      recorder goes on
+      recorder got 10, 11, 12, 13, 14, 15, 16, 17, SUCCESS
+      r2 answered SUCCESS`,
+  },
+  {
+    rule: 'a request that ended long before its turn is its header, its gap and its last status',
+    route: { limits: smallBuffer },
+    story: `
+      push r1: header 1
+      pull p: stream=s
+      push r2: header 1 2 SUCCESS end
+      push r3: header 1 2
+      push r3: cancel
+      20s pass
+      push r1: 2
+      20s pass
+      push r1: SUCCESS end
+      p got header r1, INFO joined late, the next is message 2, 2, SUCCESS, \
+header r2, WARNING 2 messages were dropped, the next is message 3, SUCCESS, \
+header r3, WARNING 1 message was dropped, the next is message 2, 2, ERROR the producer is gone: the caller is gone`,
+  },
+  {
+    rule: 'a request whose consumer has not taken the last one to its end has its turn when that is taken',
+    route: { limits: smallBuffer, slowConsumers: 'wait' },
+    story: `
+      pull p: stream=s
+      push r1: header 1 2
+      p stalls
+      push r1: SUCCESS end
+      push r2: header 1 2 3 4 5 6 7 8
+      p goes on
+      p got header r1, 1, 2, SUCCESS, header r2, 1, 2, 3, 4, 5, 6, 7, 8`,
+  },
+]
+
 const slowConsumers: readonly Scenario[] = [
+  {
+    rule: 'who takes nothing of a request that has ended is cut off, whatever the route says',
+    route: { slowConsumers: 'drop-oldest' },
+    story: `
+      pull p: stream=s
+      p stalls
+      push r1: header 1 2 3 4
+      20s pass
+      push r1: 5
+      20s pass
+      p runs
+      push r1: SUCCESS end
+      1s pass
+      p ended RESOURCE_EXHAUSTED too slow: nothing was taken for 30 s, and the request has ended`,
+  },
+  {
+    rule: 'cut-off: who takes nothing of a request that has ended is cut off, too',
+    route: { slowConsumers: 'cut-off' },
+    story: `
+      pull p: stream=s
+      p stalls
+      push r1: header 1 2 3 4 SUCCESS end
+      1s pass
+      31s pass
+      p ended RESOURCE_EXHAUSTED too slow: nothing was taken for 30 s, and the request has ended`,
+  },
   {
     rule: 'wait: the producer waits, and nothing is lost',
     route: { limits: smallBuffer, slowConsumers: 'wait' },
@@ -349,4 +426,5 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
   },
 ]
 
-for (const scenarios of [matching, lateJoiners, concurrent, slowConsumers]) testScenarios(scenarios)
+for (const scenarios of [matching, lateJoiners, concurrent, waitingTurns, slowConsumers])
+  testScenarios(scenarios)

@@ -3,13 +3,14 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { LoggedRequest } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
+import type { Status } from '../wire/status.ts'
 import { admits, hashToken, refusal } from './admission.ts'
+import { Delivery } from './delivery.ts'
 import { howMany } from './how-many.ts'
 import { findBeginning, readReceived, receivedMetadata } from './late-join.ts'
-import { Serving } from './serving.ts'
 import { createStallWatch } from './stall-watch.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
-import { takeTurn } from './turns.ts'
+import { Turns } from './turns.ts'
 
 /** One consumer's call: the requests that match, one after the other. */
 export interface Pull {
@@ -56,13 +57,16 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   const { clock, limits } = context
   const token = hashToken(caller.metadata)
   const done = Promise.withResolvers<void>()
-  // A consumer that is gone waits for nothing.
+  // The rejection of a call whose consumer is gone has no other handler.
   done.promise.catch(() => {})
   const pulledMs = clock.nowMs()
   const stall = createStallWatch(sink)
+  const turns = new Turns(limits.waitingRequests)
   let idleSinceMs = clock.monotonicMs()
-  let current: Serving | undefined
-  let waiting: Serving[] = []
+  /** Of the delivery that has its turn or had the last one. */
+  let route: Route | undefined
+  /** Notices that came too late for the last delivery. */
+  let notices: readonly Status[] = []
   let writable = true
   let pumping = false
   let draining = false
@@ -73,21 +77,18 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     if (over) return
     over = true
     stopWatching()
-    current?.leave(reason?.message)
-    for (const serving of waiting) serving.leave(reason?.message)
-    waiting = []
-    current = undefined
+    for (const delivery of turns.clear()) delivery.close(reason?.message)
     if (reason === undefined) done.resolve()
     else done.reject(reason)
   }
 
-  /** Tells why at once, although the consumer may not read what waits for it. */
+  /** Reports the reason at once, although the consumer may not read what waits for it. */
   function breakOff(reason: Error): void {
     if (!over) sink.discard()
     end(reason)
   }
 
-  /** Work may be brought about by a producer, who must not suffer from what this consumer's call meets. */
+  /** Work may run in the call of a producer, which must not fail because of this consumer's call. */
   function orBreakOff(work: () => void): void {
     try {
       work()
@@ -98,61 +99,58 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
 
   function arrive(request: LoggedRequest, late: boolean): void {
     if (over) return
-    const route = routeOf(context, request)
-    if (!admits(route, token)) return
-    const beginning = findBeginning(request, route, { wanted, received, late })
+    const ofRequest = routeOf(context, request)
+    if (!admits(ofRequest, token)) return
+    const beginning = findBeginning(request, ofRequest, { wanted, received, late })
     if (beginning === undefined) return
-    if (!context.consumersOfRequest.take(request.key, route.limits.consumers)) {
-      leaveOut(request, route)
+    if (!context.consumersOfRequest.take(request.key, ofRequest.limits.consumers)) {
+      leaveOut(request, ofRequest)
       return
     }
-    const serving = new Serving(context, {
-      ...{ request, route, beginning, pulledMs },
+    const delivery = new Delivery(context, {
+      ...{ request, route: ofRequest, beginning, pulledMs },
+      hasTurn: turns.first === undefined,
       onNews: () => pump(),
-      onUnreadable: error => giveUp(serving, error),
+      onUnreadable: error => giveUp(delivery, error),
     })
-    queue(serving)
+    add(delivery)
     pump()
   }
 
   /** A pull that is busy goes on without it. */
   function leaveOut({ ids }: LoggedRequest, { limits: { consumers } }: Route): void {
-    const name = JSON.stringify(ids.requestId)
     const many = howMany(consumers, 'consumer, which is', 'consumers, which are')
-    const message = `the request ${name} has ${many} all that its route allows`
-    if (current === undefined && waiting.length === 0) end(new GrpcError('RESOURCE_EXHAUSTED', message))
-    else current?.tell({ code: 'WARNING', message: `left out: ${message}` })
+    const message = `the request ${quote(ids)} has ${many} all that its route allows`
+    if (turns.first === undefined) end(new GrpcError('RESOURCE_EXHAUSTED', message))
+    else turns.first.notify({ code: 'WARNING', message: `left out: ${message}` })
   }
 
-  function queue(serving: Serving): void {
-    const { route, request } = serving
-    const { counters } = context.stats.route(route.name)
-    const { supersedes, drops } = takeTurn(route.concurrentRequests, {
-      serving: current !== undefined,
-      waiting: waiting.length,
-      maxWaiting: limits.waitingRequests,
-    })
-    for (const dropped of waiting.splice(0, drops)) dropped.leave('another request took its place')
-    waiting.push(serving)
-    counters.requests_dropped += drops
-    if (supersedes) {
-      counters.requests_superseded += 1
-      const message = `superseded by the request ${JSON.stringify(request.ids.requestId)}`
-      current?.stop({ code: 'WARNING', message })
-    } else if (drops > 0) {
-      const message = `dropped: ${drops} of the requests that waited for their turn`
-      current?.tell({ code: 'WARNING', message })
+  function add(delivery: Delivery): void {
+    const { superseded, dropped } = turns.add(delivery, delivery.route.concurrentRequests)
+    const { counters } = context.stats.route(delivery.route.name)
+    for (const { request } of dropped) {
+      const message = `dropped: the request ${quote(request.ids)}, which waited for its turn`
+      if (superseded === undefined) turns.first?.notify({ code: 'WARNING', message })
     }
+    for (const other of dropped) other.close('another request took its place')
+    counters.requests_dropped += dropped.length
+    if (superseded !== undefined) {
+      counters.requests_superseded += 1
+      const message = `superseded by the request ${quote(delivery.request.ids)}`
+      superseded.stop({ code: 'WARNING', message })
+    }
+    beginFirst()
   }
 
   /** What is not kept any more is as if it had never come. */
-  function giveUp(serving: Serving, error: GrpcError | undefined): void {
+  function giveUp(delivery: Delivery, error: GrpcError | undefined): void {
     if (error !== undefined) {
       end(error)
       return
     }
-    serving.leave('not kept any more')
-    waiting = waiting.filter(other => other !== serving)
+    delivery.close('not kept any more')
+    turns.remove(delivery)
+    beginFirst()
     pump()
   }
 
@@ -160,43 +158,52 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     if (pumping) return
     pumping = true
     orBreakOff(() => {
-      while (writable && !over && (current !== undefined || beginNext()) && sendNext());
+      while (writable && !over && turns.first !== undefined && sendNext(turns.first));
     })
     pumping = false
   }
 
-  function beginNext(): boolean {
-    if (waiting[0]?.ready !== true) return false
-    current = waiting.shift()
-    current?.begin()
-    return true
+  function beginFirst(): void {
+    const { first } = turns
+    if (first === undefined) return
+    first.takeTurn()
+    route = first.route
+    for (const notice of notices) first.notify(notice)
+    notices = []
   }
 
-  /** Answers false when there is nothing to be sent for now. */
-  function sendNext(): boolean {
-    const bytes = current?.next()
+  /** Returns false when there is nothing to be sent for now. */
+  function sendNext(delivery: Delivery): boolean {
+    const bytes = delivery.next()
     if (bytes !== undefined) writable = sink.write(bytes)
-    if (current?.over === true) finishCurrent()
+    if (delivery.over) finish(delivery)
     else if (bytes === undefined) return false
     return true
   }
 
-  function finishCurrent(): void {
-    current?.leave()
-    current = undefined
+  function finish(delivery: Delivery): void {
+    delivery.close()
+    notices = delivery.takeNotices()
+    turns.remove(delivery)
     idleSinceMs = clock.monotonicMs()
-    if (waiting.length > 0) return
-    if (wanted.requestId !== '') end()
+    if (turns.first !== undefined) beginFirst()
+    else if (wanted.requestId !== '') end()
     else if (draining) end(shuttingDown())
   }
 
+  /**
+   * A consumer that takes nothing for `idleSeconds` must not hold what others wait for, nor an ended request, which
+   * has no producer to end the wait.
+   */
   function assertNotStalled(nowMs: number): void {
     const stalledMs = stall.look(nowMs)
-    const { slowConsumers, limits: ofRoute } = current?.route ?? {}
-    if (slowConsumers !== 'wait' || ofRoute === undefined || stalledMs <= ofRoute.idleSeconds * 1000) return
-    context.stats.route(current?.route.name ?? '').counters.consumers_cut_off += 1
-    const seconds = ofRoute.idleSeconds
-    throw new GrpcError('RESOURCE_EXHAUSTED', `too slow: nothing was taken for ${seconds} s, and others wait`)
+    if (route === undefined || stalledMs <= route.limits.idleSeconds * 1000) return
+    const running = turns.first?.request.ended === false
+    if (running && route.slowConsumers !== 'wait') return
+    context.stats.route(route.name).counters.consumers_cut_off += 1
+    const why = running ? 'others wait' : 'the request has ended'
+    const message = `too slow: nothing was taken for ${route.limits.idleSeconds} s, and ${why}`
+    throw new GrpcError('RESOURCE_EXHAUSTED', message)
   }
 
   function watch(): void {
@@ -219,34 +226,36 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
       const nowMs = clock.monotonicMs()
       orBreakOff(() => {
         assertNotStalled(nowMs)
-        current?.sweep()
+        turns.first?.sweep()
       })
-      const idle = current === undefined && waiting.length === 0
+      const idle = turns.first === undefined
       if (!idle || limits.pullIdleMs === 0 || nowMs - idleSinceMs <= limits.pullIdleMs) return
       end(new GrpcError('DEADLINE_EXCEEDED', `no request matched for ${limits.pullIdleMs / 1000} s`))
     },
     recheck() {
-      for (const serving of current === undefined ? waiting : [current, ...waiting]) {
-        const route = routeOf(context, serving.request)
-        if (!admits(route, token)) return breakOff(refusal(route, token))
+      for (const { request } of turns.all) {
+        const ofRequest = routeOf(context, request)
+        if (!admits(ofRequest, token)) return breakOff(refusal(ofRequest, token))
       }
     },
     drain() {
       draining = true
-      if (current === undefined && waiting.length === 0) end(shuttingDown())
+      if (turns.first === undefined) end(shuttingDown())
     },
     cut: breakOff,
     done: done.promise,
     wanted,
     get request() {
-      return current?.request
+      return turns.first?.request
     },
     get behind() {
-      return current?.behind ?? { entries: 0, bytes: 0 }
+      return turns.first?.behind ?? { entries: 0, bytes: 0 }
     },
     peer: caller.peer,
   }
 }
+
+const quote = ({ requestId }: AnimationIds) => JSON.stringify(requestId)
 
 /** What a call is told that comes, or still runs, when the process is to end. */
 export const shuttingDown = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')

@@ -1,21 +1,54 @@
 import type { ConcurrentRequests } from '../routes/route.ts'
-
-/** What a pull does with the requests that it has when another one comes. */
-export interface Turn {
-  /** The one that is served ends with WARNING "superseded". */
-  readonly supersedes: boolean
-  /** How many of those that wait are dropped, the oldest first. */
-  readonly drops: number
-}
+import type { Delivery } from './delivery.ts'
 
 /**
- * Messages of two requests are never mixed in one pull, since they carry no ids: the newcomer waits, or takes
- * the place of all others. That a request is refused because of another is decided where it is pushed.
+ * The deliveries of one pull in the order of their turns. Messages of two requests are never mixed in one pull, since
+ * they carry no ids: the first delivery has its turn, the others wait, or by route the newest takes the place of all.
+ * That a request is refused because of another is decided where it is pushed.
  */
-export function takeTurn(
-  policy: ConcurrentRequests,
-  { serving, waiting, maxWaiting }: { serving: boolean; waiting: number; maxWaiting: number },
-): Turn {
-  if (policy === 'newest') return { supersedes: serving, drops: waiting }
-  return { supersedes: false, drops: Math.max(0, waiting + 1 - maxWaiting) }
+export class Turns {
+  readonly #maxWaiting: number
+  #line: Delivery[] = []
+
+  constructor(maxWaiting: number) {
+    this.#maxWaiting = maxWaiting
+  }
+
+  /** The delivery that has its turn. */
+  get first(): Delivery | undefined {
+    return this.#line[0]
+  }
+
+  /** All of them, in the order of their turns. */
+  get all(): readonly Delivery[] {
+    return this.#line
+  }
+
+  /**
+   * Adds a delivery behind the others.
+   *
+   * @returns the deliveries that lost their place to it without having begun, and the one that is superseded by it:
+   *   that keeps its turn for one status more
+   */
+  add(delivery: Delivery, policy: ConcurrentRequests): Displaced {
+    const line = this.#line
+    const running = line[0]?.begun === true ? 1 : 0
+    const excess = Math.max(0, line.length - this.#maxWaiting)
+    const dropped = policy === 'newest' ? line.splice(running) : line.splice(1, excess)
+    line.push(delivery)
+    return { superseded: policy === 'newest' ? line.slice(0, running)[0] : undefined, dropped }
+  }
+
+  remove(delivery: Delivery): void {
+    this.#line = this.#line.filter(other => other !== delivery)
+  }
+
+  clear(): readonly Delivery[] {
+    return this.#line.splice(0)
+  }
+}
+
+export interface Displaced {
+  readonly superseded: Delivery | undefined
+  readonly dropped: readonly Delivery[]
 }

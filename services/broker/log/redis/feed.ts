@@ -1,4 +1,4 @@
-import { Ring } from '../ring.ts'
+import { Ring, type RingWatch } from '../ring.ts'
 import { LogRefusal, type RequestEnd } from '../stream-log.ts'
 import type { FiledRequest } from './filed-request.ts'
 import { entryId, positionOf } from './keys.ts'
@@ -18,6 +18,12 @@ export interface Feed {
   hurry(): void
 }
 
+export interface FeedOptions {
+  /** Called once, when the end has come from Redis. */
+  readonly onEnd: (end: RequestEnd) => void
+  readonly watch: RingWatch
+}
+
 /** In one reply. */
 const loadEntries = 256
 
@@ -26,15 +32,13 @@ type Entries = readonly (readonly [Uint8Array, readonly Uint8Array[]])[]
 /**
  * Brings what Redis keeps of a request into a ring.
  *
- * @param onEnd told once, when the end has come from Redis
- *
  * Rejects with a `LogRefusal` `gone` when Redis keeps nothing of it, and with another error when Redis does
  * not answer.
  */
 export async function loadFeed(
   setup: RedisLogSetup,
   filed: FiledRequest,
-  onEnd: (end: RequestEnd) => void,
+  { onEnd, watch }: FeedOptions,
 ): Promise<Feed> {
   const { keys, commands } = setup
   const { key, epoch } = filed
@@ -45,7 +49,14 @@ export async function loadFeed(
   if (!(header instanceof Uint8Array)) {
     throw new LogRefusal('gone', 'nothing of the request is kept any more')
   }
-  const feed = createFeed(setup, filed, new Uint8Array(header), onEnd)
+  const ring = new Ring({
+    header: new Uint8Array(header),
+    openedMs: filed.openedMs,
+    limits: filed.limits,
+    clock: setup.clock,
+    watch,
+  })
+  const feed = createFeed(setup, filed, ring, onEnd)
   let loaded = entries
   for (;;) {
     for (const [id, fields] of loaded) feed.stream.take(String(id), fields)
@@ -57,11 +68,10 @@ export async function loadFeed(
 function createFeed(
   setup: RedisLogSetup,
   filed: FiledRequest,
-  header: Uint8Array,
+  ring: Ring,
   onEnd: (end: RequestEnd) => void,
 ): Feed {
-  const { openedMs, limits, key, epoch } = filed
-  const ring = new Ring({ header, openedMs, limits, clock: setup.clock })
+  const { key, epoch } = filed
   let inHurry = false
   return {
     filed,

@@ -1,20 +1,20 @@
+import type { RingWatch } from '../ring.ts'
 import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../stream-log.ts'
-import { CountedCursor } from './counted-cursor.ts'
 import { type Feed, loadFeed } from './feed.ts'
 import type { FiledRequest } from './filed-request.ts'
 import type { ReadLoop } from './read-loop.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** The requests of other brokers that are read here. A feed is there as long as somebody reads it. */
+/** The requests of other brokers that are read here. A feed is there as long as it has readers. */
 export interface Feeds {
   /** Rejects with a `LogRefusal` as `LoggedRequest.read` does. */
   read(filed: FiledRequest, reader: RingReader): Promise<RingCursor>
-  /** The request has ended, as the directory tells; its last entries may still be on their way. */
+  /** The directory reports the end of the request; its last entries may still be on their way. */
   ended(key: string): void
-  /** Nothing more will come from Redis: who still reads the request gets this end. */
+  /** Nothing more will come from Redis: readers of the request get this end. */
   giveUp(key: string, end: RequestEnd): void
   giveUpAll(end: RequestEnd): void
-  /** Where the readers are, of each request whose producer waits for them. */
+  /** The position of the slowest reader of each request whose producer waits. */
   slowest(): readonly SlowestReader[]
 }
 
@@ -26,11 +26,11 @@ export interface SlowestReader {
 export interface FeedsOptions {
   readonly setup: RedisLogSetup
   readonly loop: ReadLoop
-  /** All of the request was read, and how it ended; the directory may tell later. */
+  /** All of the request was read, and how it ended; the directory may report it later. */
   readonly onEnd: (filed: FiledRequest, end: RequestEnd) => void
-  /** For requests whose producer waits: there are readers, they have read a good deal, or one has left. */
+  /** For requests whose producer waits: `slowest` has changed by so much that it is worth a report. */
   readonly onProgress: () => void
-  /** The last reader has left. */
+  /** No reader holds entries of the request any more. */
   readonly onLeft: (filed: FiledRequest) => void
 }
 
@@ -39,22 +39,27 @@ interface UsedFeed {
   readonly loading: Promise<Feed>
   /** Once it is loaded. */
   feed: Feed | undefined
-  readers: number
+  /** Readers that wait for it to be loaded, and those of them that are to hold its entries. */
+  expected: number
+  expectedHolders: number
 }
 
 const gone = () => new LogRefusal('gone', 'nothing of the request is kept any more')
 
-/** A producer that waits is told as soon as a reader has read this share of what the request may hold. */
+/** Reading this share of what a request may hold is worth a report to its producer. */
 const progressShare = 1 / 4
 
 export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOptions): Feeds {
   const feeds = new Map<string, UsedFeed>()
-  const waits = ({ filed, feed }: UsedFeed) =>
-    filed.limits.whenFull === 'wait' && feed?.ring.end === undefined
 
   function begin(filed: FiledRequest): UsedFeed {
-    const loading = loadFeed(setup, filed, end => onEnd(filed, end))
-    const used: UsedFeed = { filed, loading, feed: undefined, readers: 0 }
+    const watch: RingWatch = {
+      worthBytes: filed.limits.bytes * progressShare,
+      onProgress: () => changed(used),
+      onClosed: () => left(used),
+    }
+    const loading = loadFeed(setup, filed, { onEnd: end => onEnd(filed, end), watch })
+    const used: UsedFeed = { filed, loading, feed: undefined, expected: 0, expectedHolders: 0 }
     feeds.set(filed.key, used)
     return used
   }
@@ -70,28 +75,25 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     return feed
   }
 
-  function leave(used: UsedFeed): void {
-    used.readers -= 1
-    if (used.readers === 0) drop(used)
-    if (!waits(used)) return
-    if (used.readers > 0) onProgress()
-    else onLeft(used.filed)
+  /** Where the slowest reader that holds entries is; undefined where the producer waits for none. */
+  function positionOf({ filed, feed, expectedHolders }: UsedFeed): number | undefined {
+    if (filed.limits.whenFull !== 'wait' || feed?.ring.end !== undefined) return undefined
+    return expectedHolders > 0 ? 0 : feed?.ring.slowestPosition
+  }
+
+  function changed(used: UsedFeed): void {
+    if (positionOf(used) !== undefined) onProgress()
+  }
+
+  function left(used: UsedFeed): void {
+    if (used.expected === 0 && (used.feed?.ring.cursors ?? 0) === 0) drop(used)
+    if (positionOf(used) === undefined) onLeft(used.filed)
+    else onProgress()
   }
 
   function drop(used: UsedFeed): void {
     if (used.feed !== undefined) loop.leave(used.feed.stream)
     if (feeds.get(used.filed.key) === used) feeds.delete(used.filed.key)
-  }
-
-  /** Counts what is read, for the producer that waits. */
-  function counted(cursor: RingCursor, used: UsedFeed): RingCursor {
-    return new CountedCursor(cursor, {
-      worthBytes: used.filed.limits.bytes * progressShare,
-      onProgress() {
-        if (waits(used)) onProgress()
-      },
-      onClose: () => leave(used),
-    })
   }
 
   function giveUp(used: UsedFeed, end: RequestEnd): void {
@@ -102,15 +104,20 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
   return {
     async read(filed, reader) {
       const used = feeds.get(filed.key) ?? begin(filed)
-      used.readers += 1
-      if (waits(used)) onProgress()
+      const holders = reader.waiting === true ? 0 : 1
+      used.expected += 1
+      used.expectedHolders += holders
+      changed(used)
       try {
         const feed = await load(used)
-        return counted(feed.ring.read(reader), used)
+        return feed.ring.read(reader)
       } catch (error) {
-        leave(used)
         if (error instanceof LogRefusal) throw error
         throw new LogRefusal('unavailable', 'the log cannot be read')
+      } finally {
+        used.expected -= 1
+        used.expectedHolders -= holders
+        left(used)
       }
     },
     ended(key) {
@@ -129,8 +136,8 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     slowest() {
       const found: SlowestReader[] = []
       for (const used of feeds.values()) {
-        if (!waits(used)) continue
-        found.push({ filed: used.filed, position: used.feed?.ring.slowestPosition ?? 0 })
+        const position = positionOf(used)
+        if (position !== undefined) found.push({ filed: used.filed, position })
       }
       return found
     },

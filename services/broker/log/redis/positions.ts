@@ -12,7 +12,7 @@ export interface PositionReports {
   soon(): void
   /** Looks whether something is to be told. */
   tick(): void
-  /** The last reader of this request has left. */
+  /** No reader here holds entries of this request any more. */
   left(filed: FiledRequest): void
 }
 
@@ -69,8 +69,7 @@ export function createPositionReports(
     },
     tick: tellAll,
     left({ key, podId }) {
-      told.delete(key)
-      tell(podId, [[key, null]])
+      if (told.delete(key)) tell(podId, [[key, null]])
     },
   }
 }

@@ -1,0 +1,246 @@
+import type { Span } from '@tollway/chassis/tracing.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import { type LoggedRequest, LogRefusal, type RingCursor } from '../log/stream-log.ts'
+import type { Route } from '../routes/route.ts'
+import type { RouteStats } from '../stats/broker-stats.ts'
+import { encodeStatusMessage } from '../wire/encode-status.ts'
+import type { Status } from '../wire/status.ts'
+import { howMany } from './how-many.ts'
+import { type Beginning, seekBeginning } from './late-join.ts'
+import { startRequestSpan } from './request-span.ts'
+import type { StreamContext } from './stream-context.ts'
+
+export interface DeliveryOptions {
+  readonly request: LoggedRequest
+  readonly route: Route
+  readonly beginning: Beginning
+  /** When the pull began, in milliseconds since the epoch. */
+  readonly pulledMs: number
+  /** Whether its turn has come. */
+  readonly hasTurn: boolean
+  /** `next` may give more than before. */
+  onNews(): void
+  /** The request cannot be read: undefined when nothing is kept of it any more. */
+  onUnreadable(error: GrpcError | undefined): void
+}
+
+/** Statuses of the broker that wait for a consumer; more are left out. */
+const maxNotices = 8
+
+/**
+ * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap that
+ * names the next message, and a status at the end.
+ *
+ * It reads from the time that the request matches the pull, and holds entries only once its turn has come: before
+ * that nobody waits for it, and what is trimmed is a gap.
+ */
+export class Delivery {
+  readonly request: LoggedRequest
+  readonly route: Route
+  readonly #context: StreamContext
+  readonly #pulledMs: number
+  readonly #stats: RouteStats
+  readonly #beginning: Beginning
+  readonly #notices: Status[] = []
+  #cursor: RingCursor | undefined
+  #header: Uint8Array | undefined
+  #beginsAt = 0
+  #atJoin: Status | undefined
+  #stopped: Status | undefined
+  #hasTurn: boolean
+  /** Messages that were sent, those of the broker included. */
+  #sent = 0
+  #gap = 0
+  #over = false
+  #closed = false
+  #span: Span | undefined
+
+  constructor(context: StreamContext, options: DeliveryOptions) {
+    this.#context = context
+    this.request = options.request
+    this.route = options.route
+    this.#pulledMs = options.pulledMs
+    this.#stats = context.stats.route(options.route.name)
+    this.#beginning = options.beginning
+    this.#hasTurn = options.hasTurn
+    this.request.read({ onNews: options.onNews, waiting: !options.hasTurn }).then(
+      cursor => {
+        if (this.#closed) return cursor.close()
+        this.#open(cursor)
+        options.onNews()
+      },
+      (error: unknown) => {
+        if (!this.#closed) options.onUnreadable(errorOfLog(error))
+      },
+    )
+  }
+
+  #open(cursor: RingCursor): void {
+    this.#cursor = cursor
+    this.#header = cursor.next()?.bytes
+    const skipped = seekBeginning(cursor, this.#beginning)
+    this.#beginsAt = cursor.position
+    if (skipped > 0) this.#atJoin = noticeOf(this.#beginning, skipped, this.#beginsAt)
+    if (this.#hasTurn) cursor.hold()
+  }
+
+  /** Its turn has come: the producer waits for this consumer from now on, where its route says so. */
+  takeTurn(): void {
+    this.#hasTurn = true
+    this.#cursor?.hold()
+  }
+
+  /** The header was given. */
+  get begun(): boolean {
+    return this.#sent > 0
+  }
+
+  /** Everything was given. */
+  get over(): boolean {
+    return this.#over
+  }
+
+  get behind(): RingCursor['behind'] {
+    return this.#cursor?.behind ?? nothing
+  }
+
+  /**
+   * The next message; undefined when there is none yet, and at the end.
+   *
+   * @throws GrpcError when the consumer is to be cut off
+   */
+  next(): Uint8Array | undefined {
+    if (this.#cursor === undefined || this.#over) return undefined
+    const bytes = this.#nextBytes(this.#cursor)
+    if (bytes === undefined) return undefined
+    this.#sent += 1
+    const { counters } = this.#stats
+    counters.messages_out += 1
+    counters.bytes_out += bytes.length
+    if (this.#sent === 1) {
+      counters.requests_served += 1
+      this.#span = startRequestSpan(this.#context, 'Pull', this.request)
+    } else if (this.#sent === 2) this.#recordWait()
+    return bytes
+  }
+
+  #nextBytes(cursor: RingCursor): Uint8Array | undefined {
+    if (this.#sent === 0) return this.#header
+    if (this.#stopped !== undefined) return this.#finishWith(this.#stopped)
+    if (this.#atJoin !== undefined) return this.#noticeAtJoin(this.#atJoin)
+    if (this.#countGap(cursor) > 0) return this.#announceGap(cursor)
+    return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
+  }
+
+  /**
+   * Inserts a status before the next entry, which it names: a consumer counts what it gets, to resume, and this is
+   * none of the request's messages.
+   */
+  notify(status: Status): void {
+    if (this.#notices.length < maxNotices) this.#notices.push(status)
+  }
+
+  /** Removes and returns the statuses for which no entry came. */
+  takeNotices(): readonly Status[] {
+    return this.#notices.splice(0)
+  }
+
+  /** Ends with this status, which is the next message. Producers do not wait for this consumer any more. */
+  stop(status: Status): void {
+    this.#stopped = status
+    this.#cursor?.close()
+  }
+
+  /** @throws GrpcError when the consumer is to be cut off, though it does not ask for the next message */
+  sweep(): void {
+    if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1 || this.#cursor === undefined) return
+    const gap = this.#countGap(this.#cursor)
+    if (gap > 0) this.#recordGap(gap)
+  }
+
+  /** Gives the request up, with the problem when it was not served whole. */
+  close(problem?: string): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#cursor?.close()
+    this.#span?.end(problem)
+    this.#context.consumersOfRequest.release(this.request.key)
+  }
+
+  #noticeAtJoin(status: Status): Uint8Array {
+    this.#atJoin = undefined
+    return encodeStatusMessage(status)
+  }
+
+  /** Only before another entry: a status that comes last is the producer's. */
+  #nextNotice(cursor: RingCursor): Uint8Array | undefined {
+    if (this.#notices.length === 0 || cursor.behind.entries === 0) return undefined
+    const notice = this.#notices.shift()
+    if (notice === undefined) return undefined
+    return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(cursor.position)}` })
+  }
+
+  /** The number of entries that were trimmed and that the consumer has neither got nor heard of. */
+  #countGap(cursor: RingCursor): number {
+    this.#gap += cursor.takeGap()
+    return this.#gap
+  }
+
+  #announceGap(cursor: RingCursor): Uint8Array {
+    const messages = this.#gap
+    this.#recordGap(messages)
+    this.#gap = 0
+    const dropped = `${howMany(messages, 'message was', 'messages were')} dropped`
+    return encodeStatusMessage({ code: 'WARNING', message: `${dropped}, ${nextIs(cursor.position)}` })
+  }
+
+  #recordGap(messages: number): void {
+    const { counters } = this.#stats
+    counters.messages_dropped += messages
+    // What was trimmed before the turn of this delivery is not the fault of a slow consumer.
+    if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1) return
+    counters.consumers_cut_off += 1
+    const { bufferBytes, bufferSeconds } = this.route.limits
+    const kept = `${bufferBytes} bytes or ${bufferSeconds} s`
+    const behind = howMany(messages, 'message', 'messages')
+    throw new GrpcError('RESOURCE_EXHAUSTED', `too slow: ${behind} behind what is kept, ${kept}`)
+  }
+
+  #finishWith(status: Status): Uint8Array {
+    this.#over = true
+    return encodeStatusMessage(status)
+  }
+
+  #nextAtEnd(cursor: RingCursor): Uint8Array | undefined {
+    const { end } = cursor
+    if (end === undefined) return undefined
+    if (end.how !== 'completed') return this.#finishWith(end.status)
+    this.#over = true
+    if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
+    // A consumer that comes after the producer's last status gets that status all the same.
+    cursor.seek(cursor.position - 1)
+    return cursor.next()?.bytes
+  }
+
+  #recordWait(): void {
+    const waitedMs = this.#context.clock.nowMs() - Math.max(this.#pulledMs, this.request.openedMs)
+    this.#stats.histograms.time_to_first_message_ms.record(Math.max(0, waitedMs))
+  }
+}
+
+const nothing = { entries: 0, bytes: 0 }
+
+function errorOfLog(error: unknown): GrpcError | undefined {
+  if (error instanceof LogRefusal && error.reason === 'gone') return undefined
+  return new GrpcError('UNAVAILABLE', (error as Error).message)
+}
+
+function noticeOf({ at }: Beginning, skipped: number, position: number): Status {
+  const next = nextIs(position)
+  if (at !== 'message') return { code: 'INFO', message: `joined late, ${next}` }
+  const gone = `${howMany(skipped, 'message is', 'messages are')} not kept any more`
+  return { code: 'WARNING', message: `${gone}, ${next}` }
+}
+
+/** The end of each status that is not one of the request's messages and is followed by another message. */
+const nextIs = (position: number) => `the next is message ${position}`
