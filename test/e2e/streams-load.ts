@@ -101,6 +101,8 @@ export interface Consumer {
 /** Follows the stream, and goes on at another broker where it was when its call ends. */
 export function startConsumer(choose: ChooseBroker): Consumer {
   const received = new Map<string, string[]>()
+  /** The broker's names of the requests that have not ended. */
+  const runs = new Map<string, string>()
   const stopping = new AbortController()
   let moves = 0
   let longestPauseMs = 0
@@ -111,6 +113,12 @@ export function startConsumer(choose: ChooseBroker): Consumer {
     const nowMs = performance.now()
     const header = /^header (.*)$/.exec(text)?.[1]
     const request = header ?? current
+    const run = /^INFO run (\S+), the next is message \d+$/.exec(text)?.[1]
+    if (run !== undefined) {
+      runs.set(request, run)
+      return request
+    }
+    if (text === 'SUCCESS') runs.delete(request)
     const before = received.get(request) ?? []
     if (before.at(-1) === 'SUCCESS' || (header !== undefined && before.length > 0)) return request
     if (before.length > 0) longestPauseMs = Math.max(longestPauseMs, nowMs - lastMs)
@@ -120,8 +128,8 @@ export function startConsumer(choose: ChooseBroker): Consumer {
   }
 
   async function pull(client: GrpcClient): Promise<void> {
-    const counts = [...received].slice(-20).map(([request, { length }]) => `${request}=${length}`)
-    const metadata: Metadata = new Map(counts.length === 0 ? [] : [['tollway-received', [counts.join(',')]]])
+    const counts = [...runs].map(([request, run]) => `${run}=${received.get(request)?.length ?? 0}`)
+    const metadata: Metadata = new Map([['tollway-received', ['none', ...counts.slice(-20)]]])
     const codec = { encode: encodeAnimationIds, decode: identity }
     const { signal } = stopping
     const call = client.bidi(`/${service}/PullAnimationDataStream`, codec, { metadata, signal })

@@ -13,12 +13,18 @@ const kills = process.env['SOAK'] === '1' ? 100 : 3
 
 /** A producer at one broker that has sent its header, and a consumer at another that has got it. */
 async function stream(t: TestContext, producing: BrokerProcess, consuming: BrokerProcess, requestId: string) {
-  const consumer = openAnimationClient(t, consuming.address).pull({ requestId })
+  const consumer = openAnimationClient(t, consuming.address).pull(
+    { requestId },
+    { 'tollway-received': 'none' },
+  )
   const producer = openAnimationClient(t, producing.address).push()
   producer.write(bytesOf('header', requestId))
-  await consumer.until(`header ${requestId}`)
-  return { consumer, producer }
+  const run = await waitFor(`the run of ${requestId}`, () => runOf(consumer))
+  return { consumer, producer, run }
 }
+
+const runOf = (consumer: PullCall) =>
+  consumer.texts()[1]?.match(/^INFO run (\S+), the next is message 1$/)?.[1]
 
 /** The time codes that came, which are their messages' numbers. */
 const numbers = (consumer: PullCall) => consumer.texts().filter(text => /^\d+$/.test(text))
@@ -69,7 +75,7 @@ test('brokers over Redis', async t => {
     async () => {
       const ports = (await freePorts(2)) as [number, number]
       let doomed = await startBroker(t, env, ports)
-      const { consumer, producer } = await stream(t, first, doomed, 'resumed')
+      const { consumer, producer, run } = await stream(t, first, doomed, 'resumed')
       const received: string[] = []
       let reading = consumer
       let sent = 0
@@ -83,13 +89,13 @@ test('brokers over Redis', async t => {
         sent += 5
         await killed
         const at = kill % 2 === 0 ? second : first
-        const metadata = { 'tollway-received': `resumed=${1 + received.length}` }
+        const metadata = { 'tollway-received': `${run}=${1 + received.length}` }
         reading = openAnimationClient(t, at.address).pull({ requestId: 'resumed' }, metadata)
         await reading.until(`${sent}`)
         received.push(...numbers(reading))
         reading.cancel()
         doomed = await startBroker(t, env, ports)
-        const again = { 'tollway-received': `resumed=${1 + received.length}` }
+        const again = { 'tollway-received': `${run}=${1 + received.length}` }
         reading = openAnimationClient(t, doomed.address).pull({ requestId: 'resumed' }, again)
       }
       producer.write(bytesOf('SUCCESS'))

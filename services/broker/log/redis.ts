@@ -80,7 +80,12 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     blockMs: Math.round(timings.stallMs / 2),
     interrupt: () => inbox.wake(),
   })
-  const directory = createDirectory({ nowMs: clock.nowMs, read, onEnded })
+  const directory = createDirectory({
+    nowMs: clock.nowMs,
+    read,
+    onEnded,
+    onForgotten: key => feeds.forget(key),
+  })
   const producers = createProducers(setup, directory)
   const sync = createDirectorySync({ setup, directory, endOfOwn: producers.endOf, onVanished })
   const reports = createPositionReports(setup, () => feeds.slowest())

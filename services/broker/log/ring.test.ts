@@ -166,7 +166,8 @@ function takeOne(ring: Ring, reader: Reader, appended: number): void {
   const gap = reader.cursor.takeGap()
   const entry = reader.cursor.next()
   if (entry === undefined) {
-    assert.equal(reader.next + gap, appended + 1)
+    assert.equal(gap, 0)
+    assert.ok(reader.next >= appended + 1)
     return
   }
   assert.equal(entry.position, reader.next + gap)

@@ -232,8 +232,9 @@ export class Ring {
     const { first, end } = this.#queue
     if (to === 'oldest') return first
     if (to === 'newest') return end
+    if (to === 'last') return Math.max(first, end - 1)
     if (typeof to === 'object') return this.#positionAt(this.#clock.nowMs() - to.lastMs)
-    return to === 0 ? 0 : Math.min(Math.max(to, first), end)
+    return to === 0 ? 0 : Math.max(to, first)
   }
 
   /** The oldest position whose entry came in at or after this time. */
@@ -351,7 +352,7 @@ class Cursor implements RingCursor {
   get behind(): { readonly entries: number; readonly bytes: number } {
     const ring = this.#ring
     const entries = ring.nextPosition - Math.max(this.place, ring.firstPosition)
-    return { entries, bytes: ring.bytesFrom(this.place) }
+    return { entries: Math.max(0, entries), bytes: ring.bytesFrom(this.place) }
   }
 
   hold(): void {

@@ -125,6 +125,26 @@ const readingTests: Record<string, ContractTest> = {
     assert.equal(cursor.takeGap(), 0)
   },
 
+  'a cursor that is ahead of what is there goes on where it is': async ({ producers, consumers }) => {
+    const writer = await producers.open(openingOf('r1'))
+    for (const text of ['a', 'b']) writer.append(toBytes(text))
+    const reader = await follow(consumers, { streamId: 's' })
+    await until(reader, ['header', 'a', 'b'])
+    const other = await (await firstRequest(consumers, writer.request.ids)).read({ onNews() {} })
+    other.seek(5)
+    assert.equal(other.next(), undefined)
+    assert.deepEqual(other.behind, { entries: 0, bytes: 0 })
+    for (const text of ['c', 'd', 'e', 'f']) writer.append(toBytes(text))
+    await until(reader, ['header', 'a', 'b', 'c', 'd', 'e', 'f'])
+    assert.deepEqual([other.next()?.position, other.next()?.position, other.next()], [5, 6, undefined])
+    assert.equal(other.takeGap(), 0)
+    other.seek(99)
+    await writer.end(success)
+    assert.deepEqual(await waitFor('the end', () => other.end), success)
+    other.seek('last')
+    assert.equal(other.next()?.position, 6)
+  },
+
   'a closed cursor gives nothing more': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1'))
     const reader = await follow(consumers, { streamId: 's' })

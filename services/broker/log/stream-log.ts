@@ -91,17 +91,18 @@ export interface RingReader {
 export interface RingCursor {
   /** The position of the entry that `next` would give. */
   readonly position: number
-  /** Holds the entries from its position on, as far as the limits of the ring allow. Needed after `waiting` only. */
+  /** Holds the entries from its position on, as the limits of the ring allow. Needed after `waiting` only. */
   hold(): void
   /** Entries that were trimmed before this cursor came to them, since it was asked last. */
   takeGap(): number
   /** The next entry, or undefined when there is none yet. */
   next(): Entry | undefined
   /**
-   * Moves to a position; to the oldest entry that is kept when that is gone, which is no gap to be told of, as
-   * none before it is any more. The header is given in any case when `position` is 0.
+   * Moves to a position; to the oldest entry that is kept when that is gone, which counts as no gap. The position may
+   * be behind the newest entry: then the next entry is the one that gets it. `last` is the newest entry, `newest` the
+   * position behind it. The header is given in any case when `position` is 0.
    */
-  seek(to: number | 'oldest' | 'newest' | { readonly lastMs: number }): void
+  seek(to: number | 'oldest' | 'last' | 'newest' | { readonly lastMs: number }): void
   /** How the request ended, once every entry was taken; undefined before. */
   readonly end: RequestEnd | undefined
   /** Entries and bytes that wait for this cursor. */

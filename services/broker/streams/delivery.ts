@@ -18,6 +18,8 @@ export interface DeliveryOptions {
   readonly pulledMs: number
   /** Whether its turn has come. */
   readonly hasTurn: boolean
+  /** Whether the consumer may resume, and is told the name of the run. */
+  readonly namesRun: boolean
   /** `next` may give more than before. */
   onNews(): void
   /** The request cannot be read: undefined when nothing is kept of it any more. */
@@ -45,7 +47,9 @@ export class Delivery {
   #cursor: RingCursor | undefined
   #header: Uint8Array | undefined
   #beginsAt = 0
-  #atJoin: Status | undefined
+  /** What is to be told behind the header. */
+  readonly #atJoin: Status[] = []
+  readonly #namesRun: boolean
   #stopped: Status | undefined
   #hasTurn: boolean
   /** Messages that were sent, those of the broker included. */
@@ -62,6 +66,7 @@ export class Delivery {
     this.#pulledMs = options.pulledMs
     this.#stats = context.stats.route(options.route.name)
     this.#beginning = options.beginning
+    this.#namesRun = options.namesRun
     this.#hasTurn = options.hasTurn
     this.request.read({ onNews: options.onNews, waiting: !options.hasTurn }).then(
       cursor => {
@@ -80,7 +85,10 @@ export class Delivery {
     this.#header = cursor.next()?.bytes
     const skipped = seekBeginning(cursor, this.#beginning)
     this.#beginsAt = cursor.position
-    if (skipped > 0) this.#atJoin = noticeOf(this.#beginning, skipped, this.#beginsAt)
+    if (this.#namesRun) {
+      this.#atJoin.push({ code: 'INFO', message: `run ${this.request.key}, ${nextIs(this.#beginsAt)}` })
+    }
+    if (skipped > 0) this.#atJoin.push(noticeOf(this.#beginning, skipped, this.#beginsAt))
     if (this.#hasTurn) cursor.hold()
   }
 
@@ -127,7 +135,8 @@ export class Delivery {
   #nextBytes(cursor: RingCursor): Uint8Array | undefined {
     if (this.#sent === 0) return this.#header
     if (this.#stopped !== undefined) return this.#finishWith(this.#stopped)
-    if (this.#atJoin !== undefined) return this.#noticeAtJoin(this.#atJoin)
+    const atJoin = this.#atJoin.shift()
+    if (atJoin !== undefined) return encodeStatusMessage(atJoin)
     if (this.#countGap(cursor) > 0) return this.#announceGap(cursor)
     return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
   }
@@ -165,11 +174,6 @@ export class Delivery {
     this.#cursor?.close()
     this.#span?.end(problem)
     this.#context.consumersOfRequest.release(this.request.key)
-  }
-
-  #noticeAtJoin(status: Status): Uint8Array {
-    this.#atJoin = undefined
-    return encodeStatusMessage(status)
   }
 
   /** Only before another entry: a status that comes last is the producer's. */
@@ -218,7 +222,7 @@ export class Delivery {
     this.#over = true
     if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
     // A consumer that comes after the producer's last status gets that status all the same.
-    cursor.seek(cursor.position - 1)
+    cursor.seek('last')
     return cursor.next()?.bytes
   }
 

@@ -1,37 +1,35 @@
 import type { LoggedRequest, RingCursor } from '../log/stream-log.ts'
 import type { LateJoiners, Route } from '../routes/route.ts'
-import type { AnimationIds } from '../wire/animation-ids.ts'
 
 /** Where a pull begins to read a request, behind its header, which it gets in any case. */
 export type Beginning =
   /** The pull was there when the request began. */
   | { readonly at: 'first' }
-  /** The consumer has had so many of its messages before. */
+  /** The consumer has had so many of its messages before, maybe more than the log has by now. */
   | { readonly at: 'message'; readonly number: number }
   | { readonly at: 'join'; readonly policy: LateJoiners }
 
 export interface Joining {
-  readonly wanted: AnimationIds
-  /** What the consumer has had before, by request id. */
-  readonly received: ReadonlyMap<string, number>
+  /** What the consumer has had before, by the keys of requests. */
+  readonly received: Received
   /** The request was there before the pull. */
   readonly late: boolean
 }
 
 /**
- * Where to begin, or undefined for a request that is not to be served: one that had ended before the pull came,
- * unless the pull names it, resumes it, or its route begins at the start.
+ * Where to begin, or undefined for a request that is not to be served: one that had ended before the pull came, unless
+ * the pull resumes it or its route begins at the start. A later push may have the same ids: it is another request, and
+ * the pull waits for it.
  */
 export function findBeginning(
-  { ids, ended }: Pick<LoggedRequest, 'ids' | 'ended'>,
+  { key, ended }: Pick<LoggedRequest, 'key' | 'ended'>,
   { lateJoiners }: Pick<Route, 'lateJoiners'>,
-  { wanted, received, late }: Joining,
+  { received, late }: Joining,
 ): Beginning | undefined {
-  const number = received.get(ids.requestId)
+  const number = received.get(key)
   if (number !== undefined) return { at: 'message', number: Math.max(1, number) }
   if (!late) return { at: 'first' }
-  const asked = wanted.requestId !== '' || lateJoiners.from === 'start'
-  return ended && !asked ? undefined : { at: 'join', policy: lateJoiners }
+  return ended && lateJoiners.from !== 'start' ? undefined : { at: 'join', policy: lateJoiners }
 }
 
 /**
@@ -58,34 +56,36 @@ export function seekBeginning(cursor: RingCursor, beginning: Beginning): number 
 /** The metadata by which a consumer resumes. */
 export const receivedMetadata = 'tollway-received'
 
+/** How many messages the consumer has had of a run, by the key of its request. */
+export type Received = ReadonlyMap<string, number>
+
 const maxReceived = 100
+const receivedForm = /^([\w.-]{1,100})=(\d{1,15})$/
 
 /**
- * What `tollway-received: <request>=<count>` says, where the count is of all messages of the request, its header
- * included, and the request id is percent-encoded. Several may stand in one value, with commas between them.
+ * Reads `tollway-received: <run>=<count>`, where the run is one that the broker has named, and the count is of all
+ * messages of the request, its header included. Several may be in one value, with commas between them. `none` asks for
+ * the names of runs, and resumes nothing.
  *
+ * @returns undefined for a consumer that does not bring it, which is not to be told the names of runs
  * @throws Error that says what is wrong
  */
-export function readReceived(values: readonly (string | Uint8Array)[]): ReadonlyMap<string, number> {
-  const received = new Map<string, number>()
-  const entries = values.flatMap(value => (typeof value === 'string' ? value.split(',') : []))
+export function readReceived(values: readonly (string | Uint8Array)[]): Received | undefined {
+  if (values.length === 0) return undefined
+  const entries = values
+    .flatMap(value => (typeof value === 'string' ? value.split(',') : []))
+    .map(entry => entry.trim())
+    .filter(entry => entry !== 'none')
   if (entries.length > maxReceived) {
-    throw new Error(`${receivedMetadata}: ${entries.length} requests, at most ${maxReceived} are allowed`)
+    throw new Error(`${receivedMetadata}: ${entries.length} runs, at most ${maxReceived} are allowed`)
   }
+  const received = new Map<string, number>()
   for (const entry of entries) {
-    const [, id, count] = /^\s*([^=]*)=(\d{1,15})\s*$/.exec(entry) ?? []
-    if (id === undefined) {
-      throw new Error(`${receivedMetadata}: ${JSON.stringify(entry)} is not <request>=<count>`)
+    const [, run, count] = receivedForm.exec(entry) ?? []
+    if (run === undefined) {
+      throw new Error(`${receivedMetadata}: ${JSON.stringify(entry)} is neither <run>=<count> nor none`)
     }
-    received.set(decode(id), Number(count))
+    received.set(run, Number(count))
   }
   return received
-}
-
-function decode(id: string): string {
-  try {
-    return decodeURIComponent(id)
-  } catch {
-    throw new Error(`${receivedMetadata}: ${JSON.stringify(id)} is not percent-encoded`)
-  }
 }

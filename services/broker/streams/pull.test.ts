@@ -93,14 +93,21 @@ const lateJoiners: readonly Scenario[] = [
       p got header r1, INFO joined late, the next is message 2, 2, 3`,
   },
   {
-    rule: 'an ended request is not for who did not ask for it',
+    rule: 'an ended request is only for who resumes it: other pulls wait for the next push of its ids',
     story: `
       push r1: header 1 SUCCESS end
       pull open: stream=s
-      open got nothing
       pull named: request=r1
-      named got header r1, INFO joined late, the next is message 3, SUCCESS
-      named ended OK`,
+      pull resumed: request=r1 received=1=1
+      open got nothing
+      named got nothing
+      resumed got header r1, INFO run 1, the next is message 1, 1, SUCCESS
+      resumed ended OK
+      push r1/again: header 2 SUCCESS end
+      named got header r1, 2, SUCCESS
+      named ended OK
+      open got header r1, 2, SUCCESS
+      open runs`,
   },
   {
     rule: 'who comes between the last status and the end gets that status',
@@ -126,26 +133,68 @@ const lateJoiners: readonly Scenario[] = [
     rule: 'a consumer that was there before goes on where it was',
     story: `
       push r1: header 1 2 3 4
-      pull p: stream=s received=r1=3
-      p got header r1, 3, 4
+      pull p: stream=s received=1=3
+      p got header r1, INFO run 1, the next is message 3, 3, 4
       push r1: SUCCESS end
       p got SUCCESS
-      pull q: stream=s received=r1=6
-      q got header r1, SUCCESS`,
+      pull q: stream=s received=1=6
+      q got header r1, INFO run 1, the next is message 6, SUCCESS`,
+  },
+  {
+    rule: 'who may resume is told the names of runs',
+    story: `
+      push r1: header 1
+      pull p: stream=s received=none
+      push r1: 2 SUCCESS end
+      push r2: header 1
+      p got header r1, INFO run 1, the next is message 2, \
+INFO joined late, the next is message 2, 2, SUCCESS, \
+header r2, INFO run 2, the next is message 1, 1`,
+  },
+  {
+    rule: 'another push of the same ids is another run, of which nothing is passed over',
+    story: `
+      push r1: header 1 2
+      push r1: cancel
+      31s pass
+      pull q: request=r1 received=1=3
+      push r1/again: header 1 2 3
+      1s pass
+      q got header r1, INFO run 2, the next is message 1, 1, 2, 3
+      push r1/again: 4
+      q got WARNING the run "1" is not kept any more, the next is message 4, 4`,
+  },
+  {
+    rule: 'a run that is not kept any more is told to who resumes it',
+    story: `
+      pull p: request=r1 received=7=3
+      p runs
+      1s pass
+      p ended NOT_FOUND the run "7" is not kept any more`,
+  },
+  {
+    rule: 'who has had more than the log has goes on behind that, and gets nothing twice',
+    story: `
+      push r1: header 1 2
+      pull p: stream=s received=1=5
+      p got header r1, INFO run 1, the next is message 5
+      push r1: 3 4 5 6
+      p got 5, 6`,
   },
   {
     rule: 'what is not kept any more is told to who resumes',
     route: { limits: smallBuffer, slowConsumers: 'drop-oldest' },
     story: `
       push r1: header 1 2 3 4 5 6
-      pull p: stream=s received=r1=2
-      p got header r1, WARNING 2 messages are not kept any more, the next is message 4, 4, 5, 6`,
+      pull p: stream=s received=1=2
+      p got header r1, INFO run 1, the next is message 4, \
+WARNING 2 messages are not kept any more, the next is message 4, 4, 5, 6`,
   },
   {
     rule: 'what cannot be read of the metadata is refused',
     story: `
       pull p: stream=s received=r1
-      p ended INVALID_ARGUMENT tollway-received: "r1" is not <request>=<count>`,
+      p ended INVALID_ARGUMENT tollway-received: "r1" is neither <run>=<count> nor none`,
   },
 ]
 
@@ -194,8 +243,8 @@ WARNING dropped: the request "r2", which waited for its turn, the next is messag
 WARNING dropped: the request "r3", which waited for its turn, the next is message 2, 2
       p cancels
       push r1: 3
-      pull q: request=r1 received=r1=3
-      q got header r1, 3`,
+      pull q: request=r1 received=1=3
+      q got header r1, INFO run 1, the next is message 3, 3`,
   },
   {
     rule: 'the newest takes the place of the other',
@@ -271,7 +320,8 @@ const waitingTurns: readonly Scenario[] = [
       push r1: SUCCESS end
       p got header r1, INFO joined late, the next is message 2, 2, SUCCESS, \
 header r2, WARNING 2 messages were dropped, the next is message 3, SUCCESS, \
-header r3, WARNING 1 message was dropped, the next is message 2, 2, ERROR the producer is gone: the caller is gone`,
+header r3, WARNING 1 message was dropped, the next is message 2, 2, \
+ERROR the producer is gone: the caller is gone`,
   },
   {
     rule: 'a request whose consumer has not taken the last one to its end has its turn when that is taken',
@@ -297,6 +347,8 @@ const slowConsumers: readonly Scenario[] = [
       push r1: header 1 2 3 4
       20s pass
       push r1: 5
+      20s pass
+      push r1: 6
       20s pass
       p runs
       push r1: SUCCESS end
@@ -407,8 +459,8 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
 the request "r2" has 1 consumer, which is all that its route allows, the next is message 2, 2
       q cancels
       push r1: 3
-      pull r: request=r1 received=r1=3
-      r got header r1, 3`,
+      pull r: request=r1 received=1=3
+      r got header r1, INFO run 1, the next is message 3, 3`,
   },
   {
     rule: 'wait: who was superseded keeps nobody waiting',

@@ -7,7 +7,7 @@ import type { Status } from '../wire/status.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
 import { howMany } from './how-many.ts'
-import { findBeginning, readReceived, receivedMetadata } from './late-join.ts'
+import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
 import { createStallWatch } from './stall-watch.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { Turns } from './turns.ts'
@@ -42,6 +42,8 @@ export interface PullOptions {
 
 /** A request of another process may be told late; its clock may differ by so much. */
 const clockSkewMs = 1_000
+/** A run that the log does not show within this time is gone. Brokers report requests within milliseconds. */
+const resumeWaitMs = 1_000
 
 /**
  * A request whose route does not admit the caller's token is not there for this pull: otherwise whoever pushes
@@ -54,6 +56,8 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     throw new GrpcError('INVALID_ARGUMENT', 'AnimationIds: all three are empty, at least one is needed')
   }
   const received = receivedOf(caller)
+  /** The runs to resume that the log has not shown yet. */
+  const missing = new Set(received?.keys())
   const { clock, limits } = context
   const token = hashToken(caller.metadata)
   const done = Promise.withResolvers<void>()
@@ -62,7 +66,8 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   const pulledMs = clock.nowMs()
   const stall = createStallWatch(sink)
   const turns = new Turns(limits.waitingRequests)
-  let idleSinceMs = clock.monotonicMs()
+  const beganMs = clock.monotonicMs()
+  let idleSinceMs = beganMs
   /** Of the delivery that has its turn or had the last one. */
   let route: Route | undefined
   /** Notices that came too late for the last delivery. */
@@ -101,8 +106,9 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     if (over) return
     const ofRequest = routeOf(context, request)
     if (!admits(ofRequest, token)) return
-    const beginning = findBeginning(request, ofRequest, { wanted, received, late })
+    const beginning = findBeginning(request, ofRequest, { received: received ?? nothingReceived, late })
     if (beginning === undefined) return
+    missing.delete(request.key)
     if (!context.consumersOfRequest.take(request.key, ofRequest.limits.consumers)) {
       leaveOut(request, ofRequest)
       return
@@ -110,6 +116,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     const delivery = new Delivery(context, {
       ...{ request, route: ofRequest, beginning, pulledMs },
       hasTurn: turns.first === undefined,
+      namesRun: received !== undefined,
       onNews: () => pump(),
       onUnreadable: error => giveUp(delivery, error),
     })
@@ -148,6 +155,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
       end(error)
       return
     }
+    if (received?.has(delivery.request.key) === true) missing.add(delivery.request.key)
     delivery.close('not kept any more')
     turns.remove(delivery)
     beginFirst()
@@ -206,6 +214,16 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     throw new GrpcError('RESOURCE_EXHAUSTED', message)
   }
 
+  /** Nothing is lost in silence: a run that is to be resumed may be gone, with the broker or by its age. */
+  function reportMissing(nowMs: number): void {
+    if (missing.size === 0 || !context.log.healthy || nowMs - beganMs < resumeWaitMs) return
+    const [run] = missing
+    missing.clear()
+    const message = `the run ${JSON.stringify(run)} is not kept any more`
+    if (turns.first === undefined) throw new GrpcError('NOT_FOUND', message)
+    turns.first.notify({ code: 'WARNING', message })
+  }
+
   function watch(): void {
     let late = true
     const stop = context.log.watch(wanted, request =>
@@ -227,6 +245,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
       orBreakOff(() => {
         assertNotStalled(nowMs)
         turns.first?.sweep()
+        reportMissing(nowMs)
       })
       const idle = turns.first === undefined
       if (!idle || limits.pullIdleMs === 0 || nowMs - idleSinceMs <= limits.pullIdleMs) return
@@ -260,7 +279,9 @@ const quote = ({ requestId }: AnimationIds) => JSON.stringify(requestId)
 /** What a call is told that comes, or still runs, when the process is to end. */
 export const shuttingDown = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')
 
-function receivedOf({ metadata }: Caller): ReadonlyMap<string, number> {
+const nothingReceived: Received = new Map()
+
+function receivedOf({ metadata }: Caller): Received | undefined {
   try {
     return readReceived(metadata.get(receivedMetadata) ?? [])
   } catch (error) {

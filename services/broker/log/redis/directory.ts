@@ -1,4 +1,5 @@
 import { type AnimationIds, matchesIds } from '../../wire/animation-ids.ts'
+import type { Ring } from '../ring.ts'
 import type { LoggedRequest, RingCursor, RingReader } from '../stream-log.ts'
 import type { FiledRequest } from './filed-request.ts'
 import type { LocalRequest } from './local-request.ts'
@@ -34,17 +35,21 @@ export interface KnownRequest {
 export interface DirectoryOptions {
   readonly nowMs: () => number
   readonly read: (key: string, reader: RingReader) => Promise<RingCursor>
-  /** Once a request, when it becomes known that it has ended. */
+  /** Called once a request, when it becomes known that it has ended. */
   readonly onEnded: (known: KnownRequest) => void
+  /** Called when the time is over for which an ended request is kept, or Redis has lost it. */
+  readonly onForgotten: (key: string) => void
 }
 
 interface Known extends KnownRequest {
   filed: FiledRequest
   local: LocalRequest | undefined
+  /** The ring of a producer that was here, while it has readers. */
+  endedRing: Ring | undefined
   forgetAtMs: number
 }
 
-export function createDirectory({ nowMs, read, onEnded }: DirectoryOptions): Directory {
+export function createDirectory({ nowMs, read, onEnded, onForgotten }: DirectoryOptions): Directory {
   const requests = new Map<string, Known>()
   const watchers = new Set<(request: LoggedRequest) => void>()
   const sorted = () => [...requests.values()].sort((a, b) => a.filed.epoch - b.filed.epoch)
@@ -53,10 +58,17 @@ export function createDirectory({ nowMs, read, onEnded }: DirectoryOptions): Dir
     const forgetAtMs = forgetAt(filed, nowMs())
     if (forgetAtMs <= nowMs()) return
     const request = requestOf(filed, () => known, read)
-    const known: Known = { filed, request, local: undefined, forgetAtMs }
+    const known: Known = { filed, request, local: undefined, endedRing: undefined, forgetAtMs }
     known.local = createLocal?.(request)
     requests.set(filed.key, known)
     for (const tell of [...watchers]) tell(request)
+  }
+
+  function forget(key: string, { local, endedRing }: Known): void {
+    requests.delete(key)
+    endedRing?.release()
+    local?.ring.release()
+    onForgotten(key)
   }
 
   return {
@@ -80,11 +92,17 @@ export function createDirectory({ nowMs, read, onEnded }: DirectoryOptions): Dir
       known.filed = filed
       known.forgetAtMs = forgetAt(filed, nowMs())
       onEnded(known)
+      const ring = known.local?.ring
       known.local = undefined
+      if (ring !== undefined && ring.cursors > 0) known.endedRing = ring
+      else ring?.release()
     },
-    forget: key => requests.delete(key),
+    forget(key) {
+      const known = requests.get(key)
+      if (known !== undefined) forget(key, known)
+    },
     sweep() {
-      for (const [key, { forgetAtMs }] of requests) if (forgetAtMs <= nowMs()) requests.delete(key)
+      for (const [key, known] of requests) if (known.forgetAtMs <= nowMs()) forget(key, known)
     },
     close: () => watchers.clear(),
   }

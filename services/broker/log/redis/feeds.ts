@@ -14,6 +14,8 @@ export interface Feeds {
   /** Nothing more will come from Redis: readers of the request get this end. */
   giveUp(key: string, end: RequestEnd): void
   giveUpAll(end: RequestEnd): void
+  /** The request is kept no longer than readers hold it. */
+  forget(key: string): void
   /** The position of the slowest reader of each request whose producer waits. */
   slowest(): readonly SlowestReader[]
 }
@@ -92,7 +94,10 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
   }
 
   function drop(used: UsedFeed): void {
-    if (used.feed !== undefined) loop.leave(used.feed.stream)
+    if (used.feed !== undefined) {
+      loop.leave(used.feed.stream)
+      used.feed.ring.release()
+    }
     if (feeds.get(used.filed.key) === used) feeds.delete(used.filed.key)
   }
 
@@ -133,6 +138,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     giveUpAll(end) {
       for (const used of [...feeds.values()]) giveUp(used, end)
     },
+    forget: key => feeds.get(key)?.feed?.ring.release(),
     slowest() {
       const found: SlowestReader[] = []
       for (const used of feeds.values()) {
