@@ -169,6 +169,11 @@ export interface Workload {
   readonly env: Readonly<Record<string, string>>
   /** Secrets that a replica reads as files, for which settings in `env` name the paths. Only in a cluster. */
   readonly secretFiles?: readonly SecretFiles[]
+  /**
+   * Changes with the content of those `secretFiles` that replicas read only at start; a change replaces the
+   * replicas. Without it the content is unknown, and the replicas keep what they have. Only in a cluster.
+   */
+  readonly secretsDigest?: string
   /** The ports that others use, shared by the replicas. */
   readonly ports: readonly ServicePort[]
   /** Where a replica tells whether it takes calls, and whether it lives. Only a cluster asks there. */
@@ -212,4 +217,6 @@ export interface SecretFiles {
   /** Only these entries; all of them without it. */
   readonly keys?: readonly string[]
   readonly folder: string
+  /** A replica reads the files again when they change. Otherwise a change replaces the replica. */
+  readonly isReread?: true
 }

@@ -52,13 +52,13 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     return answer.body as Record<string, unknown>
   }
 
-  async function startOperator() {
+  async function startOperator(rateLimit: object = { backend: { type: 'memory' } }) {
     const [operatorPort = 0, feedPort = 0] = await freePorts(2)
     const written = {
       operatorPort,
       feedPort,
       lease: { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 },
-      rateLimit: { replicas: 1, backend: { type: 'memory' } },
+      rateLimit: { replicas: 1, ...rateLimit },
     }
     const judged = validateClusterConfig(written)
     assert.ok('value' in judged)
@@ -132,6 +132,38 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     assert.doesNotMatch(JSON.stringify(body), /a-token-that-nobody-sees/)
     const route = (body as { status: Record<string, unknown> }).status
     assert.deepEqual([route['activeStreams'], route['consumers']], [0, 0])
+  })
+
+  it('replaces the pods when the content of their Secret changes, and not when it is deleted', async () => {
+    const secrets = `/api/v1/namespaces/${namespace}/secrets`
+    const withRedis = { backend: { type: 'redis', urlSecret: { name: 'redis' } } }
+    type Template = { spec: { template: { metadata: { annotations?: Record<string, string> } } } }
+    const digest = async () => {
+      const { body } = await api.call('GET', `${deployments}/tollway-ratelimit`)
+      return (body as Template).spec.template.metadata.annotations?.['tollway.dev/secrets']
+    }
+    const digestAfterStart = async (expected: (found: string | undefined) => boolean) => {
+      const { operator } = await startOperator(withRedis)
+      await waitFor('the digest', async () => expected(await digest()))
+      await operator.stop()
+      return digest()
+    }
+    await make(secrets, { metadata: { name: 'redis' }, stringData: { url: 'redis://first:6379' } })
+    const first = await digestAfterStart(found => found !== undefined)
+    const changed = { metadata: { name: 'redis' }, stringData: { url: 'redis://second:6379' } }
+    await api.call('PUT', `${secrets}/redis`, changed)
+    const second = await digestAfterStart(found => found !== first)
+    assert.match(second ?? '', /^[0-9a-f]{16}$/)
+
+    await api.call('DELETE', `${secrets}/redis`)
+    const isApplied = async () => {
+      const { body } = await api.call('GET', `${deployments}/tollway-ratelimit`)
+      return (body as { spec: { replicas: number } }).spec.replicas === 2
+    }
+    const { operator } = await startOperator({ ...withRedis, replicas: 2 })
+    await waitFor('the workload to be applied', isApplied)
+    await operator.stop()
+    assert.equal(await digest(), second)
   })
 
   it('moves what an earlier version gave to its Deployment to the ConfigMap', async t => {

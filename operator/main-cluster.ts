@@ -13,10 +13,10 @@ import { openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
-import { ownSecrets } from './cluster/own-secrets.ts'
-import { ensurePaymentsSecret } from './cluster/payments-secret.ts'
 import { paymentAddressesOf } from './cluster/payments-workload.ts'
 import { createPolledSecrets } from './cluster/polled-secrets.ts'
+import { provideWorkloads } from './cluster/provide-workloads.ts'
+import { createSecretDigests } from './cluster/secret-digests.ts'
 import { clusterWorkloads, describeServices, podShapeOf, switchedOff } from './cluster/services.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
@@ -100,11 +100,14 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => routes.stop())
   const merchants = openMerchants(started, client, certificates, leadership.mayWrite, options)
   kinds.push(limits, routes, merchants)
+  const digests = openSecretDigests(client, leadership.mayWrite, options)
   const providing = openRunner(
-    'a workload is not as it should be',
-    () => provide(infrastructure, client, place, options),
+    'apply the workloads',
+    () => provideWorkloads({ config, client, place, infrastructure, digests }),
     log,
   )
+  digests.onChange(providing.trigger)
+  started.defer(() => digests.stop())
 
   const tls = certificates.clientTls(operatorName)
   const reporter = openReporter(feed, tls, leadership, log)
@@ -128,6 +131,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     },
   })
   certificates.start()
+  digests.start()
   started.defer(() => providing.stop())
   const triggerAll = () => {
     for (const kind of kinds) kind.trigger()
@@ -302,6 +306,21 @@ function openSecrets(client: KubeClient, log: Log) {
   })
 }
 
+function openSecretDigests(
+  client: KubeClient,
+  mayWrite: () => boolean,
+  { config, pod, log }: ClusterOptions,
+) {
+  const enabled = clusterWorkloads(config, pod.namespace).filter(({ enabled }) => enabled)
+  return createSecretDigests({
+    workloads: enabled.map(({ workload }) => workload),
+    get: secretAccess(client, { namespace: pod.namespace }).get,
+    mayWrite,
+    onProblem: cause => log.warn('read the Secrets of the workloads', { cause }),
+    random: Math.random,
+  })
+}
+
 function openCertificates(client: KubeClient, place: Place, mayWrite: () => boolean, log: Log): Certificates {
   const { name, namespace, owner } = place
   const hosts = names.operatorHosts(name, namespace)
@@ -375,30 +394,6 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
     resources: () => countReady(parts().kinds.flatMap(kind => kind.list())),
     certificateProblem: () => parts().certificates.problem(),
   })
-}
-
-const secretTimeoutMs = 10_000
-
-/** Only who leads writes; after a term begins this is done anew. */
-async function provide(
-  infrastructure: KubernetesInfrastructure,
-  client: KubeClient,
-  { namespace, owner }: Place,
-  { config, pod }: ClusterOptions,
-): Promise<void> {
-  const store = secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } })
-  const shared = { name: names.paymentsSecret(config.name), randomBytes }
-  const signal = AbortSignal.timeout(secretTimeoutMs)
-  const done = await Promise.allSettled([
-    ownSecrets(store, names.operatorSecrets(config.name), signal),
-    ...(config.payments.enabled ? [ensurePaymentsSecret(store, shared, signal)] : []),
-    ...clusterWorkloads(config, pod.namespace).map(({ workload, enabled }) =>
-      enabled ? infrastructure.apply(workload) : infrastructure.remove(workload.name),
-    ),
-  ])
-  // One that cannot be made does not hold up the others.
-  const failed = done.find(result => result.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
 }
 
 function describe(

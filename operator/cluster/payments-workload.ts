@@ -4,8 +4,8 @@ import type { Workload } from '../ir.ts'
 import type { PaymentAddresses } from '../reconcilers/merchants.ts'
 import { paymentsEnv } from '../standalone/payments-env.ts'
 import { paymentsWorkload } from '../translate/payments-workload.ts'
-import { feedClientSecret, feedHost, paymentsHost, paymentsSecret } from './names.ts'
-import { closeMs, feedFolder } from './pod-surroundings.ts'
+import { feedHost, paymentsHost, paymentsSecret } from './names.ts'
+import { closeMs, feedFilesOf, feedFolder } from './pod-surroundings.ts'
 
 const databaseFolder = '/etc/tollway/database'
 const mailFolder = '/etc/tollway/mail'
@@ -47,7 +47,7 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
     ...workload,
     ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
     secretFiles: [
-      { name: 'feed', secretName: feedClientSecret(name), folder: feedFolder },
+      feedFilesOf(name),
       { name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
       { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },
       ...mailFiles(mail),

@@ -28,9 +28,14 @@ export function secretFilesOf(
   { name }: Pick<ClusterConfig, 'name'>,
   { type, urlSecret }: StatePlan,
 ): readonly SecretFiles[] {
-  const feed = { name: 'feed', secretName: feedClientSecret(name), folder: feedFolder }
+  const feed = feedFilesOf(name)
   if (type === 'memory') return [feed]
   return [feed, { name: 'redis', secretName: urlSecret.name, keys: [urlSecret.key], folder: redisFolder }]
+}
+
+/** The certificate of the pods, which every service reads again when it changes. */
+export function feedFilesOf(installation: string): SecretFiles {
+  return { name: 'feed', secretName: feedClientSecret(installation), folder: feedFolder, isReread: true }
 }
 
 /** `host:port` of the feed. */

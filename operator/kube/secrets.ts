@@ -12,6 +12,7 @@ export interface SecretContent {
    * anew.
    */
   readonly version: string
+  readonly uid: string
   /** Whether the Secret has every owner of the `SecretPlace`. */
   readonly isOwned: boolean
 }
@@ -68,6 +69,7 @@ function toContent({ metadata, data }: KubeObject, owners: readonly { uid: strin
   const entries = Object.entries(isRecord(data) ? data : {})
   return {
     version: `${metadata.uid}/${metadata.resourceVersion}`,
+    uid: metadata.uid ?? '',
     isOwned: owners.every(({ uid }) => found.some(reference => reference?.uid === uid)),
     data: Object.fromEntries(entries.map(([entry, value]) => [entry, decode(value)])),
   }

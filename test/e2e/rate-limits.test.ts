@@ -16,6 +16,7 @@ import { apiVersion, customResource } from '../../operator/kube/custom-resources
 import type { ApiResource, KubeObject } from '../../operator/kube/kube-object.ts'
 import { rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { percentile } from '../bench/percentiles.ts'
+import { askRedis } from '../support/redis-command.ts'
 import {
   apply,
   eventually,
@@ -177,6 +178,34 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     figures.note('enforced when operators are back', '< 10 s', seconds(performance.now() - applyMs))
   })
 
+  it('follows a Secret that is edited by hand to another Redis, without a failed call', async t => {
+    await apply(secondRedis)
+    await kubectl('-n', system, 'wait', '--for=condition=Ready', 'pod/second-redis', '--timeout=60s')
+    const address = (await read<Pod>(system, 'pod/second-redis'))?.status.podIP ?? ''
+    const before = new Set((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid))
+    const load = startLoad(envoy, { user: 'erin' })
+    t.after(load.stop)
+    const beginMs = performance.now()
+    const patch = JSON.stringify({ stringData: { url: `redis://${address}:6379` } })
+    // The manager is helm, so that the next upgrade may set the address back.
+    const asHelm = '--field-manager=helm'
+    await kubectl('-n', system, 'patch', 'secret', 'tollway-redis', '--type=merge', asHelm, '-p', patch)
+    await eventually(
+      'every pod to be new',
+      async () => {
+        const found = await readyPods(ratelimit)
+        return found.length === before.size && found.every(({ metadata }) => !before.has(metadata.uid))
+      },
+      240_000,
+    )
+    figures.note('edited Secret → pods with the new Redis', '< 120 s', seconds(performance.now() - beginMs))
+    await load.stop()
+    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
+    assert.notEqual(await askRedis({ host: address, port: 6379 }, ['DBSIZE']), '0')
+    await upgrade(system)
+    await kubectl('-n', system, 'delete', 'pod', 'second-redis', '--grace-period=0', '--force')
+  })
+
   it("keeps its pods when the operator's Deployment is deleted", async t => {
     await apply(checkout(1_000_000))
     const before = (await readyPods(ratelimit)).map(({ metadata }) => metadata.uid)
@@ -282,6 +311,25 @@ const leaseResource: ApiResource = {
   namespaced: true,
 }
 const noUnit = { key: 'b', rateLimit: { requestsPerUnit: 1 } }
+
+const secondRedis = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'second-redis', namespace: system },
+  spec: {
+    terminationGracePeriodSeconds: 1,
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    containers: [
+      {
+        name: 'redis',
+        image: 'tollway/test-redis:dev',
+        imagePullPolicy: 'Never',
+        readinessProbe: { tcpSocket: { port: 6379 }, periodSeconds: 1 },
+        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+      },
+    ],
+  },
+}
 
 function checkout(requestsPerUnit: number) {
   return {

@@ -1,4 +1,4 @@
-import { connect } from 'node:net'
+import { connect, type TcpNetConnectOpts } from 'node:net'
 import {
   createReplyParser,
   isArrayReply,
@@ -11,11 +11,14 @@ import {
  * a line each, whatever lists they stand in, and an empty line for nothing. A run of the tests asks a thousand
  * times, and to start redis-cli takes five times longer than to be answered.
  *
- * @param socketPath of a server that asks for no password there
+ * @param server the socket path, or host and port, of a Redis that asks for no password
  * @throws Error with Redis's text when Redis refuses it, or when it ends before it has answered.
  */
-export async function askRedis(socketPath: string, command: readonly string[]): Promise<string> {
-  const socket = connect(socketPath)
+export async function askRedis(
+  server: string | TcpNetConnectOpts,
+  command: readonly string[],
+): Promise<string> {
+  const socket = typeof server === 'string' ? connect(server) : connect(server)
   try {
     const parts = command.map(part => `$${Buffer.byteLength(part)}\r\n${part}\r\n`)
     socket.write(`*${command.length}\r\n${parts.join('')}`)

@@ -11,6 +11,7 @@ import { createTurns } from '../turns.ts'
 import { bringAbout } from './bring-about.ts'
 import { createObjectWriter } from './object-writer.ts'
 import { labelNames, objectName, type Place } from './objects/place.ts'
+import { secretsAnnotation } from './objects/pod-template.ts'
 import { workloadObjects } from './objects/workload-objects.ts'
 import { observePods } from './observe-pod.ts'
 import { followOwnObjects } from './own-objects.ts'
@@ -105,7 +106,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
 
   /** Resolves with the time after which to look again, where something cannot be done now. */
   function makeTrue(name: string): Promise<number | undefined> {
-    const workload = wanted.get(name)
+    const workload = keepDigest(wanted.get(name), own.get('Deployment', objectName(place, name)))
     const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)
     const found = [...own.ofWorkload(name), ...writer.unseen(name)]
     return bringAbout({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
@@ -209,6 +210,18 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
       await Promise.all([own.stop(), repairs.stop()])
     },
   }
+}
+
+/** A workload whose Secrets are unknown keeps the digest of its Deployment, so that no replica is replaced. */
+function keepDigest(workload: Workload | undefined, live: KubeObject | undefined): Workload | undefined {
+  const secretsDigest = live && annotationOfPods(live)
+  if (workload?.secretsDigest !== undefined || secretsDigest === undefined) return workload
+  return workload && { ...workload, secretsDigest }
+}
+
+function annotationOfPods({ spec }: KubeObject): string | undefined {
+  type Spec = { readonly template?: { readonly metadata?: KubeObject['metadata'] } }
+  return (spec as Spec | undefined)?.template?.metadata?.annotations?.[secretsAnnotation]
 }
 
 function notLeading(name: string): InfrastructureError {

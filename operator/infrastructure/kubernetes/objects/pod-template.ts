@@ -1,4 +1,5 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import type { Workload } from '../../../ir.ts'
 import { makeContainer } from './container.ts'
 import { type Ingredients, objectLabels, objectName, podSelector } from './place.ts'
 import { makeVolumes } from './volumes.ts'
@@ -12,7 +13,7 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
   return {
     metadata: {
       labels: { ...labels, ...objectLabels(place, workload.name) },
-      ...ifAny('annotations', annotations),
+      ...ifAny('annotations', { ...annotations, ...digestAnnotation(workload) }),
     },
     spec: {
       serviceAccountName: objectName(place, workload.name),
@@ -39,6 +40,13 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
       ...(shape.tolerations.length > 0 ? { tolerations: shape.tolerations } : {}),
     },
   }
+}
+
+/** The annotation of a pod with the digest of the Secrets that it read at start. */
+export const secretsAnnotation = 'tollway.dev/secrets'
+
+function digestAnnotation({ secretsDigest }: Pick<Workload, 'secretsDigest'>) {
+  return secretsDigest === undefined ? {} : { [secretsAnnotation]: secretsDigest }
 }
 
 function ifAny(name: string, value: Readonly<Record<string, unknown>>) {
