@@ -62,7 +62,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     }
     const judged = validateClusterConfig(written)
     assert.ok('value' in judged)
-    const pod = { name: 'operator-0', namespace, ip: '127.0.0.1', host: '127.0.0.1' }
+    const pod = { name: 'operator-0', namespace, ip: '127.0.0.1', host: '127.0.0.1', revision: 'first' }
     const operator = await startInCluster({ config: judged.value, access, pod, log: silentLog })
     return { operator, operatorPort, feedPort }
   }

@@ -59,6 +59,8 @@ export interface OwnPod {
   readonly ip: string
   /** Where it listens. */
   readonly host: string
+  /** Identifies the release of the chart; empty when none is known. */
+  readonly revision: string
 }
 
 /**
@@ -78,11 +80,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => leadership.stop())
   const certificates = openCertificates(client, place, leadership.mayWrite, log)
   started.defer(() => certificates.stop())
-  // Makes pods, and tells how they are.
   const infrastructure = openInfrastructure(client, place, options, leadership.mayWrite)
   started.defer(() => infrastructure.close())
   const operatorName = names.feedHost(config.name, pod.namespace)
-  // Hears from the other operators.
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
   const loads = createStreamLoads({ operatorName }) // hears what brokers carry
   started.defer(async () => loads.stop())
@@ -160,12 +160,17 @@ const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced:
  * The chart's ConfigMap owns everything that the operator creates: it exists in every release of the chart, and
  * only an uninstall deletes it. The Deployment is a bad owner, because its deletion would delete the data plane.
  */
-async function ownPlace(client: KubeClient, config: ClusterConfig, { namespace }: OwnPod): Promise<Place> {
+async function ownPlace(
+  client: KubeClient,
+  config: ClusterConfig,
+  { namespace, revision }: OwnPod,
+): Promise<Place> {
   const name = names.operatorName(config.name)
   const found = await client.get(configMaps, { namespace, name })
   const uid = found?.metadata.uid
   if (uid !== undefined) {
-    return { name: config.name, namespace, owner: { apiVersion: 'v1', kind: 'ConfigMap', name, uid } }
+    const owner = { apiVersion: 'v1', kind: 'ConfigMap', name, uid }
+    return { name: config.name, namespace, revision, owner }
   }
   const advice = 'the field "name" must be the name of the installation that this operator belongs to'
   throw new InfrastructureError(`find the owner: there is no ConfigMap ${namespace}/${name}; ${advice}`)
@@ -405,6 +410,7 @@ function describe(
   const { addresses, replicas, problems } = describeServices(config, pod.namespace, infrastructure)
   return makeClusterReport({
     nowMs: systemClock.nowMs(),
+    revision: pod.revision,
     addresses,
     resources: kinds.map(({ kind, list }) => ({ kind, resources: list() })),
     replicas,

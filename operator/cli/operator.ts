@@ -24,7 +24,8 @@ The chart charts/tollway runs it. Several may run: all serve the feed, and one o
   --log-format FORMAT  json (default) or text
 
 It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.
-POD_NAME, POD_NAMESPACE and POD_IP tell it of itself.
+POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart; its
+reports and its Deployments carry it.
 
 Exit code: 0 when it was told to end, 2 when it could not start.
 
@@ -73,7 +74,8 @@ function readPod(env: NodeJS.ProcessEnv): OwnPod {
       throw new UsageError(`${variable} is not set; in a pod the chart takes it from the pod's fields`)
     return value
   })
-  return { name, namespace, ip, host: ip.includes(':') ? '::' : '0.0.0.0' }
+  const revision = env['REVISION'] ?? ''
+  return { name, namespace, ip, revision, host: ip.includes(':') ? '::' : '0.0.0.0' }
 }
 
 function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): void {

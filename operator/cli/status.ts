@@ -23,7 +23,7 @@ export const status: Command = {
   name: 'status',
   summary: 'show how far each resource got, and what runs',
   help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS]
-                      [--except-stalled] [-o table|yaml|json]
+                      [--revision ID] [--except-stalled] [-o table|yaml|json]
 
 Shows each resource with its conditions, what it limits or carries, and the processes that enforce it:
   ACCEPTED    the resource is right
@@ -37,6 +37,8 @@ Of a Merchant:
   --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
   --operator URL       the pages of an operator in a cluster
   --wait SECONDS       wait until everything is ready, so long at most
+  --revision ID        count only the operators of this release of the chart; those of another one may still
+                       answer after an upgrade
   --except-stalled     pass over resources that are wrong, and wait for who wrote them
   -o, --output FORMAT  table (default), yaml or json
 
@@ -52,6 +54,7 @@ Examples:
       'state-dir': { type: 'string', default: defaultStateDir },
       operator: { type: 'string' },
       'except-stalled': { type: 'boolean', default: false },
+      revision: { type: 'string', default: '' },
       wait: { type: 'string', default: '0' },
       output: { type: 'string', short: 'o' },
     })
@@ -59,7 +62,8 @@ Examples:
     const waitMs = parseSeconds('--wait', values.wait)
     const { operator, 'state-dir': stateDir } = values
     const look = operator === undefined ? () => presentReport(stateDir) : () => remoteReport(operator)
-    const ready = (found: StatusReport) => isReady(found, values['except-stalled'])
+    const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
+    const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
     const report = await waitUntilReady(look, ready, waitMs)
     if (report === undefined) {
       const local = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
@@ -67,6 +71,12 @@ Examples:
       return exitCodes.failed
     }
     output.print(format === 'table' ? describe(report) : render(report, format))
+    if (!isCurrent(report)) {
+      output.printError(
+        `no operator of revision ${values.revision} answers, only one of revision ${report.revision ?? '(none)'}: ` +
+          'the new operators have not started; see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator\n',
+      )
+    }
     return ready(report) ? exitCodes.ok : exitCodes.wrong
   },
 }

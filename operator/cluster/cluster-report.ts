@@ -8,6 +8,8 @@ import type { StoredResource } from './stored-resource.ts'
 
 export interface ClusterReportOptions {
   readonly nowMs: number
+  /** Identifies the release of the chart; empty when none is known. */
+  readonly revision: string
   /** Where the services are reached. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly StoredKind[]
@@ -26,11 +28,12 @@ export interface StoredKind {
  * same, whether it is the one that writes or not.
  */
 export function makeClusterReport(options: ClusterReportOptions): StatusReport {
-  const { nowMs, addresses, resources, replicas, problems } = options
+  const { nowMs, revision, addresses, resources, replicas, problems } = options
   return {
     pid: process.pid,
     updatedAt: new Date(nowMs).toISOString(),
     folder: '',
+    revision,
     addresses,
     resources: resources.flatMap(({ kind, resources }) =>
       resources

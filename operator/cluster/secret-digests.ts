@@ -34,7 +34,7 @@ export interface SecretDigestsOptions {
   readonly intervalMs?: number
 }
 
-/** The interval and up to half of it more, so that operators of many installations do not read at the same time. */
+/** A random half is added, so that operators of many installations do not read at the same time. */
 const defaultIntervalMs = 10_000
 const readTimeoutMs = 5_000
 const digestLength = 16

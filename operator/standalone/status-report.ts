@@ -16,6 +16,8 @@ export interface StatusReport {
   readonly updatedAt: string
   /** The folder of manifests. */
   readonly folder: string
+  /** Identifies the release of the chart whose operator reports. Only in a cluster. */
+  readonly revision?: string
   /** `grpc` -> `127.0.0.1:8081`. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly ResourceStatus[]

@@ -96,6 +96,11 @@ export async function upgrade(namespace: string, ...given: readonly string[]): P
   await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))
 }
 
+/** The same as `upgrade`, but only the hook of the chart waits. */
+export async function upgradeWithoutWaiting(namespace: string, ...given: readonly string[]): Promise<void> {
+  await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...settersOf(given))
+}
+
 const settersOf = (given: readonly string[]) => given.flatMap(value => ['--set', value])
 
 /** Whatever a release may have in its namespace. */

@@ -31,6 +31,7 @@ import {
   restricted,
   uninstall,
   upgrade,
+  upgradeWithoutWaiting,
 } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { describeCodes, startLoad } from './load.ts'
@@ -220,6 +221,16 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     figures.note("calls while the operator's Deployment is deleted", '0 failed', describeCodes(load.codes))
     assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
     assert.deepEqual((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid).sort(), before.sort())
+    assert.equal((await readyPods(operators)).length, 2)
+  })
+
+  it('fails an upgrade to an image that does not exist, with the reason, and without --wait', async () => {
+    const without = (...given: readonly string[]) =>
+      upgradeWithoutWaiting(system, 'waitUntilReady.seconds=20', ...given)
+    await assert.rejects(without('rateLimit.pods.image=tollway/ratelimit:none'), /ratelimit:.*pods are ready/)
+    await assert.rejects(without('operator.image=tollway/operator:none'), /tollway-wait|DeadlineExceeded/)
+    assert.equal((await readyPods(ratelimit)).length, 3)
+    await upgrade(system)
     assert.equal((await readyPods(operators)).length, 2)
   })
 

@@ -70,6 +70,14 @@ broker: {{- $broker | toYaml | nindent 2 }}
 payments: {{- .Values.payments | toYaml | nindent 2 }}
 {{- end -}}
 
+{{/*
+Identifies what a release asks for: the configuration, the operators' own values, and the version. The operators report
+it, and the hook waits for operators that report this one.
+*/}}
+{{- define "tollway.revision" -}}
+{{- list (include "tollway.config" .) (toYaml .Values.operator) .Chart.Version | join "\n" | sha256sum | trunc 16 -}}
+{{- end -}}
+
 {{/* Of every pod of the chart: what the Pod Security profile "restricted" asks for. */}}
 {{- define "tollway.podSecurity" -}}
 runAsNonRoot: true

@@ -201,7 +201,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     onChange: listener => listeners.push(listener),
     progress(name) {
       const deployment = own.get('Deployment', objectName(place, name))
-      return deployment === undefined ? undefined : progressOf(deployment, observe(name))
+      return deployment === undefined ? undefined : progressOf(deployment, observe(name), place.revision)
     },
     standDown,
     async close() {
@@ -212,7 +212,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
   }
 }
 
-/** A workload whose Secrets are unknown keeps the digest of its Deployment, so that no replica is replaced. */
+/** A workload with unknown Secrets keeps the digest of its Deployment, so that no replica is replaced. */
 function keepDigest(workload: Workload | undefined, live: KubeObject | undefined): Workload | undefined {
   const secretsDigest = live && annotationOfPods(live)
   if (workload?.secretsDigest !== undefined || secretsDigest === undefined) return workload

@@ -32,6 +32,20 @@ test('only replicas of the newest description count as ready', () => {
   }
 })
 
+test('a Deployment of another revision counts as not applied', () => {
+  const status = { observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 3 }
+  const before = deployment(3, status)
+  const applied = {
+    ...before,
+    metadata: { ...before.metadata, annotations: { 'tollway.dev/revision': 'b' } },
+  }
+  assert.equal(progressOf(applied, [], 'b').ready, 3)
+  for (const stale of [before, applied]) {
+    const { ready, message } = progressOf(stale, [], 'c')
+    assert.deepEqual([ready, message], [0, 'the Deployment has not been applied yet'])
+  }
+})
+
 test('the message is what holds it up', () => {
   const waiting = {
     name: 'p',

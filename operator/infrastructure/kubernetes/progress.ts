@@ -1,5 +1,6 @@
 import { isRecord, type KubeObject } from '../../kube/kube-object.ts'
 import type { Replica } from '../provider.ts'
+import { revisionAnnotation } from './objects/deployment.ts'
 
 /** How far a workload has come on its way to what was applied last. It is there when `ready` is `wanted`. */
 export interface Progress {
@@ -12,10 +13,18 @@ export interface Progress {
   readonly message: string
 }
 
-/** By what the Deployment's controller says of it, once that has seen its newest description. */
-export function progressOf(deployment: KubeObject, replicas: readonly Replica[]): Progress {
+/**
+ * Reads the progress from the status of the Deployment, once its controller has observed the newest generation.
+ *
+ * @param revision of this operator's release. A Deployment of another revision counts as not applied yet: another
+ *   operator leads, or this one has not applied it.
+ */
+export function progressOf(deployment: KubeObject, replicas: readonly Replica[], revision = ''): Progress {
   const wanted = numberOf(deployment['spec'], 'replicas')
   const { status, metadata } = deployment
+  if (revision !== '' && metadata.annotations?.[revisionAnnotation] !== revision) {
+    return { wanted, updated: 0, ready: 0, message: 'the Deployment has not been applied yet' }
+  }
   if (numberOf(status, 'observedGeneration') < (metadata.generation ?? 0)) {
     return { wanted, updated: 0, ready: 0, message: 'its controller has not looked at it yet' }
   }

@@ -9,6 +9,9 @@ import { makePodTemplate } from './pod-template.ts'
  */
 export const autoscaledAnnotation = 'tollway.dev/autoscaled'
 
+/** The release of the chart whose operator applied the Deployment last. */
+export const revisionAnnotation = 'tollway.dev/revision'
+
 /** A new replica counts once it was ready for so long: callers find it in DNS before an old one goes. */
 const minReadySeconds = 5
 const revisionHistoryLimit = 3
@@ -31,9 +34,9 @@ export function makeDeployment(ingredients: Ingredients, shape: PodShape): KubeO
       template: makePodTemplate(ingredients, shape),
     },
   })
-  if (workload.autoscaling === undefined) return deployment
-  return {
-    ...deployment,
-    metadata: { ...deployment.metadata, annotations: { [autoscaledAnnotation]: 'true' } },
+  const annotations = {
+    ...(place.revision === '' ? {} : { [revisionAnnotation]: place.revision }),
+    ...(workload.autoscaling === undefined ? {} : { [autoscaledAnnotation]: 'true' }),
   }
+  return { ...deployment, metadata: { ...deployment.metadata, annotations } }
 }

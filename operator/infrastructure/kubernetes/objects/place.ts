@@ -12,6 +12,8 @@ export interface Place {
    * when an uninstall deletes it.
    */
   readonly owner: Owner
+  /** Identifies the release of the chart whose operator applies the objects; empty when none is known. */
+  readonly revision: string
 }
 
 export interface Owner {

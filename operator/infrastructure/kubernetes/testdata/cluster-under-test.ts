@@ -137,7 +137,7 @@ async function openNamespace(
     infrastructure(options = {}) {
       const made = createKubernetesInfrastructure({
         client,
-        place: { name: 'tollway', namespace, owner },
+        place: { name: 'tollway', namespace, owner, revision: '' },
         shapeFor: () => podShape(),
         mayWrite: () => true,
         onProblem: message => problems.push(message),

@@ -34,5 +34,10 @@ export function objectsOfCase(text: string): readonly KubeObject[] {
     name: `${name}-operator`,
     uid: '00000000-0000-4000-8000-000000000001',
   }
-  return workloadObjects(whole, judged.value.rateLimit.pods, { name, namespace, owner })
+  return workloadObjects(whole, judged.value.rateLimit.pods, {
+    name,
+    namespace,
+    owner,
+    revision: 'b5bb9d8014a0f9b1',
+  })
 }
