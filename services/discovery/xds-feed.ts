@@ -182,9 +182,13 @@ function createReporter({ connection: { server }, log }: XdsFeedOptions) {
   }
 }
 
-/** grpc-js wraps what the system said into sentences about its own resolver. */
+/** What grpc-js says of a connection that the server closed with the code ENHANCE_YOUR_CALM. */
+const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
+
+/** grpc-js wraps errors of the system into sentences about its own resolver. */
 function reasonOf(error: unknown): string {
   const { message } = error as Error
+  if (message === calmMessage) return 'the server closed the connection with ENHANCE_YOUR_CALM'
   return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(message)?.[1] || message
 }
 
