@@ -17,6 +17,7 @@ import { h2loadCase } from './h2load-case.ts'
 import { idleCase } from './idle-case.ts'
 import { manyStreamsCase } from './many-streams-case.ts'
 import { paymentReadsCase } from './payment-reads-case.ts'
+import { reloadCases } from './reload-cases.ts'
 import { rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
 import { twoBrokersCase } from './two-brokers-case.ts'
@@ -202,6 +203,7 @@ export const decisionCases: readonly BenchCase[] = [
   ...[...contests, ...users].map(contestCase),
   idleCase,
   rulesCase,
+  ...reloadCases,
   envoyCase,
   h2loadCase,
 ]

@@ -53,7 +53,7 @@ export const bareDecisions: Contestant = {
 export const reference: Contestant = {
   name: 'reference',
   missing: missingReference,
-  start: startReferenceServer,
+  start: conditions => startReferenceServer(conditions),
 }
 
 /** Our service with other settings. */
@@ -61,7 +61,11 @@ export function oursWith(name: string, settings: Readonly<Record<string, string>
   return { name, start: ({ rules, redisPort }) => startOurs({ name, rules, redisPort, settings }) }
 }
 
-async function startReferenceServer({ rules, redisPort }: Conditions): Promise<MeasuredServer> {
+/** @param settings beyond those that every contestant has */
+export async function startReferenceServer(
+  { rules, redisPort }: Pick<Conditions, 'rules' | 'redisPort'>,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<MeasuredServer> {
   const place = temporaryFolder('bench-reference')
   mkdirSync(join(place, 'config'))
   writeFileSync(join(place, 'config/bench.yaml'), rules)
@@ -81,6 +85,7 @@ async function startReferenceServer({ rules, redisPort }: Conditions): Promise<M
       REDIS_URL: `127.0.0.1:${redisPort}`,
       USE_STATSD: 'false',
       LOG_LEVEL: 'warn',
+      ...settings,
     },
   })
   const server = { ...measured('reference', program, port, httpPort), gcMs: async () => undefined }

@@ -1,0 +1,37 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { root } from '../support/tollway.ts'
+import type { LimitDomain } from './limit-sources.ts'
+
+export type SourceKind = 'feed' | 'files'
+
+/** A `LimitSource` in a process of its own, so that the load does not wait for what it prepares and sends. */
+export interface SourceProcess {
+  /** Of the service. */
+  readonly settings: Readonly<Record<string, string>>
+  /** Prepares one more content. */
+  prepare(domains: readonly LimitDomain[]): Promise<void>
+  /** Hands the n-th prepared content to the service, from 0. */
+  apply(content: number): void
+  end(): void
+}
+
+/** What the process is asked for. It replies to a list of domains when they are prepared. */
+export type SourceRequest = readonly LimitDomain[] | number
+
+export async function startSource(kind: SourceKind): Promise<SourceProcess> {
+  const child = fork(join(root, 'test/bench/limit-source-child.ts'), [kind])
+  const [settings] = (await once(child, 'message')) as [Record<string, string>]
+  const ask = (request: SourceRequest) => child.send(request)
+  return {
+    settings,
+    async prepare(domains) {
+      const prepared = once(child, 'message')
+      ask(domains)
+      await prepared
+    },
+    apply: ask,
+    end: () => void child.kill('SIGKILL'),
+  }
+}

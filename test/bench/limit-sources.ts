@@ -1,0 +1,144 @@
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import {
+  DiscoveryRequestSchema,
+  DiscoveryResponseSchema,
+} from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+/** A domain with `rules` rules of one value each, and one for `probe`, which shows the version in force. */
+export interface LimitDomain {
+  readonly name: string
+  readonly rules: number
+  /** The limit of every rule. */
+  readonly limit: number
+  /** The limit of `probe`. */
+  readonly version: number
+}
+
+/** Gives a rate limit service its domains: as files, or as a management server. */
+export interface LimitSource {
+  /** Of the service. */
+  readonly settings: Readonly<Record<string, string>>
+  /** Prepares the content of all domains; the returned function hands it to the service. */
+  prepare(domains: readonly LimitDomain[]): () => void
+}
+
+const accountOf = (index: number) => `/accounts/u${index}`
+
+export function questionsOf(domains: readonly LimitDomain[], count: number) {
+  return Array.from({ length: count }, (_, place) => {
+    const { name = '', rules = 1 } = domains[place % domains.length] ?? {}
+    const value = accountOf((place * 7919) % rules)
+    return { domain: name, descriptors: [{ entries: [{ key: 'account', value }] }] }
+  })
+}
+
+/** One file a domain; a file is written beside its old content and takes its place. */
+export function createFileSource(): LimitSource {
+  const root = temporaryFolder('bench-limits')
+  const folder = join(root, 'config')
+  mkdirSync(folder)
+  const written = new Map<string, string>()
+  return {
+    settings: { RUNTIME_ROOT: root, RUNTIME_SUBDIRECTORY: '', RUNTIME_WATCH_ROOT: 'false' },
+    prepare(domains) {
+      const files = domains.map(domain => ({
+        path: join(folder, `${domain.name}.yaml`),
+        text: yamlOf(domain),
+      }))
+      return () => {
+        for (const { path, text } of files) {
+          if (written.get(path) === text) continue
+          written.set(path, text)
+          writeFileSync(join(root, 'new'), text)
+          renameSync(join(root, 'new'), path)
+        }
+      }
+    },
+  }
+}
+
+function yamlOf({ name, rules, limit, version }: LimitDomain): string {
+  const lines = [`domain: ${name}`, 'descriptors:']
+  const rule = (which: string, count: number) =>
+    lines.push(`- {${which}, rate_limit: {unit: day, requests_per_unit: ${count}}}`)
+  rule('key: probe', version)
+  for (let index = 0; index < rules; index++) rule(`key: account, value: ${accountOf(index)}`, limit)
+  return lines.join('\n')
+}
+
+const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+
+/** A management server that sends each content once to each stream. */
+export async function createFeedSource(): Promise<LimitSource> {
+  let response: Uint8Array | undefined
+  const waiting = new Set<() => void>()
+  const server = createGrpcServer({
+    methods: [
+      {
+        path: '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources',
+        kind: 'bidi',
+        decode: bytes => fromBinary(DiscoveryRequestSchema, bytes),
+        encode: (bytes: Uint8Array) => bytes,
+        async *handle(requests: AsyncIterable<unknown>) {
+          let sent: Uint8Array | undefined
+          for await (const _ of requests) {
+            while (response === undefined || response === sent) {
+              await new Promise<void>(resolve => waiting.add(resolve))
+            }
+            sent = response
+            yield response
+          }
+        },
+      },
+    ],
+    onDefect(_, error) {
+      throw error
+    },
+  })
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  if (!('port' in bound)) throw new Error('the feed has no port')
+  const known = new Map<string, Uint8Array>()
+  let version = 0
+  return {
+    settings: {
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${bound.port}`,
+      CONFIG_GRPC_XDS_NODE_ID: 'bench',
+      XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '100000000',
+    },
+    prepare(domains) {
+      version += 1
+      const resources = domains.map(domain => {
+        const key = JSON.stringify(domain)
+        const value = known.get(key) ?? messageOf(domain)
+        known.set(key, value)
+        return { typeUrl, value }
+      })
+      const message = { versionInfo: `${version}`, nonce: `${version}`, typeUrl, resources }
+      const bytes = toBinary(DiscoveryResponseSchema, create(DiscoveryResponseSchema, message))
+      return () => {
+        response = bytes
+        for (const wake of waiting) wake()
+        waiting.clear()
+      }
+    },
+  }
+}
+
+function messageOf({ name, rules, limit, version }: LimitDomain): Uint8Array {
+  const rateLimit = (requestsPerUnit: number) => ({ unit: RateLimitUnit.DAY, requestsPerUnit })
+  const descriptors = Array.from({ length: rules }, (_, index) => ({
+    ...{ key: 'account', value: accountOf(index) },
+    rateLimit: rateLimit(limit),
+  }))
+  const message = {
+    ...{ name, domain: name },
+    descriptors: [{ key: 'probe', value: '', rateLimit: rateLimit(version) }, ...descriptors],
+  }
+  return toBinary(RateLimitConfigSchema, create(RateLimitConfigSchema, message))
+}
