@@ -123,7 +123,7 @@ function openConfiguration(
   parts: Pick<ConfigurationOptions, 'stats' | 'limitStats' | 'log'>,
 ): Configuration {
   const spelling = configType === 'FILE' ? 'snake' : 'camel'
-  return createConfiguration({ ...parts, clock: systemClock, mergeDomainConfigs, spelling })
+  return createConfiguration({ ...parts, mergeDomainConfigs, spelling })
 }
 
 interface ServerParts {

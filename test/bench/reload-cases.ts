@@ -153,7 +153,7 @@ function versionsOf(count: number): readonly (readonly LimitDomain[])[] {
   return all
 }
 
-/** Drives rounds of load until the work was done so many times; answers the worst round of each percentile. */
+/** Drives rounds of load until the work was done this often; returns the worst round of each percentile. */
 async function whileDriving(
   drive: (durationMs: number) => Promise<LatencyFigures>,
   roundMs: number,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { compile } from '@tollway/ratelimit/rules/compile.ts'
+import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
 import type { Problem } from '@tollway/ratelimit/rules/config.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/parse-yaml.ts'
 import { cpuMsOf, maxHostileCpuMs } from '@tollway/ratelimit/rules/rules-under-test.ts'
@@ -29,11 +29,13 @@ function judge(files: readonly { name: string; text: string }[], merge: boolean)
   const configs = parsed.flatMap(file => ('value' in file ? [file.value] : []))
   const judged = validate(configs, { mergeDomainConfigs: merge, spelling: 'snake' })
   if (judged.problems.length > 0) return { problems: judged.problems, rules: '' }
-  const { limits } = compile(configs, { mergeDomainConfigs: merge, attach: () => undefined })
-  const lines = limits.map(({ fullKey, unlimited, unit, requestsPerUnit, shadowMode, quotaMode }) => {
-    const limit = `unit=${unlimited ? 'UNKNOWN' : unit.toUpperCase()} requests_per_unit=${requestsPerUnit}`
-    return `${fullKey}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
-  })
+  const rules = compile(configs, { mergeDomainConfigs: merge, attach: () => undefined })
+  const lines = [...limitsOf(rules)].map(
+    ({ fullKey, unlimited, unit, requestsPerUnit, shadowMode, quotaMode }) => {
+      const limit = `unit=${unlimited ? 'UNKNOWN' : unit.toUpperCase()} requests_per_unit=${requestsPerUnit}`
+      return `${fullKey}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
+    },
+  )
   return { problems: [], rules: sortedLines(lines.join('')) }
 }
 

@@ -1,18 +1,21 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { limitsOf } from '../rules/compile.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
-import { createConfiguration, maxInlineBytes } from './configuration.ts'
+import { createConfiguration } from './configuration.ts'
 import { findFiles } from './find-files.ts'
 import type { Reading } from './reading.ts'
 
 /** A configuration for tests of feeds, and what they ask about it. */
 export function openConfiguration(
   spelling: 'snake' | 'camel',
-  { mergeDomainConfigs = false, inlineBytes = maxInlineBytes } = {},
+  {
+    mergeDomainConfigs = false,
+    inlineBytes,
+  }: { readonly mergeDomainConfigs?: boolean; readonly inlineBytes?: number } = {},
 ) {
   const errors: string[] = []
   const warnings: string[] = []
@@ -26,8 +29,7 @@ export function openConfiguration(
     stats,
     limitStats: createLimitStats(stats, () => {}),
     log,
-    clock: systemClock,
-    inlineBytes,
+    ...(inlineBytes !== undefined && { inlineBytes }),
     mergeDomainConfigs,
     spelling,
   })
@@ -41,9 +43,10 @@ export function openConfiguration(
      * `a:1 b:2`: the domains in force, sorted, each with its first limit; undefined before the first load.
      */
     inForce(): string | undefined {
-      const limits = configuration.rules()?.limits
-      return limits
-        ?.map(({ fullKey, requestsPerUnit }) => `${fullKey.split('.')[0]}:${requestsPerUnit}`)
+      const rules = configuration.rules()
+      if (rules === undefined) return undefined
+      return [...limitsOf(rules)]
+        .map(({ fullKey, requestsPerUnit }) => `${fullKey.split('.')[0]}:${requestsPerUnit}`)
         .sort()
         .join(' ')
     },

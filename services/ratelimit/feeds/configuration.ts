@@ -1,14 +1,14 @@
-import type { Clock } from '@tollway/chassis/clock.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Log } from '@tollway/chassis/log.ts'
-import { createCompiler, type RuleSet } from '../rules/compile.ts'
+import { type Domain, openDomain, type RuleSet } from '../rules/compile.ts'
+import { compileDomain } from '../rules/compile-domain.ts'
 import type { FieldSpelling, Problem } from '../rules/config.ts'
-import { flatten } from '../rules/flatten.ts'
 import { formatProblem } from '../rules/format-problem.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import type { Stats } from '../stats/stats.ts'
-import { addInSlices } from './add-in-slices.ts'
-import { readInThread } from './read-in-thread.ts'
-import { bytesOf, type Reading, readAndJudge } from './reading.ts'
+import { type KnownPart, readChanges } from './read-changes.ts'
+import { type CompiledChanges, readInThread } from './read-in-thread.ts'
+import { hashOf, openReading, type Reading } from './reading.ts'
 
 /**
  * The configuration in force. Feeds load it, the limiter reads it; a call is decided by one of them as a
@@ -31,34 +31,61 @@ export interface ConfigurationOptions {
   readonly stats: Stats
   readonly limitStats: LimitStatsTable
   readonly log: Log
-  readonly clock: Clock
   readonly mergeDomainConfigs: boolean
   readonly spelling: FieldSpelling
-  /** What is larger is read in a thread of its own; `maxInlineBytes` when left out. */
+  /** More is read in a thread of its own; `maxInlineBytes` when left out. */
   readonly inlineBytes?: number
 }
 
 /**
- * What is at most so large is read within a few turns of the event loop, without the tens of milliseconds that
- * a thread takes to start: files of a thousand descriptors.
+ * So many bytes of changed content are read within a turn of the event loop, without the tens of milliseconds that a
+ * thread takes to start. YAML takes ten times as long as a message.
  */
-export const maxInlineBytes = 128 * 1024
+export const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
+
+/** Of resources, so much is hashed in one turn of the event loop. It takes about a millisecond. */
+const hashedBytesPerTurn = 1024 * 1024
 
 /** More problems of one load than this are counted, not logged one by one. */
 const maxLoggedProblems = 20
 
 export function createConfiguration(options: ConfigurationOptions): Configuration {
-  const { log, clock, mergeDomainConfigs, spelling, inlineBytes = maxInlineBytes } = options
+  const { log, mergeDomainConfigs, spelling } = options
+  const { attach } = options.limitStats
   const successes = options.stats.counter('ratelimit.service.config_load_success')
   const failures = options.stats.counter('ratelimit.service.config_load_error')
   const listeners: (() => void)[] = []
   let rules: RuleSet<LimitStats> | undefined
+  /** The parts in force. */
+  let inForce: readonly KnownPart[] = []
+  /** Of files in force, the hash of the content by the fingerprint. */
+  let fingerprints: ReadonlyMap<string, string> = new Map()
 
-  async function read(reading: Reading) {
-    const judging = { mergeDomainConfigs, spelling }
-    if (bytesOf(reading) > inlineBytes) return await readInThread(reading, judging)
-    const { configs, ...verdict } = await readAndJudge(reading, judging)
-    return { ...verdict, parts: [flatten(configs)] }
+  async function hashesOf(reading: Reading): Promise<readonly (string | undefined)[]> {
+    if (reading.from === 'files') return reading.files.map(file => fingerprints.get(file.fingerprint))
+    const hashes: string[] = []
+    let left = hashedBytesPerTurn
+    for (const { value } of reading.resources) {
+      if (left < 0) await nextTurn()
+      if (left < 0) left = hashedBytesPerTurn
+      hashes.push(hashOf(value))
+      left -= value.length
+    }
+    return hashes
+  }
+
+  /** Small changes are read here, all others in a thread. */
+  async function read(reading: Reading): Promise<CompiledChanges> {
+    const hashes = await hashesOf(reading)
+    const judging = { mergeDomainConfigs, spelling, inForce }
+    const { inlineBytes: maxBytes = maxInlineBytes[reading.from] } = options
+    const changes = readChanges(await openReading(reading, hashes), { ...judging, maxBytes })
+    if (changes === undefined) return await readInThread({ reading, hashes, options: judging })
+    if (changes.problems.length > 0) return { ...changes, tables: [] }
+    return {
+      ...changes,
+      tables: [...changes.changed].map(([domain, configs]) => compileDomain(domain, configs)),
+    }
   }
 
   function refuse(problems: readonly Problem[]): void {
@@ -70,42 +97,51 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     if (more > 0) log.error(`Error loading new configuration: ${more} problems more`)
   }
 
-  function enforce(next: RuleSet<LimitStats>, warnings: readonly Problem[]): void {
-    rules = next
+  function enforce(reading: Reading, { parts, tables, warnings }: CompiledChanges): void {
+    const before = rules?.domains
+    const changed = new Map(tables.map(table => [table.domain, table]))
+    const domains = new Map<string, Domain<LimitStats>>()
+    for (const { domain } of parts) {
+      const table = changed.get(domain)
+      const opened = domains.get(domain) ?? (table ? openDomain(table, attach) : before?.get(domain))
+      if (opened === undefined) throw new Error(`the domain '${domain}' was not compiled`)
+      domains.set(domain, opened)
+    }
+    rules = { domains }
+    inForce = parts
+    fingerprints = new Map(fingerprintsOf(reading, parts))
     successes.value += 1
     for (const warning of warnings.slice(0, maxLoggedProblems)) log.warn(formatProblem(warning))
-    log.info('configuration loaded', { domains: rules.domains.size })
+    log.info('configuration loaded', { domains: domains.size, changed: changed.size })
     for (const listener of listeners) listener()
-  }
-
-  /** What fails here fails for what is loaded: its thread may want more memory than there is. */
-  async function make(reading: Reading): Promise<Made> {
-    try {
-      const { problems, warnings, parts } = await read(reading)
-      if (problems.length > 0) return { problems }
-      const compiler = createCompiler({ mergeDomainConfigs, attach: options.limitStats.attach })
-      await addInSlices(compiler, parts, clock)
-      return { rules: compiler.finish(), warnings }
-    } catch (error) {
-      return { problems: [{ source: 'configuration', path: '', message: (error as Error).message }] }
-    }
   }
 
   return {
     rules: () => rules,
     async load(reading) {
-      const made = await make(reading)
-      if ('problems' in made) {
-        refuse(made.problems)
-        return made.problems
+      try {
+        const changes = await read(reading)
+        if (changes.problems.length === 0) enforce(reading, changes)
+        else refuse(changes.problems)
+        return changes.problems
+      } catch (error) {
+        // An error rejects this load only, as when its thread runs out of memory.
+        const problems = [{ source: 'configuration', path: '', message: (error as Error).message }]
+        refuse(problems)
+        return problems
       }
-      enforce(made.rules, made.warnings)
-      return []
     },
     onLoad: listener => void listeners.push(listener),
   }
 }
 
-type Made =
-  | { readonly rules: RuleSet<LimitStats>; readonly warnings: readonly Problem[] }
-  | { readonly problems: readonly Problem[] }
+function* fingerprintsOf(
+  reading: Reading,
+  parts: readonly KnownPart[],
+): Generator<[string, string], undefined> {
+  if (reading.from === 'files') {
+    for (const [index, { fingerprint }] of reading.files.entries())
+      yield [fingerprint, parts[index]?.hash ?? '']
+  }
+  return undefined
+}

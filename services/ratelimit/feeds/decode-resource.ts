@@ -1,18 +1,39 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { BinaryReader } from '@bufbuild/protobuf/wire'
 import {
-  type RateLimitConfig as ConfigMessage,
   type RateLimitDescriptor as DescriptorMessage,
+  RateLimitDescriptorSchema,
   type RateLimitPolicy,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { DescriptorConfig, DomainConfig, JsonObject, RateLimitConfig } from '../rules/config.ts'
 
-/** A resource of the feed in the form that all configurations share. It judges nothing. */
-export function decodeResource(message: ConfigMessage): DomainConfig {
-  return {
-    name: message.name,
-    domain: message.domain,
-    descriptors: message.descriptors.map(decodeDescriptor),
+/**
+ * A resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, in the form that all
+ * configurations share. It judges nothing. Descriptors are decoded one at a time: the messages of 100,000 together
+ * would take 200 MiB.
+ *
+ * @throws Error for bytes that are no such message
+ */
+export function decodeResource(bytes: Uint8Array): DomainConfig {
+  const reader = new BinaryReader(bytes)
+  const descriptors: DescriptorConfig[] = []
+  let name = ''
+  let domain = ''
+  while (reader.pos < reader.len) {
+    const [fieldNumber, wireType] = reader.tag()
+    if (fieldNumber === 1) name = reader.string()
+    else if (fieldNumber === 2) domain = reader.string()
+    else if (fieldNumber === 3) descriptors.push(decodeDescriptor(readDescriptor(reader.bytes())))
+    else reader.skip(wireType, fieldNumber)
   }
+  return { name, domain, descriptors }
+}
+
+const options = { readUnknownFields: false }
+
+function readDescriptor(bytes: Uint8Array): DescriptorMessage {
+  return fromBinary(RateLimitDescriptorSchema, bytes, options)
 }
 
 function decodeDescriptor(message: DescriptorMessage): DescriptorConfig {

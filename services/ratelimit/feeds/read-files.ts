@@ -3,48 +3,70 @@ import type { DomainConfig, Problem } from '../rules/config.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
 import { maxDocumentCharacters } from '../rules/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
+import { decodePart, hashOf, type OpenReading, type Part } from './reading.ts'
 
 /** A longer file is refused before it is read. No text has more characters than bytes. */
 export const maxFileBytes = maxDocumentCharacters
 /** Of all files together. */
 export const maxTotalBytes = 64 * 1024 * 1024
 
+/** @param hashes of the files' contents in their order, as far as they are known */
+export function openFiles(
+  { files, problems, warnings }: FoundFiles,
+  hashes: readonly (string | undefined)[],
+): OpenReading {
+  const parts: Part[] = []
+  let leftBytes = maxTotalBytes
+  for (const [index, file] of files.entries()) {
+    // One that is too long by itself is not read, and is told as such.
+    if (file.bytes <= maxFileBytes) leftBytes -= file.bytes
+    if (leftBytes < 0) {
+      parts.push(tooMuch(file))
+      break
+    }
+    parts.push(partOf(file, hashes[index]))
+  }
+  return { parts, problems, warnings }
+}
+
+function partOf({ path, key, bytes }: FoundFile, hash: string | undefined): Part {
+  return {
+    ...{ source: key, bytes, hash },
+    read() {
+      const content = readBoundedFile(path, maxFileBytes)
+      const found = hashOf(content)
+      if (hash !== undefined && found !== hash) throw new Error('the file changed while it was read')
+      return {
+        hash: found,
+        decode: () => parseYaml(key, new TextDecoder('utf-8', { fatal: true }).decode(content)),
+      }
+    },
+  }
+}
+
+function tooMuch({ key }: FoundFile): Part {
+  return {
+    ...{ source: key, bytes: 0, hash: undefined },
+    read() {
+      throw new Error(`the files up to this one have more than ${maxTotalBytes} bytes together`)
+    },
+  }
+}
+
 /**
  * Reads what was found. Configurations are of use only when there is no problem; whether what they say makes
  * sense is for `validate`.
  */
-export function readFiles({ files, problems: unfound, warnings: unread }: FoundFiles): {
+export function readFiles(found: FoundFiles): {
   readonly configs: readonly DomainConfig[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
 } {
-  const configs: DomainConfig[] = []
-  const problems = [...unfound]
-  const warnings = [...unread]
-  let leftBytes = maxTotalBytes
-  for (const file of files) {
-    // One that is too long by itself is not read, and is told as such.
-    if (file.bytes <= maxFileBytes) leftBytes -= file.bytes
-    if (leftBytes < 0) {
-      const message = `the files up to this one have more than ${maxTotalBytes} bytes together`
-      problems.push({ source: file.key, path: '', message })
-      break
-    }
-    const parsed = parseFile(file)
-    if ('problems' in parsed) problems.push(...parsed.problems)
-    else {
-      configs.push(parsed.value)
-      warnings.push(...parsed.warnings)
-    }
-  }
-  return { configs, problems, warnings }
-}
-
-function parseFile({ path, key }: FoundFile): ReturnType<typeof parseYaml> {
-  try {
-    const bytes = readBoundedFile(path, maxFileBytes)
-    return parseYaml(key, new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch (error) {
-    return { problems: [{ source: key, path: '', message: (error as Error).message }] }
+  const { parts, problems, warnings } = openFiles(found, [])
+  const decoded = parts.map(decodePart)
+  return {
+    configs: decoded.flatMap(one => ('value' in one ? [one.value] : [])),
+    problems: [...problems, ...decoded.flatMap(one => ('problems' in one ? one.problems : []))],
+    warnings: [...warnings, ...decoded.flatMap(one => ('value' in one ? one.warnings : []))],
   }
 }

@@ -1,58 +1,44 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { Problem } from '../rules/config.ts'
-import type { FlatItem } from '../rules/flatten.ts'
+import type { DomainTable } from '../rules/domain-table.ts'
 import type { ValidateOptions } from '../rules/validate.ts'
+import type { KnownPart } from './read-changes.ts'
 import type { Reading } from './reading.ts'
 
 /** What a thread is started with. */
 export interface ThreadTask {
   readonly reading: Reading
-  readonly options: ValidateOptions
+  /** Of the reading's parts, as far as they are known. */
+  readonly hashes: readonly (string | undefined)[]
+  readonly options: ValidateOptions & { readonly inForce: readonly KnownPart[] }
 }
 
 /** What the thread tells first. */
 export interface Verdict {
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
+  readonly parts: readonly KnownPart[]
 }
 
-/** To read a part takes this thread two or three milliseconds. */
-export const itemsPerPart = 1_000
+/** Of the domains that changed. */
+export interface CompiledChanges extends Verdict {
+  readonly tables: readonly DomainTable[]
+}
 
 /**
- * As `readAndJudge`, in a thread of its own that ends with the last part, or with a verdict that refuses; so the
- * memory that it takes is not kept. A part is made when the one before it is taken: no more than two are in memory
- * besides what is compiled. All of them are to be asked for. Rejects when the thread fails, as for want of memory.
+ * Reads, judges and compiles in a thread of its own, which then ends and gives back its memory. The tables come
+ * without a copy. Rejects when the thread fails, as for want of memory.
  */
-export async function readInThread(
-  reading: Reading,
-  options: ValidateOptions,
-): Promise<Verdict & { readonly parts: AsyncIterable<readonly FlatItem[]> }> {
-  const task: ThreadTask = { reading, options }
+export async function readInThread(task: ThreadTask): Promise<CompiledChanges> {
   const thread = new Worker(new URL('./reading-thread.ts', import.meta.url), { workerData: task })
-  const [verdict] = (await once(thread, 'message')) as [Verdict]
-  return { ...verdict, parts: partsOf(thread) }
-}
-
-async function* partsOf(thread: Worker): AsyncGenerator<readonly FlatItem[], undefined> {
-  const ask = () => {
-    const answer = once(thread, 'message') as Promise<[string]>
-    // Whoever takes no more parts does not hear that the thread failed, either.
-    answer.catch(() => {})
-    thread.postMessage('next')
-    return answer
-  }
-  try {
-    for (let next = ask(); ; ) {
-      const [text] = await next
-      const part = JSON.parse(text) as readonly FlatItem[]
-      const isLast = part.length < itemsPerPart
-      if (!isLast) next = ask()
-      if (part.length > 0) yield part
-      if (isLast) return undefined
-    }
-  } finally {
-    await thread.terminate()
-  }
+  const tables: DomainTable[] = []
+  let verdict: Verdict | undefined
+  thread.on('message', (message: Verdict | DomainTable) => {
+    if ('problems' in message) verdict = message
+    else tables.push(message)
+  })
+  await once(thread, 'exit')
+  if (verdict === undefined) throw new Error('the reading thread ended without a result')
+  return { ...verdict, tables }
 }

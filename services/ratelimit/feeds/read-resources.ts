@@ -1,9 +1,7 @@
-import { fromBinary } from '@bufbuild/protobuf'
 import { checkType } from '@tollway/discovery/check-type.ts'
-import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import type { DomainConfig, Problem } from '../rules/config.ts'
-import { maxFindings } from '../rules/findings.ts'
+import type { Problem } from '../rules/config.ts'
 import { decodeResource } from './decode-resource.ts'
+import type { OpenReading, Part } from './reading.ts'
 import { rateLimitTypeUrl } from './resource-type.ts'
 
 /** Resources of one response, as it holds them. */
@@ -12,27 +10,27 @@ export interface Resources {
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
 }
 
-/** Judges nothing but the form; every resource that has the wrong one is told. */
-export function readResources({ typeUrl: type, resources }: Resources): {
-  readonly configs: readonly DomainConfig[]
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
-} {
-  const configs: DomainConfig[] = []
+export function openResources(
+  { typeUrl: type, resources }: Resources,
+  hashes: readonly (string | undefined)[],
+): OpenReading {
   const problems: Problem[] = []
-  const read = (source: string, look: () => void) => {
-    try {
-      look()
-    } catch (error) {
-      problems.push({ source, path: '', message: (error as Error).message })
+  try {
+    checkType(type, rateLimitTypeUrl)
+  } catch (error) {
+    problems.push({ source: 'response', path: '', message: (error as Error).message })
+  }
+  const parts = resources.map(({ typeUrl, value }, index): Part => {
+    const hash = hashes[index] ?? ''
+    return {
+      source: `resources[${index}]`,
+      bytes: value.length,
+      hash,
+      read() {
+        checkType(typeUrl, rateLimitTypeUrl)
+        return { hash, decode: () => ({ value: decodeResource(value), warnings: [] }) }
+      },
     }
-  }
-  read('response', () => checkType(type, rateLimitTypeUrl))
-  for (const [index, { typeUrl, value }] of resources.entries()) {
-    read(`resources[${index}]`, () => {
-      checkType(typeUrl, rateLimitTypeUrl)
-      configs.push(decodeResource(fromBinary(RateLimitConfigSchema, value)))
-    })
-  }
-  return { configs, problems: problems.slice(0, maxFindings), warnings: [] }
+  })
+  return { parts, problems, warnings: [] }
 }

@@ -1,4 +1,5 @@
 import type { Subscription } from '@tollway/discovery/discovery-session.ts'
+import { maxFindings } from '../rules/findings.ts'
 import { formatProblem } from '../rules/format-problem.ts'
 import type { Configuration } from './configuration.ts'
 import { rateLimitTypeUrl } from './resource-type.ts'
@@ -11,7 +12,7 @@ export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
       // Another thread may read them, which takes nothing but plain objects.
       const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))
       const problems = await load({ from: 'response', typeUrl, resources: plain })
-      return problems.map(formatProblem)
+      return problems.slice(0, maxFindings + 1).map(formatProblem)
     },
   }
 }

@@ -1,4 +1,4 @@
-import type { RuleSet } from './compile.ts'
+import { limitsOf, type RuleSet } from './compile.ts'
 import { printable } from './printable.ts'
 
 /**
@@ -6,10 +6,12 @@ import { printable } from './printable.ts'
  * before the first configuration.
  */
 export function describeRules(rules: RuleSet<unknown> | undefined): string {
-  const lines = rules?.limits.map(({ fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode }) => {
+  if (rules === undefined) return ''
+  let lines = ''
+  for (const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } of limitsOf(rules)) {
     const unitName = unlimited ? 'UNKNOWN' : unit.toUpperCase()
     const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}`
-    return `${printable(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
-  })
-  return lines?.join('') ?? ''
+    lines += `${printable(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
+  }
+  return lines
 }

@@ -1,4 +1,5 @@
-import type { Level, Limit, Rule, RuleSet } from './compile.ts'
+import { fullKeyOf, keyAndValueOf, type LimitSettings, type RuleSet, rulesOfLevel } from './compile.ts'
+import { type DomainTable, field, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
 import { type Entry, matchOf, walk } from './match.ts'
 
 /** Why a request's descriptor has the limit that it has, or none. Plain data. */
@@ -9,7 +10,7 @@ export interface Explanation {
   readonly entries: readonly ExplainedEntry[]
   /** What it comes to, in one line. */
   readonly result: string
-  readonly limit?: Omit<Limit<unknown>, 'stats'>
+  readonly limit?: LimitSettings
   /** The cache key without prefix and window, when there is a limit. */
   readonly stem?: string
 }
@@ -27,25 +28,30 @@ const maxListed = 10
 
 /** Follows `match` on its way, with reasons. */
 export function explain(rules: RuleSet<unknown>, domain: string, entries: readonly Entry[]): Explanation {
-  const top = rules.domains.get(domain)
-  if (top === undefined) {
+  const found = rules.domains.get(domain)
+  if (found === undefined) {
     const result = `domain '${domain}' unknown; ${thereAre(rules.domains.keys())}`
     return { entries: entries.map(notLookedAt), result }
   }
-  const trail: Rule<unknown>[] = []
-  const last = walk(rules, top, entries, trail)
+  const { table } = found
+  const trail: number[] = []
+  const last = walk(found, entries, trail)
   const explained = entries.map((entry, index): ExplainedEntry => {
     const rule = trail[index]
-    if (rule !== undefined) return { ...plain(entry), how: howMatched(rule, entry), rule: rule.fullKey }
+    if (rule !== undefined) {
+      return { ...plain(entry), how: howMatched(table, rule, entry), rule: fullKeyOf(table, rule) }
+    }
     if (index > trail.length) return notLookedAt(entry)
-    return { ...plain(entry), how: 'stopped', reason: whyStopped(top, trail.at(-1), entry) }
+    return { ...plain(entry), how: 'stopped', reason: whyStopped(table, trail.at(-1), entry) }
   })
-  if (last === undefined) {
+  if (last === none) {
     const reason = explained[trail.length]?.reason ?? 'the request has no entries'
     return { entries: explained, result: `no limit: ${reason}` }
   }
-  if (last.limit === undefined) return { entries: explained, result: `no limit: ${whyNoLimit(last)}` }
-  const { limit, stem } = matchOf(last, last.limit, domain, entries, undefined)
+  if (!hasFlag(table, last, flag.hasLimit)) {
+    return { entries: explained, result: `no limit: ${whyNoLimit(table, last)}` }
+  }
+  const { limit, stem } = matchOf(found, last, entries, undefined)
   const { stats: _, ...shown } = limit
   return { entries: explained, result: resultOf(limit), limit: shown, stem }
 }
@@ -58,33 +64,44 @@ function notLookedAt(entry: Entry): ExplainedEntry {
   return { ...plain(entry), how: 'not looked at' }
 }
 
-function howMatched(rule: Rule<unknown>, entry: Entry): ExplainedEntry['how'] {
-  if (rule.value !== '' && rule.value === entry.value && rule.key === entry.key) return 'exact'
-  return rule.wildcard === undefined ? 'any value' : 'wildcard'
+function howMatched(table: DomainTable, rule: number, entry: Entry): ExplainedEntry['how'] {
+  const { key, value } = keyAndValueOf(table, rule)
+  if (value !== '' && value === entry.value && key === entry.key) return 'exact'
+  return key.includes('*') || value.includes('*') ? 'wildcard' : 'any value'
 }
 
-function whyStopped(top: Level<unknown>, above: Rule<unknown> | undefined, entry: Entry): string {
-  const level = above === undefined ? top : above.below
-  if (level !== undefined) {
-    const rules = level.keys.get(entry.key)
-    if (rules === undefined)
-      return `no rule for key ${entry.key} at this level; ${thereAre(level.keys.keys())}`
-    const values = thereAre(rules.values)
+function whyStopped(table: DomainTable, above: number | undefined, entry: Entry): string {
+  const level = above === undefined ? topLevel : wordOf(table, above, field.below)
+  if (level !== 0) {
+    const keys = keysOf(table, level)
+    if (!keys.has(entry.key)) return `no rule for key ${entry.key} at this level; ${thereAre(keys)}`
+    const values = thereAre(valuesOf(table, level, entry.key))
     return `no rule for key ${entry.key} with value '${entry.value}' at this level; ${values}`
   }
-  if (above?.limit !== undefined)
-    return `rule ${above.fullKey} has a limit but the request goes on one level deeper`
-  return `rule ${above?.fullKey} is whitelisted, and nothing stands below it`
+  const name = fullKeyOf(table, above ?? none)
+  if (above !== undefined && hasFlag(table, above, flag.hasLimit)) {
+    return `rule ${name} has a limit but the request goes on one level deeper`
+  }
+  return `rule ${name} is whitelisted, and nothing stands below it`
 }
 
-function whyNoLimit(rule: Rule<unknown>): string {
-  if (rule.below === undefined)
-    return `whitelisted by ${rule.fullKey}, which has neither a limit nor rules below it`
-  const keys = [...rule.below.keys.keys()]
-  return `${rule.fullKey} is a placeholder without a limit; below it ${thereAre(keys)}`
+function whyNoLimit(table: DomainTable, record: number): string {
+  const name = fullKeyOf(table, record)
+  const below = wordOf(table, record, field.below)
+  if (below === 0) return `whitelisted by ${name}, which has neither a limit nor rules below it`
+  return `${name} is a placeholder without a limit; below it ${thereAre(keysOf(table, below))}`
 }
 
-function resultOf({ fullKey, name, unlimited, requestsPerUnit, unit }: Limit<unknown>): string {
+function keysOf(table: DomainTable, level: number): ReadonlySet<string> {
+  return new Set([...rulesOfLevel(table, level)].map(rule => keyAndValueOf(table, rule).key))
+}
+
+function valuesOf(table: DomainTable, level: number, key: string): readonly string[] {
+  const rules = [...rulesOfLevel(table, level)].map(rule => keyAndValueOf(table, rule))
+  return rules.filter(rule => rule.key === key && rule.value !== '').map(({ value }) => value)
+}
+
+function resultOf({ fullKey, name, unlimited, requestsPerUnit, unit }: LimitSettings): string {
   const called = name === '' ? fullKey : `${fullKey} (named ${name})`
   return unlimited ? `${called}: unlimited` : `${called}: ${requestsPerUnit}/${unit}`
 }

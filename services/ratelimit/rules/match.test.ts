@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { compile } from './compile.ts'
+import { compile, limitsOf } from './compile.ts'
 import { match, overrideLimit } from './match.ts'
 import { entriesOf, linesOf, rulesOf } from './rules-under-test.ts'
 
@@ -233,7 +233,7 @@ test('11: configurations of one domain are put together, in their order', () => 
   assert.equal(match(rules, 'shop', entriesOf('a=xyz'))?.limit.requestsPerUnit, 1)
   assert.equal(match(rules, 'shop', entriesOf('b=1'))?.limit.requestsPerUnit, 3)
   assert.deepEqual(
-    rules.limits.map(limit => limit.fullKey),
+    [...limitsOf(rules)].map(limit => limit.fullKey),
     ['shop.a_x*', 'shop.a_xy*', 'shop.b'],
   )
 })
@@ -371,9 +371,9 @@ descriptors:
     metadata: {x: 1}
     rate_limit: {name: n, unit: day, requests_per_unit: 1}
 `)
-  const [configured] = rules.limits
+  const [configured] = limitsOf(rules)
   const found = match(rules, 'd', entriesOf('a=b'))
-  assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b' })
+  assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b', stats: 'd.a' })
 })
 
 test('a limit that the caller brings is named after the request, and has no modes', () => {

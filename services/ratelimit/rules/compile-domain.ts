@@ -1,0 +1,158 @@
+import { type DescriptorConfig, type DomainConfig, parseUnit, type RateLimitConfig, units } from './config.ts'
+import {
+  type DomainTable,
+  field,
+  flag,
+  hashOf,
+  none,
+  recordWords,
+  topLevel,
+  unitShift,
+} from './domain-table.ts'
+
+/**
+ * Compiles the configurations of one domain, in their order. Only for configurations that `validate` found no problem
+ * in.
+ */
+export function compileDomain(domain: string, configs: readonly DomainConfig[]): DomainTable {
+  const records = createRecords()
+  const texts = createTexts()
+  /** By level and key, the heads of lists of wildcard rules. */
+  const heads = new Map<string, number>()
+  /** By the number of a head, the last rule of its list. */
+  const tails = new Map<number, number>()
+  let levels = topLevel
+
+  function addAll(descriptors: readonly DescriptorConfig[], level: number, parent: number): void {
+    for (const descriptor of descriptors) {
+      const rule = addRule(descriptor, level, parent)
+      if (descriptor.descriptors.length === 0) continue
+      levels += 1
+      records.set(rule, field.below, levels)
+      addAll(descriptor.descriptors, levels, rule)
+    }
+  }
+
+  function addRule(descriptor: DescriptorConfig, level: number, parent: number): number {
+    const { key, value, rateLimit, metadata } = descriptor
+    const rule = records.add(level, texts.add(key), texts.add(value), hashOf(level, key, value))
+    records.set(rule, field.parent, parent)
+    const above = parent === none ? undefined : records.get(parent, field.flags)
+    const hasOpenParent = parent !== none && records.get(parent, field.value) === 0
+    records.set(rule, field.flags, flagsOf(descriptor, above, hasOpenParent))
+    if (rateLimit !== undefined) {
+      records.set(rule, field.requestsPerUnit, rateLimit.requestsPerUnit ?? 0)
+      records.set(rule, field.name, texts.add(rateLimit.name))
+      if (rateLimit.replaces.length > 0) {
+        records.set(rule, field.replaces, texts.add(JSON.stringify(rateLimit.replaces)))
+      }
+    }
+    if (metadata !== undefined) records.set(rule, field.metadata, texts.add(JSON.stringify(metadata)))
+    // Rules with a `*` in their key are in one list a level, those with one in their value in one list a key.
+    if (key.includes('*')) append(level, '', rule)
+    else if (value.includes('*')) append(level, key, rule)
+    return rule
+  }
+
+  function append(level: number, key: string, rule: number): void {
+    const head =
+      heads.get(`${level} ${key}`) ?? records.add(-level, texts.add(key), 0, hashOf(-level, key, ''))
+    heads.set(`${level} ${key}`, head)
+    records.set(tails.get(head) ?? head, field.next, rule)
+    tails.set(head, rule)
+  }
+
+  for (const { descriptors } of configs) addAll(descriptors, topLevel, none)
+  const all = records.finish()
+  return { domain, records: all, slots: slotsOf(all), texts: texts.finish(), hasWildcards: heads.size > 0 }
+}
+
+function flagsOf(descriptor: DescriptorConfig, above: number | undefined, hasOpenParent: boolean): number {
+  const { key, value, rateLimit } = descriptor
+  const inherited = above ?? flag.literal
+  const isWildcard = key.includes('*') || value.includes('*')
+  let flags = rateLimit === undefined ? 0 : flag.hasLimit | limitFlags(rateLimit)
+  if (descriptor.shadowMode) flags |= flag.shadowMode
+  if (descriptor.quotaMode) flags |= flag.quotaMode
+  if (descriptor.detailedMetric) flags |= flag.detailedMetric
+  if (descriptor.valueToMetric) flags |= flag.valueToMetric | flag.valueToMetricInPath
+  if (descriptor.shareThreshold && isWildcard) flags |= flag.shares | flag.sharesInPath
+  if (!isWildcard && !hasOpenParent) flags |= inherited & flag.literal
+  return flags | (inherited & (flag.valueToMetricInPath | flag.sharesInPath))
+}
+
+function limitFlags({ unit, unlimited }: RateLimitConfig): number {
+  const place = units.indexOf(parseUnit(unit) ?? 'second')
+  return (place << unitShift) | (unlimited ? flag.unlimited : 0)
+}
+
+const initialWords = 16 * recordWords
+
+function createRecords() {
+  let words = new Int32Array(initialWords)
+  let count = 0
+  return {
+    add(level: number, key: number, value: number, hash: number): number {
+      const at = count * recordWords
+      if (at === words.length) words = doubled(words)
+      words[at + field.level] = level
+      words[at + field.key] = key
+      words[at + field.value] = value
+      words[at + field.next] = none
+      words[at + field.hash] = hash
+      count += 1
+      return count - 1
+    },
+    get: (record: number, which: number) => words[record * recordWords + which] ?? 0,
+    set(record: number, which: number, value: number): void {
+      words[record * recordWords + which] = value
+    },
+    finish: () => words.slice(0, count * recordWords),
+  }
+}
+
+const initialUnits = 256
+
+/** Each text once: those that many rules have are always in the processor's caches. */
+function createTexts() {
+  const offsets = new Map<string, number>([['', 0]])
+  let units = new Uint16Array(initialUnits)
+  let length = 2
+  return {
+    add(text: string): number {
+      const known = offsets.get(text)
+      if (known !== undefined) return known
+      const offset = length
+      length += 2 + text.length
+      while (length > units.length) units = doubled(units)
+      units[offset] = text.length
+      units[offset + 1] = text.length >>> 16
+      for (let at = 0; at < text.length; at++) units[offset + 2 + at] = text.charCodeAt(at)
+      offsets.set(text, offset)
+      return offset
+    },
+    finish: () => units.slice(0, length),
+  }
+}
+
+function doubled<T extends Int32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>>(before: T): T {
+  const larger = new (before.constructor as new (length: number) => T)(2 * before.length)
+  larger.set(before)
+  return larger
+}
+
+/** At most half of the slots are taken, so that the next free one is near. */
+function slotsOf(records: Int32Array): Int32Array {
+  const count = records.length / recordWords
+  const size = 2 ** Math.ceil(Math.log2(2 * count + 1))
+  const slots = new Int32Array(2 * size)
+  const last = slots.length - 2
+  for (let record = 0; record < count; record++) {
+    const hash = records[record * recordWords + field.hash] ?? 0
+    let slot = (2 * hash) & last
+    while (slots[slot + 1] !== 0) slot = (slot + 2) & last
+    slots[slot] = hash
+    slots[slot + 1] = record + 1
+  }
+  return slots
+}
