@@ -7,10 +7,12 @@ import { fullRateCase } from './full-rate.ts'
 import { memcachedFaults } from './memcached-faults.ts'
 import { processFaults } from './process-faults.ts'
 import { redisFaults } from './redis-faults.ts'
+import { stallCases } from './stalls.ts'
 
 /** In an order in which those that need the same stage follow each other. */
 export const cases: readonly FaultCase[] = [
   ...redisFaults,
+  ...stallCases,
   fullRateCase,
   cancellationsCase,
   ...failoverFaults,

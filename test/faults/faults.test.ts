@@ -42,6 +42,7 @@ const essential: ReadonlySet<string> = new Set([
   'killed',
   'random',
   'mode-local',
+  'stall-50',
   'sentinel-killed',
   'cluster-reshard',
   'cluster-killed',

@@ -1,0 +1,149 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { latencyFigures } from '../bench/percentiles.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { openRedis, type ProxiedRedis } from './backends.ts'
+import type { Extent, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
+import { okAnswer } from './load/answer.ts'
+import { type CallRecord, withFaultLoad } from './load/fault-load.ts'
+import { questions } from './load/questions.ts'
+
+interface StallPlan {
+  readonly name: string
+  readonly title: string
+  readonly stallMs: number
+  /** BACKEND_DEADLINE; the service's own default when left out. */
+  readonly deadlineMs?: number
+}
+
+const plans: readonly StallPlan[] = [
+  { name: 'stall-20', title: 'Redis stands still for 20 ms, the default deadline', stallMs: 20 },
+  { name: 'stall-50', title: 'Redis stands still for 50 ms, the default deadline', stallMs: 50 },
+  {
+    name: 'stall-20-brief',
+    title: 'Redis stands still for 20 ms, a deadline of 15 ms',
+    stallMs: 20,
+    deadlineMs: 15,
+  },
+  {
+    name: 'stall-50-brief',
+    title: 'Redis stands still for 50 ms, a deadline of 15 ms',
+    stallMs: 50,
+    deadlineMs: 15,
+  },
+]
+
+const defaultDeadlineMs = 100
+const testDeadlineMs = 1_000
+/** Between two stalls, so that each of them meets a service at rest. */
+const restMs = 250
+const limit = 1_000_000_000
+const expected = [
+  /^2 the backend did not answer within \d+ ms$/,
+  /^2 Redis owed replies and brought nothing for \d+ ms$/,
+]
+
+/** One stall as it was: a machine that is busy may make it longer. */
+interface Stall {
+  readonly beginMs: number
+  readonly endMs: number
+}
+
+export const stallCases: readonly FaultCase[] = plans.map(plan => ({
+  name: plan.name,
+  title: plan.title,
+  needs: ['redis-server'],
+  run: extent => runStalls(plan, extent),
+}))
+
+async function runStalls(plan: StallPlan, extent: Extent): Promise<FaultReport> {
+  const { callsPerSecond, connections, seed, stages } = extent
+  // A busy machine stalls too, so that the tests have a deadline that is longer than its stalls.
+  const isTest = extent.deadlineMs > defaultDeadlineMs
+  const deadlineMs = plan.deadlineMs ?? (isTest ? testDeadlineMs : undefined)
+  const settings: Record<string, string> =
+    deadlineMs === undefined ? {} : { BACKEND_DEADLINE: `${deadlineMs}ms` }
+  const { backend, service } = await stages.open({ openBackend: openRedis, seed, limit, settings })
+  const { bodyOf } = questions(plan.name)
+  const options = { ports: [service.grpcPort], connections: 5 * connections, callsPerSecond, bodyOf }
+  return withFaultLoad(options, async load => {
+    await waitFor('answers before the stalls', () => (load.outcomes().get(okAnswer) ?? 0) >= 100)
+    await pause(extent.warmUpMs)
+    const stalls: Stall[] = []
+    for (let count = isTest ? 3 : 20; count > 0; count -= 1) {
+      await pause(restMs)
+      stalls.push(await stall(backend, plan.stallMs))
+    }
+    await pause(restMs)
+    const { calls, sent } = await load.stop()
+    return report(plan, deadlineMs ?? defaultDeadlineMs, stalls, calls, sent)
+  })
+}
+
+async function stall({ server }: ProxiedRedis, stallMs: number): Promise<Stall> {
+  const beginMs = performance.now()
+  await server.kill('SIGSTOP')
+  await pause(stallMs)
+  await server.kill('SIGCONT')
+  return { beginMs, endMs: performance.now() }
+}
+
+function report(
+  { stallMs }: StallPlan,
+  deadlineMs: number,
+  stalls: readonly Stall[],
+  calls: readonly CallRecord[],
+  sent: number,
+): FaultReport {
+  const first = stalls[0]?.beginMs ?? 0
+  const measured = calls.filter(({ dueMs }) => dueMs >= first)
+  const errors = measured.filter(({ outcome }) => outcome !== okAnswer)
+  const met = ({ dueMs, latencyMs }: CallRecord, atLeastMs: number) =>
+    stalls.some(
+      ({ beginMs, endMs }) => endMs - beginMs >= atLeastMs && dueMs <= endMs && dueMs + latencyMs >= beginMs,
+    )
+  const beyond = errors.filter(call => !met(call, 0))
+  const tolerated = errors.filter(call => !met(call, deadlineMs))
+  const strange = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
+  const latencies = Float64Array.from(measured, ({ latencyMs }) => latencyMs)
+  const goals: GoalLine[] = [
+    { what: 'errors of calls that met no stall', unit: 'calls', goal: { atMost: 0 }, figure: beyond.length },
+  ]
+  const isShort = stallMs < deadlineMs
+  if (isShort) goals.push({ what: 'errors', unit: 'calls', goal: { atMost: 0 }, figure: errors.length })
+  return {
+    answers: {
+      ...latencyFigures(latencies),
+      maxMs: latencies.reduce((max, ms) => Math.max(max, ms), 0),
+      ok: measured.length - errors.length,
+      over: 0,
+      errors: errors.length,
+      openP99Ms: undefined,
+      messages: countOutcomes(errors),
+    },
+    goals,
+    violations: [
+      ...(calls.length === sent ? [] : [`${sent - calls.length} calls were never answered`]),
+      ...(strange === undefined ? [] : [`an unexpected end of a call: ${strange.outcome}`]),
+      ...(isShort && tolerated.length > 0
+        ? [`${tolerated.length} calls failed, and no stall was as long as the deadline of ${deadlineMs} ms`]
+        : []),
+    ],
+    notes: [describe(stalls, measured, met), `${sent} calls`],
+  }
+}
+
+function describe(
+  stalls: readonly Stall[],
+  calls: readonly CallRecord[],
+  met: (call: CallRecord, atLeastMs: number) => boolean,
+): string {
+  const longest = Math.max(...stalls.map(({ beginMs, endMs }) => endMs - beginMs))
+  const struck = calls.filter(call => met(call, 0)).length
+  return `${stalls.length} stalls, at most ${longest.toFixed(0)} ms; ${struck} calls met one`
+}
+
+function countOutcomes(errors: readonly CallRecord[]): readonly (readonly [string, number])[] {
+  const counts = new Map<string, number>()
+  for (const { outcome } of errors) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
+  return [...counts].sort((a, b) => b[1] - a[1])
+}
