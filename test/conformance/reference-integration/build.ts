@@ -1,0 +1,30 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, copyFileSync, cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '../../support/tollway.ts'
+import { builtTests, moduleCopy, referenceFolder } from './paths.ts'
+
+/**
+ * Compiles the reference's integration tests with `runner.go` in the place of its runner. They are compiled in a copy of
+ * its module in `out/`, since Go lets nobody replace a file in its cache.
+ *
+ *     node test/conformance/reference-integration/build.ts
+ */
+rmSync(moduleCopy, { recursive: true, force: true })
+mkdirSync(join(root, 'out/bin'), { recursive: true })
+cpSync(referenceFolder(), moduleCopy, { recursive: true })
+makeWritable(moduleCopy)
+const runner = join(root, 'test/conformance/reference-integration/runner.go')
+copyFileSync(runner, join(moduleCopy, 'src/service_cmd/runner/runner.go'))
+const args = ['test', '-c', '-vet=off', '-tags=integration', '-o', builtTests, './test/integration']
+execFileSync('go', args, { cwd: moduleCopy, stdio: 'inherit' })
+
+/** Go's cache is read-only, and so is a copy of it. */
+function makeWritable(folder: string): void {
+  chmodSync(folder, 0o755)
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) makeWritable(path)
+    else chmodSync(path, 0o644)
+  }
+}

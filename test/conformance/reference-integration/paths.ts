@@ -1,0 +1,19 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { root } from '../../support/tollway.ts'
+
+/** The reference's module with our runner; `build.ts` makes it. */
+export const moduleCopy = join(root, 'out/reference-integration')
+
+/** The compiled tests. */
+export const builtTests = join(root, 'out/bin/reference-integration.test')
+
+/** The reference's module in Go's cache, in the version that the differential tests pin. Needs Go. */
+export function referenceFolder(): string {
+  const args = ['list', '-m', '-f', '{{.Dir}}', 'github.com/envoyproxy/ratelimit']
+  const cwd = join(root, 'test/differential/reference')
+  const folder = execFileSync('go', args, { cwd, encoding: 'utf8' }).trim()
+  if (folder === '')
+    throw new Error('the module of the reference is not downloaded: build the reference first')
+  return folder
+}

@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '../../support/tollway.ts'
+import { builtTests, moduleCopy } from './paths.ts'
+import { type ReferenceServers, startReferenceServers } from './servers.ts'
+
+/** The verdict on one of the reference's tests; groups and the tests in them are listed alike. */
+export interface Verdict {
+  /** `TestBasicAuthConfig/WithPerSecondRedisAuth`. */
+  readonly name: string
+  readonly result: 'PASS' | 'FAIL' | 'SKIP'
+  readonly seconds: number
+}
+
+export interface Played {
+  readonly verdicts: readonly Verdict[]
+  /** Everything that the tests wrote. */
+  readonly output: string
+}
+
+/** The reference's integration tests against our service, with the servers that they need. */
+export interface ReferenceTests {
+  /** @param run a pattern as for `go test -run`; all tests when it is left out */
+  play(run?: string): Promise<Played>
+  stop(): Promise<void>
+}
+
+/** @param folder is empty, and of this test alone */
+export async function openReferenceTests(folder: string): Promise<ReferenceTests> {
+  const integration = join(moduleCopy, 'test/integration')
+  // A test writes into the configuration.
+  cpSync(join(integration, 'runtime'), join(folder, 'runtime'), { recursive: true })
+  const servers = await startReferenceServers(folder, join(integration, 'conf'))
+  return {
+    play: run => play(folder, servers, run),
+    stop: servers.stop,
+  }
+}
+
+async function play(folder: string, { certificate }: ReferenceServers, run = '.'): Promise<Played> {
+  const env = {
+    ...process.env,
+    PROJECT_DIR: folder,
+    TOLLWAY_NODE: process.execPath,
+    TOLLWAY_RATELIMIT: join(root, 'services/ratelimit/main.ts'),
+    // The reference's Makefile adds the certificate to those of the system.
+    NODE_EXTRA_CA_CERTS: certificate.certFile,
+  }
+  const child = spawn(builtTests, ['-test.v', `-test.run=${run}`, '-test.timeout=10m'], { cwd: folder, env })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (data: Buffer) => {
+      output += data.toString()
+    })
+  }
+  await new Promise(resolve => child.once('close', resolve))
+  const verdicts = [...output.matchAll(/^ *--- (PASS|FAIL|SKIP): (\S+) \(([\d.]+)s\)$/gm)].map(
+    ([, result, name = '', seconds]) => ({
+      name,
+      result: result as Verdict['result'],
+      seconds: Number(seconds),
+    }),
+  )
+  return { verdicts, output }
+}
