@@ -230,7 +230,7 @@ function descriptorSchema(level: number) {
           description:
             'Anything that callers shall get with the decision when this rule matched and let the ' +
             'request through. It is sent as dynamic metadata when the service runs with ' +
-            'RESPONSE_DYNAMIC_METADATA=true.',
+            'RESPONSE_DYNAMIC_METADATA=true. An unlimited rule sends none.',
         }),
       ),
     },

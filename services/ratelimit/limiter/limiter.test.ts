@@ -283,10 +283,11 @@ domain: d
 descriptors:
   - {key: user, metadata: {team: a}, rate_limit: {unit: minute, requests_per_unit: 3}}
   - {key: zero, metadata: {team: b}, rate_limit: {unit: minute, requests_per_unit: 0}}
+  - {key: free, metadata: {team: c, free: true}, rate_limit: {unlimited: true}}
 `
   const headerNames = { limit: 'L', remaining: 'R', reset: 'S' }
   const { limiter } = open(yaml, { headerNames, dynamicMetadata: true, shadowMode: true })
-  const decision = await limiter.decide(request('user=alice; zero=x'))
+  const decision = await limiter.decide(request('free=x; user=alice; zero=x'))
   assert.equal(decision.over, false)
   assert.deepEqual(decision.headers, [
     { key: 'L', value: '0' },
@@ -295,7 +296,7 @@ descriptors:
   ])
   assert.deepEqual(decision.metadata, {
     domain: 'd',
-    descriptors: [{ entries: ['user=alice'] }, { entries: ['zero=x'] }],
+    descriptors: [{ entries: ['free=x'] }, { entries: ['user=alice'] }, { entries: ['zero=x'] }],
     metadata: { team: 'a' },
   })
 })

@@ -162,8 +162,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function extras(request: DecisionRequest, matches: Matches, statuses: readonly DescriptorDecision[]) {
     const isOver = (index: number) => statuses[index]?.over === true && !isQuota(matches[index])
-    const passed = matches.filter((_, index) => statuses[index]?.over === false)
-    const ofPassed = passed.flatMap(found => (found?.limit.metadata ? [found.limit.metadata] : []))
+    const ofPassed = matches.flatMap((found, index) => {
+      // An unlimited rule has no limit that could let a call through: the reference leaves its metadata out.
+      const passed = found?.limit.unlimited === false && statuses[index]?.over === false
+      return passed && found.limit.metadata ? [found.limit.metadata] : []
+    })
     return {
       ...(headerNames && { headers: responseHeaders(statuses, isOver, headerNames) }),
       ...(options.dynamicMetadata && { metadata: dynamicMetadata(request, ofPassed) }),
