@@ -105,6 +105,7 @@ test('an archive is what docker, containerd and skopeo read', async () => {
   const files = readLayer(layers[1] ?? Buffer.alloc(0))
   assert.equal(files.get('usr/local/bin/ratelimit'), launcherOf('/app/ratelimit.mjs'))
   assert.ok(files.has('app/ratelimit.mjs'))
+  assert.ok(files.has('bin/ratelimit'), 'the path in the image of the reference')
   assertLicensed(files)
 })
 

@@ -3,7 +3,7 @@ import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
-import { copyOf, type Entry, textFile, treeOf } from './file-tree.ts'
+import { copyOf, type Entries, type Entry, textFile, treeOf } from './file-tree.ts'
 import { launcherOf } from './launcher.ts'
 import { type NodeLayer, nodePath, nonRoot } from './node-layer.ts'
 import { npmComponents } from './npm-components.ts'
@@ -16,6 +16,8 @@ interface OurImage {
   readonly command: string
   readonly source: string
   readonly args: readonly string[]
+  /** Another path of the program, for manifests that name one. */
+  readonly alias?: string
   /** With which Node is started. */
   readonly nodeOptions: readonly string[]
   readonly ports: readonly number[]
@@ -36,6 +38,8 @@ const ourImages: readonly OurImage[] = [
     name: 'ratelimit',
     title: 'The rate limit service of Tollway',
     command: 'ratelimit',
+    // The path in the image of envoyproxy/ratelimit.
+    alias: 'bin/ratelimit',
     source: 'services/ratelimit/main.ts',
     args: [],
     nodeOptions: ratelimitOptions,
@@ -89,6 +93,7 @@ async function gather(root: string, version: string, image: OurImage, node: Node
       `app/${name}`,
       { kind: 'file', mode: 0o644, content },
     ]),
+    aliasOf(image),
     [
       [`usr/local/bin/${image.command}`, textFile(launcherOf(`/app/${image.command}.mjs`), 0o755)],
       ['licenses/tollway/LICENSE', copyOf(join(root, 'LICENSE'))],
@@ -101,6 +106,10 @@ async function gather(root: string, version: string, image: OurImage, node: Node
     { name: image.name, tree },
   ]
   return { layers, bill }
+}
+
+function aliasOf({ command, alias }: OurImage): Entries {
+  return alias === undefined ? [] : [[alias, { kind: 'link', target: `/usr/local/bin/${command}` }]]
 }
 
 /** The first line of a script takes one option at the most, so those of Node stand here. */
