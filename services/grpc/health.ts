@@ -48,14 +48,19 @@ export function createHealthTable(): HealthTable {
   }
 }
 
+/** Called after each Check with the time that it took. */
+export type OnHealthCheck = (tookMs: number) => void
+
 /** The methods of grpc.health.v1.Health, answered from the table. */
-export function healthMethods(table: HealthTable): readonly AnyMethod[] {
+export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () => {}): readonly AnyMethod[] {
   const check: Method<HealthRequest, HealthResponse> = {
     ...healthServerCodec,
     path: healthCheckPath,
     kind: 'unary',
     handle({ service }) {
+      const startedMs = performance.now()
       const status = statusOf(table, service)
+      onCheck(performance.now() - startedMs)
       if (status !== servingStatus.SERVICE_UNKNOWN) return { status }
       throw new GrpcError('NOT_FOUND', `service ${JSON.stringify(service)}: unknown`)
     },

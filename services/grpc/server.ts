@@ -177,6 +177,8 @@ export interface GrpcServerOptions {
   readonly limits?: Partial<GrpcLimits>
   /** Serves grpc.health.v1 from this table when given. */
   readonly health?: HealthTable
+  /** Called after each Check of grpc.health.v1 with the time that it took. */
+  onHealthCheck?(tookMs: number): void
   /** Told of every defect of a handler; the process goes on. */
   onDefect(path: string, error: unknown): void
 }

@@ -37,10 +37,11 @@ export function createSocketServer(
   options: GrpcServerOptions,
   settings: Partial<SocketServerSettings> = {},
 ): GrpcServer {
-  const { health, onDefect } = options
+  const { health, onHealthCheck, onDefect } = options
+  const ofHealth = health ? healthMethods(health, onHealthCheck) : []
   const totals = new CallTotals()
   const connections = createConnections({
-    methods: indexMethods(health ? [...options.methods, ...healthMethods(health)] : options.methods),
+    methods: indexMethods([...options.methods, ...ofHealth]),
     limits: { ...defaultLimits, ...options.limits },
     onDefect,
     totals,

@@ -19,7 +19,7 @@ import { createHealth, type Health } from './health.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
-import { rateLimitMethods } from './servers/grpc-methods.ts'
+import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
 import { createHttpServer } from './servers/http-server.ts'
 import { portsBesidesGrpc } from './servers/ports-besides-grpc.ts'
@@ -148,6 +148,7 @@ async function openServers(
   const grpc = createGrpcServer({
     methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
     health: table,
+    onHealthCheck: countHealthChecks(stats),
     onDefect,
     limits: {
       maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,

@@ -138,6 +138,7 @@ test('with files and counters in memory it serves gRPC and HTTP, and follows an 
   )
   const stats = await service.stats()
   assert.equal(stats['ratelimit_server.ShouldRateLimit.total_requests'], 2)
+  assert.equal(stats['ratelimit_server.Check.total_requests'], 2)
   assert.equal(stats['ratelimit.service.config_load_success'], 2)
   assert.equal(await service.program.end('SIGINT'), 0)
 })

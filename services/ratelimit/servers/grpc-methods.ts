@@ -89,3 +89,14 @@ function throwStatus(error: unknown): never {
   if (!(error instanceof RequestError)) throw error
   throw new GrpcError(error.invalid ? 'INVALID_ARGUMENT' : 'UNKNOWN', error.message)
 }
+
+/**
+ * Counts calls of grpc.health.v1 Check as the reference does, among the calls of its server. The statistics exist from
+ * the first Check on.
+ */
+export function countHealthChecks(stats: Stats): (tookMs: number) => void {
+  return tookMs => {
+    stats.counter('ratelimit_server.Check.total_requests').value += 1
+    stats.histogram('ratelimit_server.Check.response_time').record(tookMs)
+  }
+}
