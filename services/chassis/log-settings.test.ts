@@ -9,6 +9,10 @@ const cases: readonly [Readonly<Record<string, string>>, level: string, format: 
   [{}, 'info', 'text'],
   [{ LOG_LEVEL: 'WARNING', LOG_FORMAT: 'JSON' }, 'warn', 'json'],
   [{ LOG_LEVEL: 'warn' }, 'warn', 'text'],
+  [{ LOG_LEVEL: 'trace' }, 'debug', 'text'],
+  [{ LOG_LEVEL: 'Debug' }, 'debug', 'text'],
+  [{ LOG_LEVEL: 'FATAL' }, 'error', 'text'],
+  [{ LOG_LEVEL: 'panic' }, 'error', 'text'],
 ]
 
 for (const [env, logLevel, logFormat] of cases) {
@@ -22,7 +26,7 @@ test('a level that is none is told with those that are', () => {
     problems: [
       {
         name: 'LOG_LEVEL',
-        message: '"loud" is not allowed: one of debug, info, warn, warning, error',
+        message: '"loud" is not allowed: one of trace, debug, info, warn, warning, error, fatal, panic',
       },
     ],
   })

@@ -1,14 +1,22 @@
 import type { LogLevel } from './log.ts'
 import { type Kind, oneOf, settingsTable, type Values } from './settings.ts'
 
-const levelWord = oneOf('debug', 'info', 'warn', 'warning', 'error')
+const levelWord = oneOf('trace', 'debug', 'info', 'warn', 'warning', 'error', 'fatal', 'panic')
 
-/** The reference takes `warning` for `warn`, too. */
+/** Levels of the reference's logger for which this log has no lines of their own. */
+const nearest: Readonly<Record<string, LogLevel>> = {
+  trace: 'debug',
+  warning: 'warn',
+  fatal: 'error',
+  panic: 'error',
+}
+
+/** Every spelling of logrus, in any letter case. */
 const level: Kind<LogLevel> = {
   allowed: levelWord.allowed,
   parse: value => {
     const word = levelWord.parse(value)
-    return word === 'warning' ? 'warn' : word
+    return word && (nearest[word] ?? (word as LogLevel))
   },
 }
 
@@ -18,7 +26,10 @@ const level: Kind<LogLevel> = {
  * @param defaultLevel what is logged where nobody says otherwise.
  * @param help of the level, for the documentation.
  */
-export function logSettings(defaultLevel: LogLevel, help = 'What is logged.') {
+export function logSettings(
+  defaultLevel: LogLevel,
+  help = 'The least level that is logged. `trace` is `debug`; `fatal` and `panic` are `error`.',
+) {
   return settingsTable({
     logLevel: {
       name: 'LOG_LEVEL',

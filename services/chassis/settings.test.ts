@@ -89,3 +89,21 @@ test('a secret may stand in a file, whose last line end does not count', () => {
     value: { port: 8080, auth: 'pass ' },
   })
 })
+
+test('a setting without effect is found by the name that sets it, and the documentation says why', () => {
+  const table = settings.settingsTable({
+    pool: {
+      name: 'NEW_POOL',
+      aliases: ['OLD_POOL'],
+      kind: settings.integer(1, 9),
+      fallback: '2',
+      help: 'The size of the pool.',
+      noEffect: 'there is no pool',
+    },
+    port: { name: 'PORT', kind: settings.integer(0, 9), fallback: '1', help: 'The port.' },
+  })
+  const find = (env: Readonly<Record<string, string>>) => settings.findIneffective(table, env)
+  assert.deepEqual(find({ PORT: '3', OLD_POOL: '' }), [])
+  assert.deepEqual(find({ PORT: '3', OLD_POOL: '2' }), [{ name: 'OLD_POOL', reason: 'there is no pool' }])
+  assert.match(settings.describeSettings(table), /\| The size of the pool. No effect: there is no pool. \|/)
+})

@@ -13,6 +13,8 @@ export interface Setting<T> {
   readonly fallback: string
   /** One sentence for the documentation. */
   readonly help: string
+  /** The reason why the setting changes nothing, where it is accepted for compatibility only. */
+  readonly noEffect?: string
   /** May also be read from the file that NAME_FILE names, and is never shown. */
   readonly secret?: boolean
 }
@@ -62,6 +64,24 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
     values[field] = parsed
   }
   return problems.length > 0 ? { problems } : { value: values as Values<Table> }
+}
+
+/** A setting that is set and changes nothing. */
+export interface IneffectiveSetting {
+  /** The variable that is set: the name of the setting or one of its aliases. */
+  readonly name: string
+  readonly reason: string
+}
+
+/** Returns the settings without effect that the environment sets, for a warning at the start of the process. */
+export function findIneffective(
+  table: Record<string, Setting<unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+): readonly IneffectiveSetting[] {
+  return Object.values(table).flatMap(({ name, aliases = [], noEffect: reason }) => {
+    if (reason === undefined) return []
+    return [name, ...aliases].filter(variable => env[variable]).map(variable => ({ name: variable, reason }))
+  })
 }
 
 type Found = { readonly name: string; readonly text: string } | { readonly problem: string }
@@ -201,7 +221,9 @@ export function describeSettings(table: Record<string, Setting<unknown>>): strin
   const rows = Object.values(table).map(setting => {
     const names = [setting.name, ...(setting.aliases ?? [])].map(name => `\`${name}\``).join(', ')
     const shown = setting.fallback === '' ? '' : `\`${setting.fallback}\``
-    return `| ${names} | ${shown} | ${setting.help} | ${setting.kind.allowed} |`
+    const help =
+      setting.noEffect === undefined ? setting.help : `${setting.help} No effect: ${setting.noEffect}.`
+    return `| ${names} | ${shown} | ${help} | ${setting.kind.allowed} |`
   })
   return ['| Name | Default | Meaning | Allowed |', '|---|---|---|---|', ...rows, ''].join('\n')
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 import { createLog } from '@tollway/chassis/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
-import { readSettings } from '@tollway/chassis/settings.ts'
+import { findIneffective, readSettings } from '@tollway/chassis/settings.ts'
 import { type Service, startService } from './service.ts'
 import { type Settings, settings } from './settings.ts'
 import { startSupervisor } from './workers/supervisor.ts'
@@ -23,6 +23,9 @@ const ownLog = createLog({ level: logLevel, format: logFormat })
 const log = workerIndex === undefined ? ownLog : logOfWorker(ownLog, workerIndex)
 let service: Service | undefined
 logStrayOutput(log)
+if (workerIndex === undefined) {
+  for (const { name, reason } of findIneffective(settings, process.env)) log.warn(`ignore ${name}: ${reason}`)
+}
 showSignsOfLife()
 runUntilStopped({
   async stop(reason) {

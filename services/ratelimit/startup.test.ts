@@ -80,7 +80,8 @@ for (const workers of ['1', '2']) {
   test(`the ports for calls open once, when the backend is there, WORKERS=${workers}`, async t => {
     if (!requireProgram(t, 'redis-server')) return
     const redis = await startAbsentRedis(t)
-    const service = await startRateLimit(t, { ...onRedis(redis.port), WORKERS: workers })
+    const env = { ...onRedis(redis.port), WORKERS: workers, REDIS_POOL_SIZE: '20' }
+    const service = await startRateLimit(t, env)
     let running = true
     t.after(() => {
       running = false
@@ -97,6 +98,7 @@ for (const workers of ['1', '2']) {
     await service.serves()
     assert.deepEqual(await probe(service, '/healthcheck'), { status: 200, text: 'OK' })
     assert.equal(await service.ask('shop', 'user', 'alice'), 200)
+    assert.equal(service.program.output().split('ignore REDIS_POOL_SIZE: ').length, 2, 'it is logged once')
   })
 
   test(`SIGTERM ends a process that waits for its backend, WORKERS=${workers}`, async t => {

@@ -28,7 +28,8 @@ export const memcachedSettings = settingsTable({
     aliases: ['MEMCACHE_MAX_IDLE_CONNS'],
     kind: integer(0, 1_000),
     fallback: '2',
-    help: 'Accepted for compatibility: one connection to each server carries all calls.',
+    help: 'How many idle connections are kept to each server.',
+    noEffect: 'one connection to each server carries all calls',
   },
   memcachedTls: {
     name: 'MEMSTORE_TLS',
