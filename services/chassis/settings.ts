@@ -73,7 +73,7 @@ export interface IneffectiveSetting {
   readonly reason: string
 }
 
-/** Returns the settings without effect that the environment sets, for a warning at the start of the process. */
+/** Returns the settings without effect that the environment sets, for a warning at the start. */
 export function findIneffective(
   table: Record<string, Setting<unknown>>,
   env: Readonly<Record<string, string | undefined>>,

@@ -199,7 +199,7 @@ export const redisSettings = settingsTable({
   },
 })
 
-/** Settings of the reference that change nothing here. They are accepted, so that a Deployment moves over unedited. */
+/** Settings of the reference that change nothing here, accepted so that a Deployment moves over unedited. */
 export const redisCompatibilitySettings = settingsTable({
   redisPoolSize: {
     name: 'KVSTORE_POOL_SIZE',

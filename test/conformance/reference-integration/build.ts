@@ -16,7 +16,9 @@ cpSync(referenceFolder(), moduleCopy, { recursive: true })
 makeWritable(moduleCopy)
 const runner = join(root, 'test/conformance/reference-integration/runner.go')
 copyFileSync(runner, join(moduleCopy, 'src/service_cmd/runner/runner.go'))
-const args = ['test', '-c', '-vet=off', '-tags=integration', '-o', builtTests, './test/integration']
+// The flags of the other Go programs of the tests, so that the dependencies are compiled once.
+const flags = ['-c', '-trimpath', '-vet=off', '-tags=integration']
+const args = ['test', ...flags, '-o', builtTests, './test/integration']
 execFileSync('go', args, { cwd: moduleCopy, stdio: 'inherit' })
 
 /** Go's cache is read-only, and so is a copy of it. */
