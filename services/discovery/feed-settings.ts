@@ -102,7 +102,7 @@ export const feedSettings = settingsTable({
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
     kind: atLeast10Ms,
     fallback: '10s',
-    help: 'The first wait after a stream ended; no wait after a stream that lasted longer than that.',
+    help: 'The first wait after a stream ended; none after a stream that lasted longer, and 10s at least.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',

@@ -163,6 +163,16 @@ test('a stream that lasted longer than the wait is opened again at once', async 
   }
 })
 
+test('a stream that never came about is waited for, however long the attempt took', async t => {
+  const [port = 0] = await freePorts(1)
+  let nowMs = 0
+  const { warnings } = startFeed(t, `127.0.0.1:${port}`, {
+    clock: { nowMs: () => nowMs, monotonicMs: () => (nowMs += 3_000) },
+  })
+  await waitFor('the complaint', () => warnings.length > 0)
+  assert.match(warnings.join(), /ECONNREFUSED .* 20$/)
+})
+
 test('a server that is away is told of once, in few words, and is found when it comes', async t => {
   const [port = 0] = await freePorts(1)
   const { inForce, warnings, feed } = startFeed(t, `127.0.0.1:${port}`)

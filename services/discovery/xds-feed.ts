@@ -40,7 +40,7 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
   /** The wait between tries while there was no response yet. */
   readonly connectRetryMs: number
   /**
-   * Waits after a stream ended. A stream that lasted longer than its wait is opened again at once. The waits start
+   * Waits after a stream ended. A stream that lasted 10 s, and longer than its wait, is opened again at once. The waits start
    * again after such a stream, and after a good response.
    */
   readonly backoff: {
@@ -62,6 +62,9 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
  * force within this time at such a server.
  */
 const defaultRefusalIntervalMs = 500
+
+/** An attempt to connect fails sooner, so a stream that lasted this long was established. */
+const establishedMs = 10_000
 
 /** Callers get errors until then; a management server that is there has answered before. */
 const defaultLastGoodPatienceMs = 1_000
@@ -103,7 +106,7 @@ export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
   /** The wait before the next stream; 0 after a stream that worked for long, as when a server is replaced. */
   function waitAfter(lastedMs: number): number {
     const waitMs = hadResponse ? backoff.nextMs() : options.connectRetryMs
-    if (lastedMs < waitMs) return waitMs
+    if (lastedMs < Math.max(waitMs, establishedMs)) return waitMs
     backoff.reset()
     return 0
   }
@@ -171,6 +174,10 @@ function createReporter({ connection: { server }, log }: XdsFeedOptions) {
   let told: string | undefined
   return {
     interrupted(reason: string, waitMs: number): void {
+      if (waitMs === 0) {
+        log.info('open the stream to the management server again', { server, reason })
+        return
+      }
       const level = reason === told ? 'debug' : 'warn'
       told = reason
       log[level]('no connection to the management server', { server, reason, retryMs: Math.round(waitMs) })
