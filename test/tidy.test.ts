@@ -51,7 +51,10 @@ const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.te
 const direction: readonly [string, readonly string[]][] = [
   ['crds/', []],
   ['services/chassis/', []],
-  ['services/chassis/http1/', ['services/chassis/clock.ts', 'services/chassis/node-http.ts']],
+  [
+    'services/chassis/http1/',
+    ['services/chassis/clock.ts', 'services/chassis/node-http.ts', 'services/chassis/request-memory.ts'],
+  ],
   ['services/grpc/', ['services/chassis/']],
   ['services/discovery/', ['proto/', 'services/chassis/', 'services/grpc/']],
   ['services/ratelimit/', ['proto/', 'services/chassis/', 'services/grpc/', 'services/discovery/']],

@@ -6,6 +6,7 @@ import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
@@ -73,6 +74,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const feed = await openFeed(settings, table, broker, log)
   const healthTable = createHealthTable()
   const grpc = createGrpcServer({
+    memory: new RequestMemory(Math.max(settings.requestMemoryBytes, 2 * settings.maxMessageBytes)),
     methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
     health: healthTable,
     onDefect: (path, error) =>

@@ -12,6 +12,9 @@ import { tracingSettings } from '@tollway/chassis/tracing-settings.ts'
 import { feedSettings } from '@tollway/discovery/feed-settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server-settings.ts'
 
+/** Eight messages of the longest kind that MAX_MESSAGE_BYTES allows by default. */
+const defaultRequestMemoryBytes = 128 * 1024 * 1024
+
 const port = integer(0, 65_535)
 
 const pageSettings = settingsTable({
@@ -141,7 +144,7 @@ const processSettings = settingsTable({
 
 /** Every setting of the broker. What the rate limit service has too has the same name and means the same. */
 export const settings = settingsTable({
-  ...grpcServerSettings('8082'),
+  ...grpcServerSettings('8082', defaultRequestMemoryBytes),
   ...pageSettings,
   ...streamSettings,
   ...feedSettings,

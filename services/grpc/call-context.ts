@@ -1,12 +1,14 @@
 import type { X509Certificate } from 'node:crypto'
+import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from './server.ts'
-import type { GrpcError } from './status.ts'
+import { GrpcError } from './status.ts'
 
 /** What all calls of a connection have in common. */
 export interface CallContext {
   readonly limits: GrpcLimits
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly calls: CallRegister
+  readonly memory: RequestMemory
   /** The caller's address, as `Call` has it. */
   readonly peer: string
   /** As `Call` has it. */
@@ -17,10 +19,17 @@ export interface CallContext {
 export interface CallHead {
   readonly method: AnyMethod
   readonly metadata: Metadata
+  /** Of the metadata. */
+  readonly metadataBytes: number
   /** Undefined when the caller waits for ever. */
   readonly timeoutMs: number | undefined
   /** The grpc-encoding, in which messages with the compressed flag are. */
   readonly compression: string
+}
+
+/** The answer to a request that `RequestMemory` refuses. */
+export function noMemoryLeft(): GrpcError {
+  return new GrpcError('RESOURCE_EXHAUSTED', 'no memory is left for unfinished requests')
 }
 
 /** A call that can be ended from outside. */

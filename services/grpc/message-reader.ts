@@ -56,6 +56,11 @@ export class MessageReader {
     return this.#end - this.#start + this.#behindBytes
   }
 
+  /** How much memory of its own it has for these. */
+  get ownBytes(): number {
+    return this.heldBytes === 0 ? 0 : this.#own.length
+  }
+
   /** Bytes that were pushed are still held where they came. */
   get lends(): boolean {
     return this.#behindBytes > 0 || (this.#end > this.#start && this.#buffer !== this.#own)
@@ -148,15 +153,29 @@ export class MessageReader {
     this.#end = this.#ownEnd
   }
 
+  /** Of the next message, as far as its length is known. */
+  #nextBytes(): number {
+    if (this.#end - this.#start < prefixBytes) return Number.POSITIVE_INFINITY
+    return prefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
+  }
+
   /** New memory each time: messages that were taken lie in the old one. */
   #makeRoom(bytes: number): void {
     const held = this.#end - this.#start
     const shared = Math.min(maxSharedBytes, 2 * this.#own.length)
-    const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, shared, 2 * (held + bytes)))
+    const grown = Math.max(held + bytes, Math.min(2 * (held + bytes), this.#nextBytes()))
+    const larger = Buffer.allocUnsafeSlow(Math.max(minBufferBytes, shared, grown))
     this.#own.copy(larger, 0, this.#start, this.#end)
     this.#own = larger
     this.#ownEnd = held
     this.#look(larger, 0, held)
+  }
+
+  /** Forgets what was not taken. */
+  clear(): void {
+    this.#behind = []
+    this.#behindBytes = 0
+    this.#dropOwn()
   }
 
   #dropOwn(): void {

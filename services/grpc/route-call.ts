@@ -25,6 +25,7 @@ export function routeCall(
     const head: CallHead = {
       method,
       metadata: metadataOf(request.fields),
+      metadataBytes: metadataBytes(request.fields),
       timeoutMs: timeoutMs(fields.get('grpc-timeout')),
       compression: fields.get('grpc-encoding') ?? 'identity',
     }

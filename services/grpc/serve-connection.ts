@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { type CallContext, CallRegister, type CallTotals } from './call-context.ts'
 import { startAging } from './connection-age.ts'
 import { Connection } from './http2/connection.ts'
@@ -14,6 +15,7 @@ export interface ConnectionContext {
   readonly limits: GrpcLimits
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly totals: CallTotals
+  readonly memory: RequestMemory
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -33,16 +35,17 @@ const transportFieldsBytes = 8 * 1024
 export function serveConnection(
   socket: Duplex,
   peer: string,
-  { methods, limits, onDefect, totals, clock, random, keepaliveMs }: ConnectionContext,
+  { methods, limits, onDefect, totals, memory, clock, random, keepaliveMs }: ConnectionContext,
   onClosed: () => void,
 ): ServedConnection {
   const calls = new CallRegister(totals)
   const peerCertificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
-  const context: CallContext = { limits, onDefect, calls, peer, peerCertificate }
+  const context: CallContext = { limits, onDefect, calls, memory, peer, peerCertificate }
   const connection = new Connection(socket, {
     maxConcurrentStreams: limits.maxConcurrentStreams,
     maxHeaderListBytes: limits.maxMetadataBytes + transportFieldsBytes,
     keepaliveMs,
+    memory,
     clock,
     route: request => routeCall(methods, context, request),
     onDefect: error => onDefect('', error),

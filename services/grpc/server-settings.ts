@@ -1,10 +1,16 @@
+import { defaultRequestMemoryBytes } from '@tollway/chassis/request-memory.ts'
 import { boolean, durationMs, integer, settingsTable, text, type Values } from '@tollway/chassis/settings.ts'
 import type { ListenAddress } from './server.ts'
 
 const port = integer(0, 65_535)
+/** Room for one message of the largest size that a server takes. */
+const minRequestMemoryBytes = 8 * 1024 * 1024
 
-/** Where and how a service takes gRPC calls. What differs between services is the port. */
-export function grpcServerSettings(defaultPort: string) {
+/** Where and how a service takes gRPC calls. Services differ in the port and in the size of messages. */
+export function grpcServerSettings(
+  defaultPort: string,
+  requestMemoryBytes: number = defaultRequestMemoryBytes,
+) {
   return settingsTable({
     grpcHost: { name: 'GRPC_HOST', kind: text, fallback: '0.0.0.0', help: 'The address of the gRPC server.' },
     grpcPort: { name: 'GRPC_PORT', kind: port, fallback: defaultPort, help: 'The port of the gRPC server.' },
@@ -55,6 +61,12 @@ export function grpcServerSettings(defaultPort: string) {
       kind: durationMs,
       fallback: '1h',
       help: 'After that long more it is closed.',
+    },
+    requestMemoryBytes: {
+      name: 'REQUEST_MEMORY_BYTES',
+      kind: integer(minRequestMemoryBytes, 2 ** 40),
+      fallback: String(requestMemoryBytes),
+      help: 'Bytes that unfinished requests may hold together, in each process; the newest are refused.',
     },
   })
 }

@@ -1,4 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
+import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 
 /**
  * The contract of a gRPC server, as all our services use it. A method is a path, a codec and a handler; what
@@ -179,6 +180,11 @@ export interface GrpcServerOptions {
   readonly health?: HealthTable
   /** Called after each Check of grpc.health.v1 with the time that it took. */
   onHealthCheck?(tookMs: number): void
+  /**
+   * What unfinished requests may hold, shared with other servers of the process; those beyond it get
+   * RESOURCE_EXHAUSTED. A server that is given none has the default for itself.
+   */
+  readonly memory?: RequestMemory
   /** Told of every defect of a handler; the process goes on. */
   onDefect(path: string, error: unknown): void
 }
@@ -202,6 +208,8 @@ export interface GrpcLimits {
   readonly handshakeTimeoutMs: number
   /** Connections beyond so many unfinished TLS handshakes of an address are closed at once. */
   readonly maxHandshakes: number
+  /** The same for those that come from one peer address, so that one cannot lock out the others. */
+  readonly maxHandshakesOfPeer: number
 }
 
 export const defaultLimits: GrpcLimits = {
@@ -213,6 +221,7 @@ export const defaultLimits: GrpcLimits = {
   maxConnectionAgeGraceMs: 0,
   handshakeTimeoutMs: 10_000,
   maxHandshakes: 1000,
+  maxHandshakesOfPeer: 200,
 }
 
 /** What grpc.health.v1 tells of each service. The name `''` stands for the whole server. */

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { CallTotals } from './call-context.ts'
 import { createDrain } from './drain.ts'
 import { healthMethods } from './health.ts'
@@ -37,7 +38,7 @@ export function createSocketServer(
   options: GrpcServerOptions,
   settings: Partial<SocketServerSettings> = {},
 ): GrpcServer {
-  const { health, onHealthCheck, onDefect } = options
+  const { health, onHealthCheck, onDefect, memory = new RequestMemory() } = options
   const ofHealth = health ? healthMethods(health, onHealthCheck) : []
   const totals = new CallTotals()
   const connections = createConnections({
@@ -45,6 +46,7 @@ export function createSocketServer(
     limits: { ...defaultLimits, ...options.limits },
     onDefect,
     totals,
+    memory,
     ...defaultSettings,
     ...settings,
   })

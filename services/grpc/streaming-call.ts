@@ -1,6 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
 import { atTurnEnd } from './at-turn-end.ts'
-import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
+import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
 import { healthWatchPath } from './health.ts'
 import type { Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader } from './message-reader.ts'
@@ -26,6 +27,7 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
     maxSendBytes: context.limits.maxSendBytes,
     onDefect: context.onDefect,
     onEnd() {
+      intake.drop()
       context.calls.delete(cuttable, isWatch)
       stream.release()
     },
@@ -43,12 +45,41 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
   let wanted = false
   let ended = false
   let uncredited = 0
+  /** Of the only request of a method that takes one, which waits for the end of the requests. */
+  let takenBytes = 0
+  const takesOne = head.method.kind === 'server-stream' || head.method.kind === 'server-sink'
+  let held: HeldMemory | undefined
+
+  function drop(): void {
+    reader.clear()
+    takenBytes = 0
+    held?.resize(0)
+  }
+
+  function refuse(): void {
+    drop()
+    call?.cut(noMemoryLeft())
+  }
+
+  /** At the end of a turn: what is left lies in memory of its own, which is counted. */
+  function keep(): void {
+    if (reader.lends) reader.keep()
+    count()
+  }
+
+  function count(): void {
+    if (ended) takenBytes = 0
+    const bytes = reader.ownBytes + takenBytes
+    if (bytes > uncountedBytes) held ??= context.memory.open(refuse)
+    held?.resize(bytes)
+  }
 
   function deliver(): void {
     if (!call || !wanted) return
     const message = takeMessage(call)
     if (message) {
       wanted = false
+      if (takesOne) takenBytes += message.length
       call.receive(message)
     } else if (ended) {
       wanted = false
@@ -77,6 +108,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
   }
 
   return {
+    drop,
     read(): void {
       wanted = true
       deliver()
@@ -90,11 +122,13 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
         uncredited += end - start
         reader.push(buffer.subarray(start, end))
         deliver()
-        if (reader.lends) keepAtTurnEnd(reader)
+        if (reader.lends) keepAtTurnEnd(keep)
+        else count()
       },
       onEnd(): void {
         ended = true
         deliver()
+        count()
       },
     },
   }
@@ -104,7 +138,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
  * A handler that reads on takes the messages that came together one after the other within the turn, where they lie;
  * what it leaves is copied then.
  */
-const keepAtTurnEnd = atTurnEnd<MessageReader>(reader => reader.keep())
+const keepAtTurnEnd = atTurnEnd<() => void>(keep => keep())
 
 function createAnswer(
   stream: Stream,

@@ -11,6 +11,8 @@ export interface Handshakes {
   close(): void
 }
 
+type HandshakeLimits = Pick<GrpcLimits, 'handshakeTimeoutMs' | 'maxHandshakes' | 'maxHandshakesOfPeer'>
+
 const protocol = 'h2'
 
 /**
@@ -21,10 +23,12 @@ const protocol = 'h2'
  */
 export function createHandshakes(
   tls: ServerTls,
-  { handshakeTimeoutMs, maxHandshakes }: Pick<GrpcLimits, 'handshakeTimeoutMs' | 'maxHandshakes'>,
+  { handshakeTimeoutMs, maxHandshakes, maxHandshakesOfPeer }: HandshakeLimits,
   onSecure: (socket: Socket) => void,
 ): Handshakes {
-  const unfinished = new Set<Socket>()
+  /** The connections, with the addresses of their peers. */
+  const unfinished = new Map<Socket, string>()
+  const unfinishedOfPeer = new Map<string, number>()
   // Node tells of a finished handshake, but not on which connection it was.
   const connection = new AsyncLocalStorage<Socket>()
   const server = createServer({
@@ -40,9 +44,24 @@ export function createHandshakes(
     tls.onRefused?.(error, peer)
   }
 
+  function add(socket: Socket, peer: string): void {
+    unfinished.set(socket, peer)
+    unfinishedOfPeer.set(peer, (unfinishedOfPeer.get(peer) ?? 0) + 1)
+  }
+
+  /** The handshake is over, or its connection is. */
+  function remove(socket: Socket): void {
+    const peer = unfinished.get(socket)
+    if (peer === undefined) return
+    unfinished.delete(socket)
+    const left = (unfinishedOfPeer.get(peer) ?? 1) - 1
+    if (left > 0) unfinishedOfPeer.set(peer, left)
+    else unfinishedOfPeer.delete(peer)
+  }
+
   server.on('secureConnection', socket => {
     const plain = connection.getStore()
-    if (plain) unfinished.delete(plain)
+    if (plain) remove(plain)
     const error = reasonToRefuse(tls, socket)
     if (error) refuse(error, peerName(socket), socket)
     else onSecure(socket)
@@ -54,17 +73,20 @@ export function createHandshakes(
 
   return {
     begin(socket) {
-      if (unfinished.size >= maxHandshakes) {
-        refuse(new Error(`more than ${maxHandshakes} unfinished handshakes`), peerName(socket), socket)
-        return
-      }
-      unfinished.add(socket)
-      socket.once('close', () => unfinished.delete(socket))
+      const peer = socket.remoteAddress ?? ''
+      const tooMany =
+        unfinished.size >= maxHandshakes
+          ? `more than ${maxHandshakes} unfinished handshakes`
+          : (unfinishedOfPeer.get(peer) ?? 0) >= maxHandshakesOfPeer &&
+            `more than ${maxHandshakesOfPeer} unfinished handshakes of one address`
+      if (tooMany) return refuse(new Error(tooMany), peerName(socket), socket)
+      add(socket, peer)
+      socket.once('close', () => remove(socket))
       connection.run(socket, () => server.emit('connection', socket))
     },
     close() {
       stopListening()
-      for (const socket of unfinished) socket.destroy()
+      for (const socket of unfinished.keys()) socket.destroy()
     },
   }
 }

@@ -1,6 +1,8 @@
 import type { X509Certificate } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
+import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
+import { atTurnEnd } from './at-turn-end.ts'
+import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
 import type { AnswerFrames, Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
@@ -41,6 +43,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   readonly #stream: Stream
   #request: Uint8Array | undefined
   #reader: MessageReader | undefined
+  #held: HeldMemory | undefined
   #abort: AbortController | undefined
   #timer: NodeJS.Timeout | undefined
   #trailers: Metadata | undefined
@@ -94,6 +97,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   onData(buffer: Buffer, start: number, end: number): void {
     this.#stream.credit(end - start)
     if (this.#over) return
+    if (!this.#stream.remoteEnded) keepAtTurnEnd(this)
     if (!this.#reader && !this.#request) {
       this.#request = onlyMessage(buffer, start, end, this.#context.limits.maxReceiveBytes)
       if (this.#request) return
@@ -113,8 +117,19 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
       this.cut(new GrpcError('UNIMPLEMENTED', `the method takes one request, ${found} was sent`))
       return
     }
-    this.#work(this.#head.method, this.#request)
-    this.#request = undefined
+    const request = this.#request
+    this.#dropRequest()
+    this.#work(this.#head.method, request)
+  }
+
+  /** A request that is not complete at the end of the turn lies in memory of its own, which is counted. */
+  keepRequest(): void {
+    if (this.#over || this.#stream.remoteEnded) return
+    const request = this.#request
+    if (request && request.buffer.byteLength !== request.length) this.#request = new Uint8Array(request)
+    const bytes = this.#head.metadataBytes + (request?.length ?? 0) + (this.#reader?.ownBytes ?? 0)
+    if (bytes > uncountedBytes) this.#held ??= this.#context.memory.open(() => this.cut(noMemoryLeft()))
+    this.#held?.resize(bytes)
   }
 
   /** An answer that was taken is over: whatever comes then, the caller gets it. */
@@ -131,6 +146,8 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   /** Only a call that is not answered at once needs a timer for its deadline. */
   onTurnEnd(): void {
+    if (this.#over) return
+    if (!this.#stream.remoteEnded) this.keepRequest()
     if (this.#over || this.deadlineMs === undefined) return
     const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
     if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
@@ -252,10 +269,16 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     if (this.#over) return
     this.#over = true
     this.#reason = reason
-    this.#reader = undefined
+    this.#dropRequest()
     if (this.#timer) clearTimeout(this.#timer)
     if (reason) this.#abort?.abort(reason)
     this.#leaveWhenDone()
+  }
+
+  #dropRequest(): void {
+    this.#request = undefined
+    this.#reader = undefined
+    this.#held?.resize(0)
   }
 
   #workEnded(): void {
@@ -269,6 +292,8 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#stream.release()
   }
 }
+
+const keepAtTurnEnd = atTurnEnd<UnaryCall>(call => call.keepRequest())
 
 const internalError = { code: statusCodes.INTERNAL, message: 'internal error' }
 

@@ -2,6 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Tracing } from '@tollway/chassis/tracing.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
@@ -145,7 +146,9 @@ async function openServers(
   const onDefect = (path: string, error: unknown) =>
     log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) })
   const table = createHealthTable()
+  const memory = new RequestMemory(settings.requestMemoryBytes)
   const grpc = createGrpcServer({
+    memory,
     methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
     health: table,
     onHealthCheck: countHealthChecks(stats),
@@ -156,6 +159,7 @@ async function openServers(
     },
   })
   const http = createHttpServer({
+    memory,
     limiter,
     tracing,
     healthy,

@@ -32,6 +32,16 @@ export class BodyReader {
     this.#trailers = new FieldLines(limits.maxHeaders, refuseHeadersOnly)
   }
 
+  /** How much memory it keeps of a body that is not complete. */
+  get heldBytes(): number {
+    return this.#store.bytes.length
+  }
+
+  /** Forgets what has come. */
+  clear(): void {
+    this.#store.take()
+  }
+
   /** @throws Refusal 413 when the length is more than is taken */
   beginFixed(bytes: number): void {
     this.#checkSize(bytes)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { Duplex } from 'node:stream'
 import { test } from 'node:test'
+import { RequestMemory } from '../request-memory.ts'
 import { answerHead, type Http1Answer } from './answer.ts'
 import { Connection } from './connection.ts'
 import { defaultHttp1Limits } from './limits.ts'
@@ -48,6 +49,7 @@ function openInMemory(handle: (request: Http1Request) => Http1Answer | Promise<H
   })
   const context = {
     limits: defaultHttp1Limits,
+    memory: new RequestMemory(),
     handle,
     bodyTooLong: undefined,
     onDefect: (_: string, error: unknown) => assert.fail(String(error)),

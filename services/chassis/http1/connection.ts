@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { STATUS_CODES } from '../node-http.ts'
+import type { HeldMemory, RequestMemory } from '../request-memory.ts'
 import { answerHead, type Http1Answer, mayHaveBody } from './answer.ts'
 import type { RequestHead } from './head-memory.ts'
 import type { Http1Limits } from './limits.ts'
@@ -11,6 +12,8 @@ import { type ParserPhase, RequestParser } from './request-parser.ts'
 /** What all connections of a server have in common. */
 export interface ConnectionContext {
   readonly limits: Http1Limits
+  /** What unfinished requests may hold; those beyond it are answered by 503. */
+  readonly memory: RequestMemory
   handle(request: Http1Request): Http1Answer | Promise<Http1Answer>
   /** The answer to a request whose body is too long. */
   readonly bodyTooLong: Http1Answer | undefined
@@ -40,6 +43,7 @@ const plainText = {
   'X-Content-Type-Options': 'nosniff',
 }
 const internalError: Http1Answer = { head: answerHead(500, plainText), body: 'Internal Server Error\n' }
+const noMemoryLeft = new Refusal(503, 'no memory is left for unfinished requests')
 const refusedRequest: AnsweredRequest = {
   head: { method: 'GET', closes: true, asksToKeep: false },
   path: '',
@@ -51,6 +55,7 @@ export class Connection {
   readonly #context: ConnectionContext
   readonly #parser: RequestParser
   readonly #output: Output
+  readonly #heldMemory: HeldMemory
   /** In the order of the requests, which is that of the answers. */
   readonly #work: Work[] = []
   /** Nothing more is served on this connection; what is at work still is answered. */
@@ -72,6 +77,7 @@ export class Connection {
     this.#socket = socket
     this.#context = context
     this.#parser = new RequestParser(context.limits)
+    this.#heldMemory = context.memory.open(() => this.#refuseUnfinished())
     this.#output = new Output(socket, () => this.#goOn())
     this.#sinceMs = context.sweptMs()
     socket.on('data', (chunk: Buffer) => this.#onData(chunk))
@@ -82,6 +88,7 @@ export class Connection {
       this.#last = true
       this.#finished = true
       clearImmediate(this.#flush)
+      this.#heldMemory.resize(0)
       onClosed(this)
     })
   }
@@ -145,6 +152,7 @@ export class Connection {
     const phase = this.#parser.phase
     if (served || phase !== this.#phase) this.#sinceMs = this.#context.sweptMs()
     this.#phase = phase
+    this.#heldMemory.resize(this.#last ? 0 : this.#parser.heldBytes)
     this.#holdOrRelease()
   }
 
@@ -193,11 +201,19 @@ export class Connection {
 
   #refuse({ status, message }: Refusal): void {
     this.#last = true
+    this.#parser.clear()
+    this.#heldMemory.resize(0)
     const { bodyTooLong } = this.#context
     const body = `${STATUS_CODES[status] ?? status}: ${message}\n`
     const refusal = (status === 413 && bodyTooLong) || { head: answerHead(status, plainText), body }
     this.#answer(refusedRequest, refusal)
     this.#output.flush()
+  }
+
+  /** What follows a request that ends the connection is not read; it is only forgotten. */
+  #refuseUnfinished(): void {
+    if (this.#last) this.#parser.clear()
+    else this.#refuse(noMemoryLeft)
   }
 
   #defect(path: string, error: unknown): Http1Answer {

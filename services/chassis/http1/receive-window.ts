@@ -33,6 +33,16 @@ export class ReceiveWindow {
     this.end += chunk.length
   }
 
+  /** How much memory it keeps. */
+  get heldBytes(): number {
+    return this.bytes.length
+  }
+
+  clear(): void {
+    this.at = this.end
+    this.releaseRead()
+  }
+
   /** An idle connection holds no memory for what it has received. */
   releaseRead(): void {
     if (this.at !== this.end) return

@@ -72,6 +72,18 @@ export class RequestParser {
     return this.#window.at === this.#window.end ? 'idle' : 'head'
   }
 
+  /** How much memory a request that is not complete keeps. */
+  get heldBytes(): number {
+    return this.#window.heldBytes + this.#body.heldBytes
+  }
+
+  /** Forgets what has come; no request follows. */
+  clear(): void {
+    this.#refused = true
+    this.#window.clear()
+    this.#body.clear()
+  }
+
   /** Whether a `100 Continue` should go out now (RFC 9110, 10.1.1). True once at most for a request. */
   takeContinue(): boolean {
     const owes = this.#owesContinue && this.#window.at === this.#window.end

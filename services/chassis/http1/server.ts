@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { type Clock, systemClock } from '../clock.ts'
+import { RequestMemory } from '../request-memory.ts'
 import type { Http1Answer } from './answer.ts'
 import { Connection, type ConnectionContext } from './connection.ts'
 import { createDateLine } from './date-line.ts'
@@ -19,6 +20,11 @@ export interface Http1ServerOptions {
   /** The answer to a request whose body is too long; 413 when left out. */
   readonly bodyTooLong?: Http1Answer
   readonly limits?: Partial<Http1Limits>
+  /**
+   * What unfinished requests may hold, shared with other servers of the process; those beyond it get 503. A server
+   * that is given none has the default for itself.
+   */
+  readonly memory?: RequestMemory
   /** For the Date header; the system's when left out. */
   readonly clock?: Clock
 }
@@ -63,6 +69,7 @@ export function createHttp1Server(options: Http1ServerOptions, everyMs: number =
 
   const context: ConnectionContext = {
     limits,
+    memory: options.memory ?? new RequestMemory(),
     handle: options.handle,
     bodyTooLong: options.bodyTooLong,
     onDefect: options.onDefect,

@@ -1,4 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Request } from './request.ts'
 import type { Stream, StreamListener } from './stream.ts'
 
@@ -9,6 +10,7 @@ export interface ConnectionOptions {
   /** After so long without a frame the peer is asked for a sign of life, and after as long again cut. */
   readonly keepaliveMs: number
   readonly clock: Clock
+  readonly memory: RequestMemory
   /**
    * What is to happen to requests with this head. It is remembered for the connection, so that the work that
    * depends on the head alone is done once for calls that are alike.

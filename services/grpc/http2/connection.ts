@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import type { HeldMemory } from '@tollway/chassis/request-memory.ts'
 import { Budget } from './budget.ts'
 import { endings } from './closed-streams.ts'
 import type { ConnectionOptions, OpenStream } from './connection-options.ts'
@@ -34,8 +35,12 @@ import { StreamTable } from './stream-table.ts'
 /** What is remembered of a request's header block; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
 
-/** What all streams together may send before we give back; given back as soon as it is received. */
-const connectionWindowBytes = 1024 * 1024
+/**
+ * What all streams together may send before we give back. It is given back as soon as it is received: what streams
+ * hold is bounded by their own windows and by the memory of all requests, so that a stream that is not read
+ * does not hold up the others.
+ */
+const connectionWindowBytes = 256 * 1024
 /**
  * Every frame that is no part of a call costs 1, and more where it makes more work. An honest peer sends few of
  * them unless we have sent it something; for that it earns more.
@@ -78,6 +83,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
   readonly #headers: HeaderFrames
   readonly #blocks: HeaderBlocks<Opener>
   readonly #streams = new StreamTable()
+  readonly #blockMemory: HeldMemory
   readonly #receiveWindow = new ReceiveWindow(connectionWindowBytes)
   readonly #controlFrames: Budget
   readonly #resets: Budget
@@ -100,6 +106,9 @@ export class Connection implements StreamHost, HeaderBlockSink {
     )
     this.#headers = new HeaderFrames(options.maxHeaderListBytes, this)
     this.#blocks = new HeaderBlocks(options.maxHeaderListBytes, block => this.#toOpener(block))
+    this.#blockMemory = options.memory.open(() => {
+      this.#fail(new ConnectionError('ENHANCE_YOUR_CALM', 'no memory is left for a header block'))
+    })
     this.#controlFrames = new Budget('control frames', controlFrames, options.clock)
     this.#resets = new Budget('resets', resets, options.clock)
     this.#keepalive = startKeepalive(options.keepaliveMs, {
@@ -187,6 +196,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     } catch (error) {
       this.#fail(error)
     }
+    this.#blockMemory.resize(this.#headers.openBytes)
     if (this.#begun.length > 0) this.#tellTurnEnd()
     // Once for all frames of the chunk, so that many small WINDOW_UPDATEs open one large window.
     this.pump()
@@ -214,6 +224,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
   #onSocketClosed(): void {
     this.#state = 'ended'
     this.#keepalive.stop()
+    this.#blockMemory.resize(0)
     clearTimeout(this.#timer)
     this.output.close()
     this.#loseStreams()

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { Duplex } from 'node:stream'
 import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { CallTotals } from '../call-context.ts'
 import { indexMethods } from '../index-methods.ts'
 import { serveConnection } from '../serve-connection.ts'
@@ -35,6 +36,7 @@ async function openBlocked(answers: number) {
     limits: defaultLimits,
     onDefect: (path: string, error: unknown) => assert.fail(`${path}: ${error}`),
     totals: new CallTotals(),
+    memory: new RequestMemory(),
     clock,
     random: () => 0.5,
     keepaliveMs: 60_000,
@@ -115,9 +117,14 @@ describe('floods are ENHANCE_YOUR_CALM', () => {
     ['RST_STREAM of a closed stream', closeFirst, caller => caller.reset(1)],
     ['HEADERS of a closed stream', closeFirst, caller => caller.begin(1, [['x', 'y']], true)],
     ['empty DATA', begin, sends(frameTypes.DATA, 1)],
-    ['DATA of one byte', begin, sends(frameTypes.DATA, 1, Buffer.alloc(1))],
+    ['DATA of one byte', beginMessage, sends(frameTypes.DATA, 1, Buffer.alloc(1))],
     ['small CONTINUATION', sends(frameTypes.HEADERS, 1), sends(frameTypes.CONTINUATION, 1, Buffer.of(0x88))],
   ]
+
+  function beginMessage(caller: Caller): void {
+    begin(caller)
+    caller.data(1, frame('x'.repeat(100_000)).subarray(0, 100), false)
+  }
 
   /** The server ends the stream and resets it, since the caller has not ended its side. */
   function closeFirst(caller: Caller): void {

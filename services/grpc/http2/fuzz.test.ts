@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import fc from 'fast-check'
 import { CallTotals } from '../call-context.ts'
 import { indexMethods } from '../index-methods.ts'
@@ -112,11 +113,13 @@ test('mutated frames: each connection ends by GOAWAY, and nothing stays behind',
   timeout: 60_000 + runs * 100,
 }, async t => {
   const totals = new CallTotals()
+  const memory = new RequestMemory()
   const context: ConnectionContext = {
     methods: indexMethods([echo, echoEach]),
     limits: defaultLimits,
     onDefect: (path, error) => assert.fail(`${path}: ${error}`),
     totals,
+    memory,
     clock: systemClock,
     random: Math.random,
     keepaliveMs: 60_000,
@@ -128,6 +131,7 @@ test('mutated frames: each connection ends by GOAWAY, and nothing stays behind',
     mutated += await play(all, context)
     for (let turns = 0; totals.size > 0 && turns < 1000; turns += 1) await turn()
     assert.equal(totals.size, 0, 'no call runs')
+    assert.equal(memory.bytes, 0, 'no request holds memory')
     run += 1
     if (run === Math.ceil(runs / 10)) bytesEarly = usedBytes()
   })

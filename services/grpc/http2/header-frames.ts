@@ -42,6 +42,11 @@ export class HeaderFrames {
     this.#maxBytes = Math.max(minBlockBytes, 2 * maxListBytes)
   }
 
+  /** How much has come of a block that is not whole. */
+  get openBytes(): number {
+    return this.#open?.bytes ?? 0
+  }
+
   /** The stream of which the next frame must be CONTINUATION; undefined when any frame may come. */
   get openStreamId(): number | undefined {
     return this.#open?.streamId

@@ -228,6 +228,15 @@ function handshakeLimitContract(createServer: CreateServer): void {
     assert.equal((await request(next, peer.path)).status.code, statusCodes.OK)
   })
 
+  test('unfinished handshakes of one address do not keep out another one', async t => {
+    const { port, refused } = await start(t, createServer, { maxHandshakesOfPeer: 2 })
+    const open = (localAddress: string) => connectPlain({ port, host: '127.0.0.1', localAddress })
+    for (let count = 0; count < 2; count += 1) isServed(t, open('127.0.0.2'))
+    await waitFor('a refusal', async () => !(await isServed(t, open('127.0.0.2'))))
+    assert.match(refused.join(), /more than 2 unfinished handshakes of one address/)
+    assert.equal((await request(openClient(t, port), peer.path)).status.code, statusCodes.OK)
+  })
+
   test('drain does not wait for handshakes', async t => {
     const { port, server } = await start(t, createServer)
     const socket = connectPlain(port, '127.0.0.1')

@@ -1,6 +1,7 @@
 import { answerHead, type Http1Answer } from '@tollway/chassis/http1/answer.ts'
 import type { Http1Request } from '@tollway/chassis/http1/request.ts'
 import { createHttp1Server, type Http1Server } from '@tollway/chassis/http1/server.ts'
+import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Tracing } from '@tollway/chassis/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
@@ -13,6 +14,8 @@ import { encodeDecisionJson } from './encode-decision-json.ts'
 export const maxBodyBytes = 1024 * 1024
 
 export interface HttpServerOptions {
+  /** What unfinished requests may hold; as `Http1ServerOptions` has it. */
+  readonly memory?: RequestMemory
   readonly limiter: Limiter
   readonly tracing?: Tracing | undefined
   readonly healthy: () => boolean
@@ -32,6 +35,7 @@ export function createHttpServer(options: HttpServerOptions): Http1Server {
     closing: options.draining,
     bodyTooLong: badRequest,
     limits: { maxBodyBytes },
+    ...(options.memory && { memory: options.memory }),
   })
 }
 

@@ -27,7 +27,7 @@ const typeNames = new Map<number, string>(Object.entries(frameTypes).map(([name,
 
 /** A client that sends the frames that a test says, good or bad, and keeps what it gets. */
 export async function openRawClient(t: TestContext, port: number, settings: Uint8Array = Buffer.alloc(0)) {
-  const socket = connect(port, '127.0.0.1')
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   t.after(() => socket.destroy())
   const received: ReceivedFrame[] = []
   let closed = false

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { type HeldMemory, RequestMemory } from './request-memory.ts'
+
+test('beyond the limit the newest requests are refused, until the others fit', () => {
+  const memory = new RequestMemory(10_000)
+  const refused: string[] = []
+  const open = (name: string) => memory.open(() => refused.push(name))
+  const [a, b, c] = [open('a'), open('b'), open('c')]
+  a.resize(4_000)
+  b.resize(4_000)
+  c.resize(2_000)
+  assert.deepEqual(refused, [])
+  a.resize(5_000)
+  assert.deepEqual(refused, ['c'])
+  a.resize(9_000)
+  assert.deepEqual(refused, ['c', 'b'])
+  assert.equal(memory.bytes, 9_000)
+  open('d').resize(2_000)
+  assert.deepEqual(refused, ['c', 'b', 'd'])
+})
+
+test('a request that holds next to nothing is never refused', () => {
+  const memory = new RequestMemory(10_000)
+  memory.open(() => {}).resize(10_000)
+  const short = memory.open(() => assert.fail('it is refused'))
+  short.resize(1024)
+  assert.equal(memory.bytes, 10_000)
+})
+
+test('the oldest request can always grow to the limit, and the sum never exceeds it', () => {
+  const steps = fc.array(fc.record({ request: fc.nat(9), bytes: fc.nat(60_000) }), { maxLength: 200 })
+  fc.assert(
+    fc.property(steps, all => {
+      const memory = new RequestMemory(60_000)
+      /** In the order in which they began to hold something. */
+      const holding: number[] = []
+      const requests: HeldMemory[] = Array.from({ length: 10 }, (_, index) =>
+        memory.open(() => {
+          assert.equal(holding.at(-1), index, 'the newest is refused')
+          holding.pop()
+        }),
+      )
+      for (const { request, bytes } of all) {
+        const place = holding.indexOf(request)
+        if (bytes <= 1024 && place >= 0) holding.splice(place, 1)
+        else if (bytes > 1024 && place < 0) holding.push(request)
+        const [oldest] = holding
+        requests[request]?.resize(bytes)
+        assert.ok(memory.bytes <= 60_000)
+        assert.equal(holding[0], oldest, 'the oldest goes on')
+      }
+      for (const request of requests) request.resize(0)
+      assert.equal(memory.bytes, 0)
+    }),
+  )
+})
