@@ -11,6 +11,7 @@ import type { OnUncounted } from './memcached/send-after-answer.ts'
 import { parseServerList } from './memcached/server-list.ts'
 import { type ResolveSrv, watchSrv } from './memcached/srv-watch.ts'
 import { addSplit } from './split-batch.ts'
+import { defaultMaxTouchedKeys } from './touched-keys.ts'
 import { withHealth } from './with-health.ts'
 
 export interface MemcachedCountersOptions {
@@ -138,7 +139,7 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
     stallTimeoutMs: options.stallTimeoutMs ?? 1_000,
     deadlineMs: options.deadlineMs ?? 100,
     maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
-    maxTouchedKeys: options.maxTouchedKeys ?? 100_000,
+    maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
     calls: createCallStats(stats),
     newBreaker: createBreakers({ stats, prefix: 'ratelimit.memcache', onWarning }),
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),

@@ -6,6 +6,7 @@ import { CountersError, type Hit, maxCount } from './counters.ts'
 import { createPipeline, hitsPerWrite, type Pipeline, type PipelineOptions } from './pipeline.ts'
 import type { OnAnswers, Send } from './send.ts'
 import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
+import { KeyHash } from './touched-keys/key-hash.ts'
 import { createTouchedKeys } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
@@ -121,7 +122,11 @@ test('values are those of counting one by one, in the order of arrival', async t
     b: fc.bigInt({ min: 0n, max: 2n ** 54n }),
     c: fc.bigInt({ min: int64Max - 2n ** 55n, max: int64Max }),
   })
-  const limits = fc.record({ maxTouchedKeys: fc.constantFrom(1, 4, 100), limit: fc.constantFrom(0, 1, 7) })
+  const limits = fc.record({
+    maxTouchedKeys: fc.constantFrom(1, 4, 100),
+    hash: fc.constantFrom(new KeyHash(), { low: 1, high: 1, of() {} }),
+    limit: fc.constantFrom(0, 1, 7),
+  })
   const answersAtOnce = fc.boolean()
   await fc.assert(
     fc.asyncProperty(start, turns, limits, answersAtOnce, async (starts, calls, most, atOnce) => {
@@ -132,7 +137,7 @@ test('values are those of counting one by one, in the order of arrival', async t
         if (atOnce) onAnswers(counts, undefined)
         else setImmediate(() => setImmediate(() => onAnswers(counts, undefined)))
       }
-      const sums = sendSums(send, createTouchedKeys(most.maxTouchedKeys))
+      const sums = sendSums(send, createTouchedKeys(most.maxTouchedKeys, most.hash))
       const { pipeline } = setUp(t, { send: sums, limit: most.limit })
       const ledger = createLedger(starts)
       const expected = calls.flatMap(turn => turn.map(batch => oneByOne(ledger, batch)))

@@ -10,6 +10,7 @@ import type { RedisLimits } from './redis-node.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createPoolStats, type PoolName, type PoolStats } from './resp/pool-stats.ts'
 import type { SessionOptions } from './resp/session.ts'
+import { defaultMaxTouchedKeys } from './touched-keys.ts'
 
 export interface RedisCountersOptions {
   /** `single`, `sentinel` or `cluster`, in whatever letter case; single when left out. */
@@ -102,7 +103,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
       windowMs: options.pipelineWindowMs ?? 0,
       limit: options.pipelineLimit ?? 0,
       maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
-      maxTouchedKeys: options.maxTouchedKeys ?? 100_000,
+      maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
       ...(clock === undefined ? {} : { clock }),
     },
     stopWhenOver: options.stopWhenOver ?? false,

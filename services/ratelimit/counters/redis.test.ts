@@ -8,7 +8,11 @@ import { countersContract } from './counters-contract.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCounters } from './redis-setup.ts'
 import { hit, openRedis, problemOf, startLoad, type TestedOptions } from './redis-under-test.ts'
+import { connected } from './resp/connection-under-test.ts'
+import { createIncrementSender } from './send-increments.ts'
 import { stopWhenOverContract } from './stop-when-over-contract.ts'
+import { sendSums } from './sum-equal-keys.ts'
+import { createTouchedKeys } from './touched-keys.ts'
 
 const skip = missingProgram('redis-server')
 
@@ -70,6 +74,25 @@ describe('counters in Redis', { skip }, () => {
     ])
     await assertExpiry('a')
     await assertExpiry('b')
+  })
+
+  test('keys of one hash have their own counts, and each gets its expiry', async t => {
+    await redis.command('FLUSHALL')
+    const connection = await connected(t, { endpoint: { path: redis.socketPath } })
+    const oneHash = { low: 1, high: 1, of() {} }
+    const send = sendSums(
+      createIncrementSender(connection, () => {}),
+      createTouchedKeys(100, oneHash),
+    )
+    const keys = ['a', 'b', 'c', 'a']
+    for (const round of [1, 2]) {
+      const values = await new Promise(resolve => {
+        const calls = keys.map(key => ({ batch: [hit(key)] }))
+        send(calls, answerOf => resolve(calls.map((_, index) => answerOf(index, index))))
+      })
+      assert.deepEqual(values, [[2 * round - 1], [round], [round], [2 * round]])
+    }
+    for (const key of keys) await assertExpiry(key)
   })
 
   test('the expiry is sent with the first touch alone, and again after the key was forgotten', async t => {

@@ -57,10 +57,12 @@ function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
   for (const { batch } of calls) {
     for (const { key, hits, expirySeconds, jitterSeconds = 0 } of batch) {
       const touched = touchedKeys.of(key)
-      let increment = increments[touched.place]
-      // The place may be one of an earlier write.
-      if (increment?.touched !== touched || increment.by > maxCount - hits) {
-        touched.place = increments.length
+      let place = touched.place
+      let increment = increments[place]
+      // The place may be one of an earlier write, or of another key with the same hash.
+      if (increment?.key !== key || increment.by > maxCount - hits) {
+        place = increments.length
+        touched.place = place
         increment = { key, by: 0, expirySeconds, jitterSeconds, touched }
         increments.push(increment)
       }
@@ -69,7 +71,7 @@ function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
         increment.expirySeconds = expirySeconds
         increment.jitterSeconds = jitterSeconds
       }
-      places.push(touched.place)
+      places.push(place)
       throughs.push(increment.by)
     }
   }

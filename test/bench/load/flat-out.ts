@@ -5,7 +5,7 @@ import { createRecorder } from './recorder.ts'
 export type Extent = { readonly durationMs: number } | { readonly calls: number }
 
 /** A load whose answers do not come is given up this long after its end should have been. */
-const patienceMs = 20_000
+const patienceMs = 60_000
 
 /**
  * As many calls as the server takes: each answer makes room for the next request. A latency is the time from
