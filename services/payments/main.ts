@@ -34,8 +34,11 @@ runUntilStopped({
   onFatal: error => log.error('ended by a defect', { error: describeError(error) }),
 })
 try {
-  const provisionTokenFile = process.env[`${settings.provisionToken.name}_FILE`] || undefined
-  service = await startService(read.value, log, { provisionTokenFile })
+  const fileOf = ({ name }: { readonly name: string }) => process.env[`${name}_FILE`] || undefined
+  service = await startService(read.value, log, {
+    provisionTokenFile: fileOf(settings.provisionToken),
+    payPageSecretFile: fileOf(settings.payPageSecret),
+  })
   // Not before: a new embedded database takes seconds, in which this thread does nothing else.
   showSignsOfLife()
 } catch (error) {

@@ -22,6 +22,7 @@ import type { Payments } from './operations/operation.ts'
 import { eventOutcomes } from './operations/record-events.ts'
 import { sweepOutcomes } from './operations/sweep-authorisations.ts'
 import { createAttemptLimit } from './pages/attempt-limit.ts'
+import { followPageSecrets } from './pages/page-secrets.ts'
 import { payPages } from './pages/pay-pages.ts'
 import { paymentsCheckout } from './pages/payments-checkout.ts'
 import { createTestProcessor } from './processor/test-processor.ts'
@@ -51,6 +52,7 @@ const readyTimeoutMs = 2_000
 /** Files of secrets that are read again when they change. */
 export interface SecretFiles {
   readonly provisionTokenFile?: string | undefined
+  readonly payPageSecretFile?: string | undefined
 }
 
 /**
@@ -60,7 +62,7 @@ export interface SecretFiles {
 export async function startService(
   settings: Settings,
   log: Log,
-  { provisionTokenFile }: SecretFiles = {},
+  { provisionTokenFile, payPageSecretFile }: SecretFiles = {},
 ): Promise<Service> {
   await assertPortsFree(settings)
   const tls = tlsOf(settings, log)
@@ -72,6 +74,12 @@ export async function startService(
   const shared = { log, clock: systemClock, randomBytes, payments, onAnswer: countAnswers(metrics) }
   const countReplay = metrics.counter('payments_idempotency_replays_total', 'Answers that were given again.')
   const { openSignup, signupsPerMinute } = settings
+  const pageSecrets = followPageSecrets({
+    set: settings.payPageSecret,
+    path: payPageSecretFile,
+    folder: folderOf(settings),
+    onWarning: text => log.warn('follow PAY_PAGE_SECRET_FILE: failed', { reason: text }),
+  })
   const api = createApiServer({
     ...shared,
     ready,
@@ -79,7 +87,7 @@ export async function startService(
     signUps: openSignup ? createRateLimit(signupsPerMinute, systemClock) : null,
     trustedProxies: settings.trustedProxies,
     tls: tls.api,
-    extend: app => app.register(pagesOf(settings, payments, log), { prefix: '/pay' }),
+    extend: app => app.register(pagesOf(settings, payments, log, pageSecrets), { prefix: '/pay' }),
   })
   const provisionToken = followSecret({
     first: settings.provisionToken,
@@ -151,14 +159,14 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
   }
 }
 
-function pagesOf(settings: Settings, payments: Payments, log: Log) {
+function pagesOf(settings: Settings, payments: Payments, log: Log, secrets: () => readonly Uint8Array[]) {
   return payPages({
     checkout: paymentsCheckout(payments),
     attempts: createAttemptLimit(
       { perAddress: settings.payAttemptsPerAddress, perMerchant: settings.payAttemptsPerMerchant },
       systemClock,
     ),
-    secret: readSecret(settings.payPageSecret, folderOf(settings), 'pay-page-secret'),
+    secrets,
     clock: systemClock,
     randomBytes,
     onError: (error, { id }) =>

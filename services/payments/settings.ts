@@ -219,8 +219,9 @@ const moneySettings = settingsTable({
     kind: text,
     fallback: '',
     help:
-      'Secret of the payment page’s forms, at least 32 characters, the same in all processes of one database. ' +
-      'Without it, one is made and kept in STATE_DIR.',
+      'Secrets of the payment page’s forms, one a line, each of at least 32 characters, the same in all processes ' +
+      'of one database. The first seals, all of them open. A file is read again when it changes. Without it, one is ' +
+      'made and kept in STATE_DIR.',
     secret: true,
   },
   testProcessorEventDelayMs: {

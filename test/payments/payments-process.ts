@@ -10,7 +10,7 @@ import { readSettings } from '@tollway/chassis/settings.ts'
 import { runAdmin } from '@tollway/payments/admin/run-admin.ts'
 import { isRefused } from '@tollway/payments/domain/refusals.ts'
 import { openStorage } from '@tollway/payments/open-storage.ts'
-import { pay } from '@tollway/payments/operations/pay.ts'
+import { payByCard } from '@tollway/payments/operations/pay-under-test.ts'
 import { createPayments } from '@tollway/payments/service.ts'
 import { settings } from '@tollway/payments/settings.ts'
 import { freePorts } from '../support/free-ports.ts'
@@ -127,7 +127,7 @@ async function payOnce(databaseUrl: string, merchantKey: string): Promise<string
   assert.ok('value' in read, inspect(read))
   const storage = await openStorage(read.value, silentLog)
   try {
-    const outcome = await pay(createPayments(read.value, storage), {
+    const made = await payByCard(createPayments(read.value, storage), {
       merchantKey,
       input: { currency: 'DKK', amount: 100_000n, descriptor: null, custom: null },
       reference: null,
@@ -137,11 +137,10 @@ async function payOnce(databaseUrl: string, merchantKey: string): Promise<string
         expiryYear: new Date().getUTCFullYear() + 3,
         code: '123',
       },
-      tdsProof: null,
       attempt: randomBytes(18).toString('base64url'),
     })
-    assert.ok(!isRefused(outcome) && outcome.kind === 'made', inspect(outcome))
-    return outcome.transaction.id
+    assert.ok(!isRefused(made), inspect(made))
+    return made.id
   } finally {
     await storage.close()
   }

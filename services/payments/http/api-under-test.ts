@@ -10,7 +10,7 @@ import { isRefused } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import { instructProcessor } from '../operations/instruct-processor.ts'
 import type { Payments } from '../operations/operation.ts'
-import { pay } from '../operations/pay.ts'
+import { payByCard } from '../operations/pay-under-test.ts'
 import { recordEvents } from '../operations/record-events.ts'
 import { createTestProcessor } from '../processor/test-processor.ts'
 import { createIdempotency } from '../storage/idempotency.ts'
@@ -256,14 +256,13 @@ export async function payAt(
   { publicKey }: Pick<TestShop, 'publicKey'>,
   { number = '4100 0000 0000 0001', amount = 1_000n, currency = 'DKK', code = '123' }: TestPayment = {},
 ): Promise<Transaction> {
-  const outcome = await pay(payments, {
+  const made = await payByCard(payments, {
     merchantKey: publicKey,
     input: { currency, amount, descriptor: null, custom: null },
     reference: null,
     card: { number, expiryMonth: 12, expiryYear: 2030, code },
-    tdsProof: null,
     attempt: randomBytes(18).toString('base64url'),
   })
-  assert.ok(!isRefused(outcome) && outcome.kind === 'made', inspect(outcome))
-  return outcome.transaction
+  assert.ok(!isRefused(made), inspect(made))
+  return made
 }

@@ -16,14 +16,14 @@ import { openPglite } from '../storage/pglite.ts'
 import { openPostgres } from '../storage/postgres.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Payments } from './operation.ts'
-import { type PaymentRequest, pay } from './pay.ts'
+import { type CardPayment, payByCard } from './pay-under-test.ts'
 import { maxSweptAtOnce, sweepAuthorisations } from './sweep-authorisations.ts'
 
 interface Bench {
   readonly storage: Storage
   readonly clock: TestClock
   readonly payments: Payments
-  readonly request: PaymentRequest
+  readonly request: CardPayment
   /** The operation ids under which the processor was asked, in order. */
   readonly asked: readonly string[]
   /** Approvals that the processor still holds, of which the books have a payment, and not. */
@@ -53,7 +53,6 @@ async function benchOn(storage: Storage): Promise<Bench> {
       input: { currency: 'DKK', amount: 500n, descriptor: null, custom: null },
       reference: null,
       card: { number: '4100 0000 0000 0001', expiryMonth: 12, expiryYear: 2030, code: '123' },
-      tdsProof: null,
       attempt: randomBytes(18).toString('base64url'),
     },
     async approvals() {
@@ -79,10 +78,10 @@ async function sweep(payments: Payments): Promise<readonly string[]> {
   }
 }
 
-const made = async (outcome: ReturnType<typeof pay>): Promise<string> => {
+const made = async (outcome: ReturnType<typeof payByCard>): Promise<string> => {
   const found = await outcome
-  assert.ok(!isRefused(found) && found.kind === 'made', inspect(found))
-  return found.transaction.id
+  assert.ok(!isRefused(found), inspect(found))
+  return found.id
 }
 
 /** Storing fails while `fault` lasts, however often it is tried. */
@@ -92,19 +91,19 @@ function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>)
   test(`${name}: the retry asks under the same reference, and there is one payment`, async () => {
     const { storage, payments, request, asked, approvals } = await benchOn(await open())
     const { end } = await fault(storage)
-    await assert.rejects(pay(payments, request))
+    await assert.rejects(payByCard(payments, request))
     await end()
-    const id = await made(pay(payments, request))
+    const id = await made(payByCard(payments, request))
     assert.deepEqual(new Set(asked), new Set([id]))
     assert.deepEqual(await approvals(), { approved: 1, payments: 1 })
-    assert.equal(await made(pay(payments, request)), id)
+    assert.equal(await made(payByCard(payments, request)), id)
     assert.deepEqual(await sweep(payments), [])
   })
 
   test(`${name}: an approval whose request does not come again is voided`, async () => {
     const { storage, payments, request, asked, clock, approvals } = await benchOn(await open())
     const { end } = await fault(storage)
-    await assert.rejects(pay(payments, request))
+    await assert.rejects(payByCard(payments, request))
     await end()
     assert.deepEqual(await approvals(), { approved: 1, payments: 0 })
     clock.elapse(payments.authorisationSweepMs - 60_000)
@@ -112,7 +111,7 @@ function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>)
     clock.elapse(60_000)
     assert.deepEqual(await sweep(payments), ['voided'])
     assert.deepEqual(await approvals(), { approved: 0, payments: 0 })
-    const id = await made(pay(payments, request))
+    const id = await made(payByCard(payments, request))
     assert.notEqual(id, asked[0], 'a voided authorisation is not taken for a payment')
     assert.deepEqual(await approvals(), { approved: 1, payments: 1 })
   })
@@ -123,7 +122,7 @@ function otherRules(open: () => Promise<Storage>): void {
     const { payments, request, clock, approvals } = await benchOn(await open())
     const { test: processor } = payments.processors
     const silent = { ...processor, authorise: () => Promise.reject(new Error('no answer')) }
-    await assert.rejects(pay({ ...payments, processors: { test: silent, live: null } }, request))
+    await assert.rejects(payByCard({ ...payments, processors: { test: silent, live: null } }, request))
     clock.elapse(payments.authorisationSweepMs)
     const away = { ...processor, cancelAuthorisation: () => Promise.reject(new Error('away')) }
     assert.deepEqual(await sweep({ ...payments, processors: { test: away, live: null } }), ['failed'])
@@ -146,7 +145,7 @@ function otherRules(open: () => Promise<Storage>): void {
         return processor.authorise(question)
       },
     }
-    const late = pay({ ...payments, processors: { test: slow, live: null } }, request)
+    const late = payByCard({ ...payments, processors: { test: slow, live: null } }, request)
     await Promise.race([reached.promise, late])
     clock.elapse(payments.authorisationSweepMs)
     assert.deepEqual(await sweep(payments), ['absent'])
@@ -155,7 +154,7 @@ function otherRules(open: () => Promise<Storage>): void {
     assert.ok(isRefused(outcome) && outcome.refusal.code === 'idempotency_in_progress')
     assert.equal(asked.length, 1)
     assert.deepEqual(await approvals(), { approved: 0, payments: 0 })
-    await made(pay(payments, request))
+    await made(payByCard(payments, request))
     assert.deepEqual(await approvals(), { approved: 1, payments: 1 })
   })
 
@@ -172,14 +171,14 @@ function otherRules(open: () => Promise<Storage>): void {
     }
     const inAMoment = () => payments.clock.nowMs() + 2
     const early = { ...payments, authorisationSweepMs: 1, processors: { test: swept, live: null } }
-    await made(pay(early, request))
+    await made(payByCard(early, request))
     assert.deepEqual(found, ['running'])
     assert.deepEqual(await approvals(), { approved: 1, payments: 1 })
   })
 
   test('an attempt whose payment an older process has stored is removed', async () => {
     const { storage, payments, request, clock, approvals } = await benchOn(await open())
-    const id = await made(pay(payments, request))
+    const id = await made(payByCard(payments, request))
     await storage.transaction(tx =>
       tx.query(
         `INSERT INTO authorisation_attempts (reference, scope, key_hash, merchant_id, test, amount, currency,

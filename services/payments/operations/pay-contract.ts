@@ -5,7 +5,8 @@ import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from '..
 import type { CardProcessor } from '../processor/processor.ts'
 import { testCards } from '../processor/test-cards.ts'
 import type { Payments } from './operation.ts'
-import { answerChallenge, type PaymentRequest, pay } from './pay.ts'
+import { answerChallenge, authenticatePayer, findPayment, pay } from './pay.ts'
+import { type CardPayment, payByCard } from './pay-under-test.ts'
 
 let api: ApiUnderTest
 let shop: TestShop
@@ -15,40 +16,34 @@ before(async () => {
   shop = await openShop(api)
 })
 
-function requestWith(number: string, more: Partial<PaymentRequest> = {}): PaymentRequest {
+function requestWith(number: string, more: Partial<CardPayment> = {}): CardPayment {
   attempts += 1
   return {
     merchantKey: shop.publicKey,
     input: { currency: 'DKK', amount: 500n, descriptor: null, custom: null },
     reference: 'order 17',
     card: { number, expiryMonth: 12, expiryYear: 2030, code: '123' },
-    tdsProof: null,
     attempt: `attempt-${attempts}-with-some-random-characters`,
     ...more,
   }
 }
 
 /** What becomes of a payment whose payer confirms whatever the bank asks. */
-async function outcomeOf(
-  number: string,
-  confirmed = true,
-  more: Partial<PaymentRequest> = {},
-): Promise<string> {
-  const request = requestWith(number, more)
-  let outcome = await pay(api.payments, request)
-  if (!isRefused(outcome) && outcome.kind === 'challenge') {
-    const { challenge } = outcome
-    const answer = await answerChallenge(api.payments, {
-      merchantKey: shop.publicKey,
-      challenge,
-      confirmed,
-    })
+async function outcomeOf(number: string, confirmed = true, more: Partial<CardPayment> = {}): Promise<string> {
+  const { card, ...payment } = requestWith(number, more)
+  let asked = await authenticatePayer(api.payments, { ...payment, card })
+  if (!isRefused(asked) && asked.kind === 'challenge') {
+    const { authentication } = asked
+    const { merchantKey } = payment
+    const answer = await answerChallenge(api.payments, { merchantKey, authentication, confirmed })
     if (isRefused(answer)) return `challenge failed ${answer.refusal.processingError?.code}`
-    outcome = await pay(api.payments, { ...request, tdsProof: answer.tdsProof })
+    asked = { kind: 'ready', ...answer }
   }
-  if (isRefused(outcome)) return `refused ${outcome.refusal.processingError?.code ?? outcome.refusal.code}`
-  if (outcome.kind === 'challenge') return 'challenge'
-  const { error, tds } = outcome.transaction
+  const made = isRefused(asked)
+    ? asked
+    : await pay(api.payments, { ...payment, authentication: asked.authentication })
+  if (isRefused(made)) return `refused ${made.refusal.processingError?.code ?? made.refusal.code}`
+  const { error, tds } = made
   return error === null ? `approved ${tds ?? 'without 3-D Secure'}` : `declined ${error}`
 }
 
@@ -88,16 +83,16 @@ test('a merchant that is no test account cannot be paid through the test process
 
 test('an attempt that is sent twice, or at once, is one payment', async () => {
   const request = requestWith('4100 0000 0000 0001')
-  const outcomes = await Promise.all(Array.from({ length: 10 }, () => pay(api.payments, request)))
-  const made = [...outcomes, await pay(api.payments, request)].flatMap(outcome => {
+  const outcomes = await Promise.all(Array.from({ length: 10 }, () => payByCard(api.payments, request)))
+  const made = [...outcomes, await payByCard(api.payments, request)].flatMap(outcome => {
     if (isRefused(outcome)) {
       assert.equal(outcome.refusal.code, 'idempotency_in_progress')
       return []
     }
-    return outcome.kind === 'made' ? [outcome.transaction.id] : assert.fail(outcome.kind)
+    return [outcome.id]
   })
   assert.equal(new Set(made).size, 1)
-  const other = await pay(api.payments, { ...request, input: { ...request.input, amount: 501n } })
+  const other = await payByCard(api.payments, { ...request, input: { ...request.input, amount: 501n } })
   assert.ok(isRefused(other) && other.refusal.code === 'idempotency_mismatch')
 })
 
@@ -116,21 +111,42 @@ test('an authorisation whose answer was lost is asked for under the same name', 
     },
   }
   const payments: Payments = { ...api.payments, processors: { test: losing, live: null } }
-  const outcome = await pay(payments, requestWith('4100 0000 0000 0001'))
-  assert.ok(!isRefused(outcome) && outcome.kind === 'made')
-  assert.deepEqual(names, [outcome.transaction.id, outcome.transaction.id, outcome.transaction.id])
+  const outcome = await payByCard(payments, requestWith('4100 0000 0000 0001'))
+  assert.ok(!isRefused(outcome))
+  assert.deepEqual(names, [outcome.id, outcome.id, outcome.id])
 
   // Nothing came through: the next request, after the lease, goes on where this one stopped.
   names.length = 0
   answersToLose = 3
   const request = requestWith('4100 0000 0000 0001')
-  await assert.rejects(pay(payments, request), { code: 'commit-unknown' })
-  const waiting = await pay(payments, request)
+  await assert.rejects(payByCard(payments, request), { code: 'commit-unknown' })
+  const waiting = await payByCard(payments, request)
   assert.ok(isRefused(waiting) && waiting.refusal.code === 'idempotency_in_progress')
   api.clock.elapse(60_000)
-  const found = await pay(payments, request)
-  assert.ok(!isRefused(found) && found.kind === 'made')
-  assert.deepEqual(new Set(names), new Set([found.transaction.id]))
+  const found = await payByCard(payments, request)
+  assert.ok(!isRefused(found))
+  assert.deepEqual(new Set(names), new Set([found.id]))
+})
+
+test('what became of a payment is found by its attempt, without the card', async () => {
+  const { card, ...payment } = requestWith('4100 0000 0000 0001')
+  const find = () => findPayment(api.payments, payment)
+  assert.deepEqual(await find(), { kind: 'unknown' })
+  const ready = await authenticatePayer(api.payments, { ...payment, card })
+  assert.deepEqual(await find(), { kind: 'unknown' }, 'an authentication authorises nothing')
+  assert.ok(!isRefused(ready))
+  const { authentication } = ready
+  const { test: processor } = api.payments.processors
+  const away = { ...processor, authorise: () => Promise.reject(new Error('away')) }
+  const without: Payments = { ...api.payments, processors: { test: away, live: null } }
+  await assert.rejects(pay(without, { ...payment, authentication }))
+  const running = await find()
+  assert.ok(isRefused(running) && running.refusal.code === 'idempotency_in_progress')
+  api.clock.elapse(60_000)
+  assert.deepEqual(await find(), { kind: 'resumable' })
+  const made = await pay(api.payments, { ...payment, authentication })
+  assert.ok(!isRefused(made))
+  assert.deepEqual(await find(), made)
 })
 
 const canaries = ['4100 0000 0000 0001', '5500 0000 0000 0004', '4100 0000 0100 7005', '4100 0000 0100 3004']
@@ -141,7 +157,7 @@ test('card numbers and codes are in no log, table or answer', async () => {
   for (const number of [...canaries, '4100 0000 0000 0002']) {
     for (const code of [canaryCode, `${canaryCode}${canaryCode}`]) {
       const request = requestWith(number, { card: { number, expiryMonth: 12, expiryYear: 2031, code } })
-      const outcome = await pay(api.payments, request)
+      const outcome = await payByCard(api.payments, request)
       answers.push(JSON.stringify(outcome, (_, value) => (typeof value === 'bigint' ? Number(value) : value)))
     }
     // Where somebody puts it who has mistaken the field.

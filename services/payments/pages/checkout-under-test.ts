@@ -6,7 +6,7 @@ import type { Merchant } from '../domain/merchant.ts'
 import { createMemoryJournal } from '../processor/event-journal.ts'
 import { createTestProcessor } from '../processor/test-processor.ts'
 import { type AttemptsPerMinute, createAttemptLimit } from './attempt-limit.ts'
-import type { Checkout, PaymentOutcome, PaymentRequest } from './checkout.ts'
+import type { Checkout, AttemptDetails as PaidRequest, PaymentOutcome } from './checkout.ts'
 import { payPages } from './pay-pages.ts'
 
 export function someMerchant(change: Partial<Merchant> = {}): Merchant {
@@ -27,9 +27,12 @@ export function someMerchant(change: Partial<Merchant> = {}): Merchant {
   }
 }
 
-export interface CheckoutUnderTest extends Checkout {
+/** Tests replace what a rule is about. */
+type Replaceable = { -readonly [Name in keyof Checkout]: Checkout[Name] }
+
+export interface CheckoutUnderTest extends Replaceable {
   /** What was authorised, in order. */
-  readonly paid: readonly { readonly id: string; readonly request: Omit<PaymentRequest, 'card'> }[]
+  readonly paid: readonly { readonly id: string; readonly request: PaidRequest }[]
   /** Runs before each answer. */
   meet: () => Promise<void>
 }
@@ -43,29 +46,20 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
     journal: createMemoryJournal(),
     now: () => Date.now(),
   })
-  const paid: { id: string; request: Omit<PaymentRequest, 'card'> }[] = []
-  const byKey = new Map<string, PaymentOutcome>()
+  const paid: { id: string; request: PaidRequest }[] = []
+  const byKey = new Map<string, Extract<PaymentOutcome, { kind: 'approved' | 'declined' }>>()
+  const begun = new Set<string>()
   const running = new Set<string>()
 
-  async function decide({ card, ...request }: PaymentRequest): Promise<PaymentOutcome> {
-    const { amount, currency, challengeAnswer, merchant, idempotencyKey } = request
-    const asked =
-      challengeAnswer === null
-        ? await processor.authenticate({ amount, currency, card })
-        : await processor.answerChallenge(challengeAnswer.challenge, challengeAnswer.confirmed)
-    if (asked.result === 'challenge') return { kind: 'challenge', challenge: asked.challenge }
-    if ('error' in asked) return { kind: 'declined', error: asked.error }
-    const tdsProof = 'proof' in asked ? asked.proof : null
+  async function authorise(request: PaidRequest & { authentication: string }): Promise<PaymentOutcome> {
+    const { amount, currency, merchant, idempotencyKey, authentication, reference } = request
     const answer = await processor.authorise({
-      operationId: idempotencyKey,
-      amount,
-      currency,
-      descriptor: merchant.descriptor,
-      source: { card, tdsProof },
+      ...{ operationId: idempotencyKey, amount, currency, descriptor: merchant.descriptor },
+      source: { authentication },
     })
     if (!answer.approved) return { kind: 'declined', error: answer.error }
     const transactionId = newId(Date.now(), randomBytes)
-    paid.push({ id: transactionId, request })
+    paid.push({ id: transactionId, request: { merchant, amount, currency, reference, idempotencyKey } })
     return { kind: 'approved', transactionId }
   }
 
@@ -74,16 +68,31 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
     meet: async () => {},
     findMerchant: async key => merchants.find(merchant => merchant.key === key),
     acceptsCurrency: (_, currency) => acceptedCurrencies.includes(currency),
+    async authenticate({ amount, currency, card }) {
+      const asked = await processor.authenticate({ amount, currency, card })
+      if (asked.result === 'declined') return { kind: 'declined', error: asked.error }
+      return { kind: asked.result, authentication: asked.authentication }
+    },
+    async answerChallenge({ authentication, confirmed }) {
+      const answer = await processor.answerChallenge(authentication, confirmed)
+      if (answer.result === 'failed') return { kind: 'declined', error: answer.error }
+      return { kind: 'ready', authentication: answer.authentication }
+    },
+    async find({ idempotencyKey: key }) {
+      if (running.has(key)) return { kind: 'in-progress', retryAfterMs: 10 }
+      return byKey.get(key) ?? { kind: begun.has(key) ? 'resumable' : 'none' }
+    },
     async pay(request) {
       const { idempotencyKey: key } = request
       const known = byKey.get(key)
       if (known !== undefined) return known
       if (running.has(key)) return { kind: 'in-progress', retryAfterMs: 10 }
       running.add(key)
+      begun.add(key)
       try {
         await checkout.meet()
-        const outcome = await decide(request)
-        if (outcome.kind !== 'challenge') byKey.set(key, outcome)
+        const outcome = await authorise(request)
+        if (outcome.kind === 'approved' || outcome.kind === 'declined') byKey.set(key, outcome)
         return outcome
       } finally {
         running.delete(key)
@@ -92,6 +101,8 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
   }
   return checkout
 }
+
+export const pageSecret = new Uint8Array(32).fill(9)
 
 /** The pages under /pay, as the service mounts them. `errors` are those that were told. */
 export function pagesUnderTest(
@@ -111,7 +122,7 @@ export function pagesUnderTest(
       attempts: createAttemptLimit(attemptsPerMinute, clock),
       clock,
       randomBytes,
-      secret: new Uint8Array(32).fill(9),
+      secrets: () => [pageSecret],
       patienceMs: 300,
       onError: error => errors.push(error),
     }),

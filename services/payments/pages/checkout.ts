@@ -8,40 +8,61 @@ export interface Checkout {
   findMerchant(key: string): Promise<Merchant | undefined>
   /** Whether a payment in this currency could be captured into the merchant's. */
   acceptsCurrency(merchant: Merchant, currency: string): boolean
+  /** Hands the card to the processor, which nothing else here keeps. Authorises nothing. */
+  authenticate(request: PaymentDetails & { readonly card: CardInput }): Promise<AuthenticationOutcome>
+  /** The payer's answer to a challenge. */
+  answerChallenge(answer: ChallengeAnswer): Promise<AuthenticationOutcome>
   /**
-   * Makes a payment, or finds what became of it: of all requests with one idempotency key, one at the most is
-   * authorised, and the others get its outcome. A rejected promise means that the outcome is not known, and
-   * that the same request can be made again.
+   * Makes a payment: of all requests with one idempotency key, one at the most is authorised, and the others get
+   * its outcome. A rejected promise means that the outcome is not known, and that the same request can be made
+   * again.
    */
-  pay(request: PaymentRequest): Promise<PaymentOutcome>
+  pay(request: AttemptDetails & { readonly authentication: string }): Promise<PaymentOutcome>
+  /** What is known of a payment, without making it. */
+  find(request: AttemptDetails): Promise<FoundPayment>
 }
 
-export interface PaymentRequest {
+export interface PaymentDetails {
   readonly merchant: Merchant
   readonly currency: string
   /** In minor units. */
   readonly amount: bigint
+}
+
+export interface AttemptDetails extends PaymentDetails {
   /** The text of the link, for the merchant's own lists. */
   readonly reference: string | null
-  /** Never kept, logged or answered by whoever gets it. */
-  readonly card: CardInput
   /** 144 random bits, one for each form that was shown. */
   readonly idempotencyKey: string
-  /** The payer's answer to the challenge that an earlier request with this key led to. */
-  readonly challengeAnswer: ChallengeAnswer | null
 }
 
 export interface ChallengeAnswer {
-  readonly challenge: string
+  readonly merchant: Merchant
+  /** The processor's reference, of the challenge. */
+  readonly authentication: string
   readonly confirmed: boolean
 }
 
+interface Declined {
+  readonly kind: 'declined'
+  readonly error: ProcessingErrorCode
+}
+
+/** The merchant was closed since the link was opened. */
+interface MerchantClosed {
+  readonly kind: 'merchant-closed'
+}
+
+export type AuthenticationOutcome =
+  /** `challenge`: the payer's bank wants to be asked. `authentication` is the processor's reference. */
+  { readonly kind: 'ready' | 'challenge'; readonly authentication: string } | Declined | MerchantClosed
+
 export type PaymentOutcome =
   | { readonly kind: 'approved'; readonly transactionId: string }
-  | { readonly kind: 'declined'; readonly error: ProcessingErrorCode }
-  /** The payer's bank wants to be asked: the request is to come again with the answer. */
-  | { readonly kind: 'challenge'; readonly challenge: string }
+  | Declined
   /** A request with the same key runs right now. */
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
-  /** The merchant was closed since the link was looked at. */
-  | { readonly kind: 'merchant-closed' }
+  | MerchantClosed
+
+/** `resumable`: `pay` goes on with it. `none`: nothing was authorised, or the approval was voided. */
+export type FoundPayment = Exclude<PaymentOutcome, MerchantClosed> | { readonly kind: 'resumable' | 'none' }

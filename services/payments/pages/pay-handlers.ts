@@ -8,7 +8,7 @@ import type { AttemptLimit } from './attempt-limit.ts'
 import { readCardFields } from './card-fields.ts'
 import { type CardPage, cardPage } from './card-page.ts'
 import { challengePage } from './challenge-page.ts'
-import type { ChallengeAnswer, Checkout, PaymentOutcome } from './checkout.ts'
+import type { Checkout, PaymentOutcome } from './checkout.ts'
 import {
   bindingOf,
   type FaultyLink,
@@ -21,7 +21,7 @@ import {
 import { parseAmount } from './money-text.ts'
 import { cardLabel, type Outcome, outcomePage } from './outcome-pages.ts'
 import { problemPage, unknownOutcomePage } from './problem-page.ts'
-import { createSeal, type Purpose } from './seal.ts'
+import { createSeal, type Purpose, type SealOptions } from './seal.ts'
 import { textsOf } from './texts.ts'
 
 /**
@@ -58,7 +58,7 @@ export interface PayHandlersOptions {
   readonly checkout: Checkout
   readonly attempts: AttemptLimit
   /** See `SealOptions`. */
-  readonly secret: Uint8Array
+  readonly secrets: SealOptions['secrets']
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   /** How long a payment that runs already is waited for. */
@@ -73,30 +73,28 @@ const idempotencyKeyBytes = 18
 /** How long the card form can be filled in. Shorter than idempotency keys are kept. */
 const formToken: Purpose<{ readonly idempotencyKey: string }> = { name: 'form', maxAgeMs: 60 * minuteMs }
 /** How long a payer can think about a challenge. */
-const stepTicket: Purpose<Ticket> = { name: 'step', maxAgeMs: 15 * minuteMs }
+const challengeTicket: Purpose<Ticket> = { name: 'challenge', maxAgeMs: 15 * minuteMs }
+/** How long the outcome of a payment can be asked for: as long as idempotency keys are kept. */
+const lookTicket: Purpose<Ticket> = { name: 'look', maxAgeMs: 24 * 60 * minuteMs }
+/** What processes of the version before sealed, with a card that is not used: it finds the payment alone. */
+const oldTicket: Purpose<{ readonly idempotencyKey: string }> = { name: 'step', maxAgeMs: 24 * 60 * minuteMs }
 const outcomeSeal: Purpose<Outcome> = { name: 'outcome', maxAgeMs: 24 * 60 * minuteMs }
 
-/** One try to make a payment. */
-interface Step {
-  readonly idempotencyKey: string
-  readonly card: CardInput
-  readonly challengeAnswer: ChallengeAnswer | null
-}
-
 /**
- * A step that goes on when the payer answers. Only the payer's browser keeps it, in a form field that
- * nobody but this service can read: the card is needed once more after the challenge, and is stored nowhere
- * here.
+ * What the payer's browser keeps, sealed, between two pages: the name of the attempt, and the processor's
+ * reference, which stands for the card. Any process can go on with it; none has the card any more.
  */
-interface Ticket extends Step {
-  /** That the payer is to answer; null where the same step is to be made again. */
-  readonly challenge: string | null
+interface Ticket {
+  readonly idempotencyKey: string
+  readonly authentication: string
+  /** The scheme and the last four digits. */
+  readonly card: string
 }
 
 /** The pages without the server around them. */
 export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
   const { checkout, clock, randomBytes, patienceMs = defaultPatienceMs } = options
-  const seal = createSeal({ secret: options.secret, nowMs: () => clock.nowMs(), randomBytes })
+  const seal = createSeal({ secrets: options.secrets, nowMs: () => clock.nowMs(), randomBytes })
 
   async function withLink(query: string, use: (link: Link) => PageAnswer | Promise<PageAnswer>) {
     const link = await readLink(query, checkout)
@@ -119,50 +117,120 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
     return { status, page: amountPage(link, { currencies, ...(refused === undefined ? {} : { refused }) }) }
   }
 
-  async function attempt(link: PaymentLink, step: Step): Promise<PageAnswer> {
+  const detailsOf = ({ merchant, currency, amount, reference }: PaymentLink, idempotencyKey: string) => ({
+    ...{ merchant, currency, amount, reference, idempotencyKey },
+  })
+
+  /** The card form. The card is in memory until the processor has answered, and is needed once. */
+  async function begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer> {
+    const details = detailsOf(link, idempotencyKey)
+    const label = cardLabel(card)
+    const unknown = { idempotencyKey, authentication: '', card: label }
+    let hasBegun = true
     try {
-      return answerTo(link, step, await settle(link, step))
+      // The same form may have paid already: its outcome comes before anything that could be refused by now.
+      const found = await findOutcome(details)
+      if (found.kind === 'approved' || found.kind === 'declined') return answerTo(link, label, found)
+      if (found.kind === 'in-progress') return unknownOutcome(link, unknown)
+      hasBegun = found.kind === 'resumable'
+      const asked = await checkout.authenticate({ ...details, card })
+      if ('authentication' in asked) {
+        const ticket = { ...unknown, authentication: asked.authentication }
+        return asked.kind === 'challenge' ? askPayer(link, ticket) : settle(link, ticket)
+      }
+      return hasBegun ? unknownOutcome(link, unknown) : answerTo(link, label, asked)
     } catch (error) {
-      return { ...unknownOutcome(link, step), error }
+      if (!hasBegun) throw error
+      return { ...unknownOutcome(link, unknown), error }
     }
   }
 
-  function answerTo(link: PaymentLink, step: Step, outcome: PaymentOutcome): PageAnswer {
-    const card = cardLabel(step.card)
+  function askPayer(link: PaymentLink, ticket: Ticket): PageAnswer {
+    const sealed = seal.close(challengeTicket, bindingOf(link), ticket)
+    return { status: 200, page: challengePage(link, { ticket: sealed, card: ticket.card }) }
+  }
+
+  async function goOn(link: PaymentLink, ticket: Ticket, confirmed: boolean): Promise<PageAnswer> {
+    const { idempotencyKey, authentication, card } = ticket
+    const unknown = { ...ticket, authentication: '' }
+    let hasBegun = true
+    try {
+      // A double click may have paid already.
+      const found = await findOutcome(detailsOf(link, idempotencyKey))
+      if (found.kind === 'approved' || found.kind === 'declined') return answerTo(link, card, found)
+      if (found.kind === 'in-progress') return unknownOutcome(link, unknown)
+      hasBegun = found.kind === 'resumable'
+      const answered = await checkout.answerChallenge({ merchant: link.merchant, authentication, confirmed })
+      if ('authentication' in answered) {
+        return settle(link, { ...ticket, authentication: answered.authentication })
+      }
+      return hasBegun ? unknownOutcome(link, unknown) : answerTo(link, card, answered)
+    } catch (error) {
+      if (!hasBegun) throw error
+      return { ...unknownOutcome(link, unknown), error }
+    }
+  }
+
+  /** Looks for the outcome. Where the payment began and was not stored, goes on with it. */
+  async function lookAgain(link: PaymentLink, ticket: Ticket): Promise<PageAnswer> {
+    const { idempotencyKey, authentication, card } = ticket
+    try {
+      const found = await findOutcome(detailsOf(link, idempotencyKey))
+      if (found.kind === 'approved' || found.kind === 'declined') return answerTo(link, card, found)
+      if (found.kind === 'resumable' && authentication !== '') return settle(link, ticket)
+      if (found.kind !== 'none') return unknownOutcome(link, ticket)
+    } catch (error) {
+      return { ...unknownOutcome(link, ticket), error }
+    }
+    const startOver = `./${queryOf(link)}`
+    return { status: 200, page: problemPage('not-paid', { locale: link.locale, startOver }) }
+  }
+
+  /** Authorises. From here on the outcome is not known until it is stored. */
+  async function settle(link: PaymentLink, ticket: Ticket): Promise<PageAnswer> {
+    const { idempotencyKey, authentication, card } = ticket
+    const request = { ...detailsOf(link, idempotencyKey), authentication }
+    try {
+      const outcome = await untilSettled(() => checkout.pay(request))
+      return outcome.kind === 'in-progress' ? unknownOutcome(link, ticket) : answerTo(link, card, outcome)
+    } catch (error) {
+      return { ...unknownOutcome(link, ticket), error }
+    }
+  }
+
+  const findOutcome = (details: Parameters<typeof checkout.find>[0]) =>
+    untilSettled(() => checkout.find(details))
+
+  /** A second click comes while the first one's payment still runs: both get the one outcome. */
+  async function untilSettled<T extends { readonly kind: string }>(
+    ask: () => Promise<T | { readonly kind: 'in-progress'; readonly retryAfterMs: number }>,
+  ) {
+    const giveUpMs = clock.monotonicMs() + patienceMs
+    for (;;) {
+      const outcome = await ask()
+      if (!('retryAfterMs' in outcome) || clock.monotonicMs() > giveUpMs) return outcome
+      await pause(outcome.retryAfterMs)
+    }
+  }
+
+  function answerTo(
+    link: PaymentLink,
+    card: string,
+    outcome: Exclude<PaymentOutcome, { kind: 'in-progress' }>,
+  ): PageAnswer {
     switch (outcome.kind) {
       case 'approved':
         return toOutcome(link, { ...outcome, paidMs: clock.nowMs(), card })
       case 'declined':
         return toOutcome(link, outcome)
-      case 'challenge':
-        return {
-          status: 200,
-          page: challengePage(link, { ticket: ticketOf(link, { ...step, ...outcome }), card }),
-        }
       case 'merchant-closed':
         return faultyLinkAnswer({ fault: 'closed', status: 404, locale: link.locale, details: [] })
-      case 'in-progress':
-        return unknownOutcome(link, step)
     }
   }
 
-  function unknownOutcome(link: PaymentLink, step: Step) {
-    return { status: 503, page: unknownOutcomePage(link, ticketOf(link, { ...step, challenge: null })) }
-  }
-
-  function ticketOf(link: PaymentLink, { idempotencyKey, card, challengeAnswer, challenge }: Ticket): string {
-    return seal.close(stepTicket, bindingOf(link), { idempotencyKey, card, challengeAnswer, challenge })
-  }
-
-  /** A second click comes while the first one's payment still runs: both get the one outcome. */
-  async function settle(link: PaymentLink, step: Step): Promise<PaymentOutcome> {
-    const { merchant, currency, amount, reference } = link
-    const giveUpMs = clock.monotonicMs() + patienceMs
-    for (;;) {
-      const outcome = await checkout.pay({ merchant, currency, amount, reference, ...step })
-      if (outcome.kind !== 'in-progress' || clock.monotonicMs() > giveUpMs) return outcome
-      await pause(outcome.retryAfterMs)
-    }
+  function unknownOutcome(link: PaymentLink, ticket: Ticket) {
+    const sealed = seal.close(lookTicket, bindingOf(link), ticket)
+    return { status: 503, page: unknownOutcomePage(link, sealed) }
   }
 
   /** The browser loads the last page by itself, so that reloading it sends no form again. */
@@ -194,7 +262,7 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
           // What follows of this attempt, such as the answer to a challenge, is not counted once more.
           const retryAfterMs = options.attempts.take({ address, merchantId: link.merchant.id })
           if (retryAfterMs > 0) return tooManyAttempts(link, retryAfterMs)
-          return attempt(link, { ...token, card: read.card, challengeAnswer: null })
+          return begin(link, token.idempotencyKey, read.card)
         }
         const message = textsOf(link.locale).card.formError
         return askCard(link, 422, { errors: read.errors, message })
@@ -202,15 +270,18 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
 
     confirm: (query, body) =>
       withPayment(query, link => {
-        const ticket = seal.open(stepTicket, bindingOf(link), body['ticket'])
         const answer = textIn(body, 'answer')
-        if (ticket === undefined || !['yes', 'no', 'again'].includes(answer)) {
-          const page = problemPage('form-expired', { locale: link.locale, startOver: `./${queryOf(link)}` })
-          return { status: 400, page }
+        const sealed = body['ticket']
+        const looked = seal.open(lookTicket, bindingOf(link), sealed)
+        if (looked !== undefined && answer === 'again') return lookAgain(link, looked)
+        const asked = seal.open(challengeTicket, bindingOf(link), sealed)
+        if (asked !== undefined && ['yes', 'no'].includes(answer)) return goOn(link, asked, answer === 'yes')
+        const old = seal.open(oldTicket, bindingOf(link), sealed)
+        if (old !== undefined) {
+          return lookAgain(link, { idempotencyKey: old.idempotencyKey, authentication: '', card: '' })
         }
-        const { challenge, ...step } = ticket
-        if (challenge === null) return attempt(link, step)
-        return attempt(link, { ...step, challengeAnswer: { challenge, confirmed: answer === 'yes' } })
+        const page = problemPage('form-expired', { locale: link.locale, startOver: `./${queryOf(link)}` })
+        return { status: 400, page }
       }),
 
     showOutcome: (query, sealed) =>

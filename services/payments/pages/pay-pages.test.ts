@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import type { Merchant } from '../domain/merchant.ts'
 import { assets } from './assets.ts'
 import type { AttemptsPerMinute } from './attempt-limit.ts'
-import { checkoutUnderTest, pagesUnderTest, someMerchant } from './checkout-under-test.ts'
+import { checkoutUnderTest, pageSecret, pagesUnderTest, someMerchant } from './checkout-under-test.ts'
+import { createSeal } from './seal.ts'
 
 const cardNumber = '4100000000000100'
 const securityCode = '739'
@@ -44,6 +46,9 @@ function targetOf({ headers }: { headers: Record<string, unknown> }, from: strin
 
 const amount = { amount: '1250', currency: 'EUR' }
 
+/** What a page says only when it knows it. */
+const claims = /Nothing was charged|Der er ikke trukket noget/
+
 const faulty = `
   400 key=                              → This link is not complete
   404 key=nobody                        → This shop is not known
@@ -73,7 +78,7 @@ test('a wrong link gets a page that says what to do', async () => {
     const withKey = query.startsWith('key=') ? query : `key=${merchant.key}&${query}`
     const answer = await get(`/pay/?${withKey}`)
     assert.equal(`${answer.statusCode} ${titleOf(answer.body)}`, `${status} ${title}`, query)
-    assert.match(answer.body, /Nothing was charged|Der er ikke trukket noget/)
+    assert.doesNotMatch(answer.body, claims)
     assert.equal(answer.body.includes('4100000000000001'), false)
   }
   const closed = open({ closedMs: 1 })
@@ -259,6 +264,82 @@ test('when the answer is not known, the payer can look again and pays once', asy
   assert.equal(checkout.paid.length, 1)
 })
 
+test('the same form again while the database is away does not say that nothing was charged', async () => {
+  const { checkout, addressOf, get, post } = open()
+  const link = addressOf(amount)
+  const form = { token: hiddenIn((await get(link)).body, 'token'), ...card }
+  assert.equal((await post(link, form)).statusCode, 303)
+  const { find } = checkout
+  checkout.find = () => Promise.reject(new Error('the database is away'))
+  const unsure = await post(link, form)
+  assert.equal(`${unsure.statusCode} ${titleOf(unsure.body)}`, '503 We do not know yet')
+  checkout.find = find
+  const looked = await post(addressOf(amount, 'confirm'), {
+    ticket: hiddenIn(unsure.body, 'ticket'),
+    answer: 'again',
+  })
+  assert.equal(titleOf((await get(targetOf(looked, link))).body), 'Payment complete')
+  assert.equal(checkout.paid.length, 1)
+})
+
+test('the outcome can be looked for as long as it is kept, and a payment that was not made says so', async () => {
+  const { checkout, clock, addressOf, get, post, pay } = open()
+  const link = addressOf(amount)
+  const confirm = addressOf(amount, 'confirm')
+  checkout.meet = () => Promise.reject(new Error('the network is down'))
+  const [first, second] = [await pay(link), await pay(link)]
+  checkout.meet = async () => {}
+  clock.aheadMs = 16 * 60_000
+  const paid = await post(confirm, { ticket: hiddenIn(first.body, 'ticket'), answer: 'again' })
+  assert.equal(titleOf((await get(targetOf(paid, link))).body), 'Payment complete')
+  // Meanwhile the sweep has voided what the other began.
+  checkout.find = async () => ({ kind: 'none' })
+  const none = await post(confirm, { ticket: hiddenIn(second.body, 'ticket'), answer: 'again' })
+  assert.equal(titleOf(none.body), 'No payment was made')
+  assert.equal(checkout.paid.length, 1)
+})
+
+test('a payer who is asked by the bank goes on at another process, which never saw the card', async () => {
+  const first = open()
+  const other = pagesUnderTest(first.checkout)
+  const link = first.addressOf(amount)
+  const { authenticate } = first.checkout
+  const asked = await first.pay(link, { ...card, number: '4100000003003002' })
+  assert.equal(titleOf(asked.body), 'Confirm the payment')
+  first.checkout.authenticate = () => Promise.reject(new Error('the card is needed again'))
+  const answer = await other.app.inject({
+    method: 'POST',
+    url: first.addressOf(amount, 'confirm'),
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    payload: new URLSearchParams({ ticket: hiddenIn(asked.body, 'ticket'), answer: 'yes' }).toString(),
+  })
+  assert.equal(titleOf((await first.get(targetOf(answer, link))).body), 'Payment complete')
+  assert.equal(first.checkout.paid.length, 1)
+  first.checkout.authenticate = authenticate
+})
+
+test('what the browser keeps has no card in it, even for those who have the secret', async () => {
+  const { checkout, addressOf, merchant, pay } = open()
+  const link = addressOf(amount)
+  const seal = createSeal({ secrets: () => [pageSecret], nowMs: Date.now, randomBytes })
+  const opened = (page: string, name: string) => {
+    const bound = [merchant.id, 'EUR', '1250', null, null, null]
+    const found = seal.open({ name, maxAgeMs: 60_000 }, JSON.stringify(bound), hiddenIn(page, 'ticket'))
+    assert.ok(found, `no ${name} ticket`)
+    return JSON.stringify(found)
+  }
+  const number = '4100000003002004'
+  const kept = [opened((await pay(link, { ...card, number })).body, 'challenge')]
+  checkout.meet = () => Promise.reject(new Error('the network is down'))
+  kept.push(opened((await pay(link)).body, 'look'))
+  for (const text of kept) {
+    for (const secret of [number, cardNumber, number.slice(6, -1), cardNumber.slice(4, -4)]) {
+      assert.equal(text.includes(secret), false, secret)
+    }
+    assert.doesNotMatch(text, new RegExp(`\\b${securityCode}\\b`))
+  }
+})
+
 test('a ticket or an outcome that is changed, too old or of another payment is refused', async () => {
   const { clock, addressOf, get, post, pay } = open()
   const link = addressOf(amount)
@@ -303,12 +384,13 @@ test('the point of sale turns what is typed into a link with an amount', async (
   }
 })
 
-test('a defect says that nothing was charged, and is told', async () => {
+test('a defect is reported, and the page does not say what was charged', async () => {
   const { checkout, errors, addressOf, get } = open()
   checkout.findMerchant = () => Promise.reject(new Error('a defect'))
   const { statusCode, body } = await get(addressOf({ locale: 'da' }))
   assert.equal(`${statusCode} ${titleOf(body)}`, '500 Noget gik galt her')
   assert.match(String(errors[0]), /a defect/)
+  assert.doesNotMatch(body, claims)
 })
 
 test('attempts to pay are limited by address and by merchant, in both languages', async () => {
@@ -336,8 +418,8 @@ test('attempts to pay are limited by address and by merchant, in both languages'
   }
   assert.equal(checkout.paid.length, 5)
   const table = [
-    ['en', '30', 'Too many attempts', /Nothing was charged\. Please wait a minute/],
-    ['da', '30', 'For mange forsøg', /Der er ikke trukket noget\. Vent et minut/],
+    ['en', '30', 'Too many attempts', /This attempt was not made\. Please wait a minute/],
+    ['da', '30', 'For mange forsøg', /Dette forsøg blev ikke gennemført\. Vent et minut/],
   ] as const
   for (const [locale, seconds, title, text] of table) {
     const { statusCode, headers, body } = await attempt('203.0.113.1', card, locale)

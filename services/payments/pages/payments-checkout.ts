@@ -1,10 +1,11 @@
 import { canExchange } from '../domain/exchange.ts'
 import { isId } from '../domain/ids.ts'
-import { isRefused, type Refusal } from '../domain/refusals.ts'
+import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { Transaction } from '../domain/transaction.ts'
 import type { Payments } from '../operations/operation.ts'
-import { answerChallenge, pay } from '../operations/pay.ts'
+import { answerChallenge, authenticatePayer, findPayment, pay } from '../operations/pay.ts'
 import { findMerchantByKey } from '../storage/merchants.ts'
-import type { Checkout, PaymentOutcome, PaymentRequest } from './checkout.ts'
+import type { AttemptDetails, Checkout, PaymentDetails, PaymentOutcome } from './checkout.ts'
 
 /** How soon a payment that is being made is asked about again. */
 const retryAfterMs = 250
@@ -15,37 +16,56 @@ export function paymentsCheckout(payments: Payments): Checkout {
     findMerchant: async key =>
       isId(key) ? payments.storage.read(tx => findMerchantByKey(tx, key)) : undefined,
     acceptsCurrency: (merchant, currency) => canExchange(payments.pricing.rates, currency, merchant.currency),
-    pay: request => makePayment(payments, request),
+
+    async authenticate({ card, ...details }) {
+      const found = await authenticatePayer(payments, { ...requestOf(details), card })
+      return isRefused(found) ? endOf(found) : found
+    },
+
+    async answerChallenge({ merchant, ...answer }) {
+      const found = await answerChallenge(payments, { merchantKey: merchant.key, ...answer })
+      return isRefused(found) ? endOf(found) : { kind: 'ready', authentication: found.authentication }
+    },
+
+    async pay({ authentication, ...details }) {
+      const made = await pay(payments, { ...attemptOf(details), authentication })
+      return isRefused(made) ? outcomeOf(made) : presentOutcome(made)
+    },
+
+    async find(details) {
+      const found = await findPayment(payments, attemptOf(details))
+      if (isRefused(found)) {
+        const outcome = outcomeOf(found)
+        if (outcome.kind === 'merchant-closed') throw new Error('a look at a payment was refused')
+        return outcome
+      }
+      if ('kind' in found) return { kind: found.kind === 'unknown' ? 'none' : found.kind }
+      return presentOutcome(found)
+    },
   }
 }
 
-async function makePayment(payments: Payments, request: PaymentRequest): Promise<PaymentOutcome> {
-  const { merchant, currency, amount, reference, card, idempotencyKey, challengeAnswer } = request
-  const merchantKey = merchant.key
-  let tdsProof: string | null = null
-  if (challengeAnswer !== null) {
-    const answered = await answerChallenge(payments, { merchantKey, ...challengeAnswer })
-    if (isRefused(answered)) return outcomeOf(answered.refusal)
-    tdsProof = answered.tdsProof
-  }
-  const input = { currency, amount, descriptor: null, custom: null }
-  const outcome = await pay(payments, {
-    merchantKey,
-    input,
-    reference,
-    card,
-    tdsProof,
-    attempt: idempotencyKey,
-  })
-  if (isRefused(outcome)) return outcomeOf(outcome.refusal)
-  if (outcome.kind === 'challenge') return outcome
-  const { id, error } = outcome.transaction
-  return error === null ? { kind: 'approved', transactionId: id } : { kind: 'declined', error }
+function requestOf({ merchant, currency, amount }: PaymentDetails) {
+  return { merchantKey: merchant.key, input: { currency, amount, descriptor: null, custom: null } }
 }
 
-function outcomeOf({ code, processingError, message }: Refusal): PaymentOutcome {
-  if (processingError !== null) return { kind: 'declined', error: processingError.code }
-  if (code === 'merchant_closed') return { kind: 'merchant-closed' }
-  if (code === 'idempotency_in_progress') return { kind: 'in-progress', retryAfterMs }
+function attemptOf({ reference, idempotencyKey: attempt, ...details }: AttemptDetails) {
+  return { ...requestOf(details), reference, attempt }
+}
+
+function presentOutcome({ id, error }: Transaction) {
+  return error === null
+    ? ({ kind: 'approved', transactionId: id } as const)
+    : ({ kind: 'declined', error } as const)
+}
+
+function outcomeOf(refused: Refused): PaymentOutcome {
+  if (refused.refusal.code === 'idempotency_in_progress') return { kind: 'in-progress', retryAfterMs }
+  return endOf(refused)
+}
+
+function endOf({ refusal: { code, processingError, message } }: Refused) {
+  if (processingError !== null) return { kind: 'declined', error: processingError.code } as const
+  if (code === 'merchant_closed') return { kind: 'merchant-closed' } as const
   throw new Error(`a payment was refused: ${code}: ${message}`)
 }

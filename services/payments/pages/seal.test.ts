@@ -8,7 +8,7 @@ const purpose: Purpose<{ readonly note: string }> = { name: 'note', maxAgeMs: 10
 function sealAt(nowMs = 0, secretByte = 1) {
   const clock = { nowMs }
   const secret = new Uint8Array(32).fill(secretByte)
-  return { clock, seal: createSeal({ secret, nowMs: () => clock.nowMs, randomBytes }) }
+  return { clock, seal: createSeal({ secrets: () => [secret], nowMs: () => clock.nowMs, randomBytes }) }
 }
 
 test('what was sealed opens for its purpose and binding, in any process with the secret, in time', () => {
@@ -53,6 +53,6 @@ test('nothing else opens', () => {
 })
 
 test('a short secret is refused', () => {
-  const options = { secret: new Uint8Array(31), nowMs: () => 0, randomBytes }
+  const options = { secrets: () => [new Uint8Array(31)], nowMs: () => 0, randomBytes }
   assert.throws(() => createSeal(options), /secret: has 31 bytes; at least 32/)
 })

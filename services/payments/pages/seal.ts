@@ -20,8 +20,11 @@ export interface Purpose<T> {
 }
 
 export interface SealOptions {
-  /** At least 32 bytes, the same in all processes that answer for one another. */
-  readonly secret: Uint8Array
+  /**
+   * The secrets of now, each of at least 32 bytes, the same in all processes that answer for one another. The first
+   * seals; all of them open, so that what was sealed before a rotation stays readable.
+   */
+  readonly secrets: () => readonly Uint8Array[]
   /** Milliseconds since the epoch. */
   readonly nowMs: () => number
   readonly randomBytes: RandomBytes
@@ -34,15 +37,14 @@ const cipher = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
 
-/** @throws RangeError for a secret that is too short */
-export function createSeal({ secret, nowMs, randomBytes }: SealOptions): Seal {
-  if (secret.byteLength < minSecretBytes) {
-    throw new RangeError(`secret: has ${secret.byteLength} bytes; at least ${minSecretBytes} are needed`)
-  }
-  const key = Buffer.from(hkdfSync('sha256', secret, '', 'tollway payment page', 32))
+/** @throws RangeError for no secret, or one that is too short */
+export function createSeal({ secrets, nowMs, randomBytes }: SealOptions): Seal {
+  const keys = createKeys(secrets)
+  keys()
   return {
     close(purpose, binding, value) {
       const nonce = Buffer.from(randomBytes(nonceBytes))
+      const [key] = keys()
       const sealing = createCipheriv(cipher, key, nonce)
       sealing.setAAD(contextOf(purpose, binding))
       const plain = JSON.stringify({ atMs: nowMs(), value })
@@ -51,11 +53,34 @@ export function createSeal({ secret, nowMs, randomBytes }: SealOptions): Seal {
     },
     open(purpose, binding, sealed) {
       if (typeof sealed !== 'string' || sealed.length > maxSealedCharacters) return undefined
-      const plain = decrypt(key, contextOf(purpose, binding), Buffer.from(sealed, 'base64url'))
+      const bytes = Buffer.from(sealed, 'base64url')
+      const context = contextOf(purpose, binding)
+      let plain: string | undefined
+      for (const key of keys()) plain ??= decrypt(key, context, bytes)
       if (plain === undefined) return undefined
       const { atMs, value } = JSON.parse(plain)
       return nowMs() - atMs > purpose.maxAgeMs ? undefined : value
     },
+  }
+}
+
+/** The keys of the secrets, derived once for each secret that is in force. */
+function createKeys(secrets: () => readonly Uint8Array[]): () => readonly [Buffer, ...Buffer[]] {
+  let known: readonly Uint8Array[] = []
+  let keys: readonly Buffer[] = []
+  return () => {
+    const now = secrets()
+    if (now !== known) {
+      for (const secret of now) {
+        if (secret.byteLength >= minSecretBytes) continue
+        throw new RangeError(`secret: has ${secret.byteLength} bytes; at least ${minSecretBytes} are needed`)
+      }
+      keys = now.map(secret => Buffer.from(hkdfSync('sha256', secret, '', 'tollway payment page', 32)))
+      known = now
+    }
+    const [first, ...others] = keys
+    if (first === undefined) throw new RangeError('secret: there is none')
+    return [first, ...others]
   }
 }
 

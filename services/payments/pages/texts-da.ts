@@ -1,6 +1,7 @@
 import type { Texts } from './texts.ts'
 
-const askTheShop = 'Der er ikke trukket noget. Bed butikken om et nyt link.'
+const ifSent = 'Har du allerede sendt kortet, så spørg først butikken eller din bank, om du har betalt.'
+const askTheShop = 'Bed butikken om et nyt link.'
 const otherCard = 'Betalingen blev ikke gennemført. Brug et andet kort.'
 const shopError = 'Betalingen kunne ikke begyndes. Kontakt butikken.'
 
@@ -37,7 +38,7 @@ export const danish: Texts = {
       'code-missing': 'Skriv kontrolcifrene.',
       'code-wrong': 'Der er 3 kontrolcifre.',
     },
-    formExpired: 'Siden har været åben længe. Der er ikke trukket noget; skriv kortet en gang til.',
+    formExpired: 'Siden har været åben længe. Skriv kortet en gang til.',
     testCards: 'Kort at prøve med',
     testCardsNote: 'Med en dato, der ikke er gået, og 3 vilkårlige cifre.',
     testCardMeanings: {
@@ -94,7 +95,7 @@ export const danish: Texts = {
     'unknown-merchant': { title: 'Butikken kendes ikke', text: `Linket er måske skåret over. ${askTheShop}` },
     closed: {
       title: 'Butikken modtager ikke længere betalinger',
-      text: 'Der er ikke trukket noget. Kontakt butikken, hvis du stadig vil betale.',
+      text: 'Kontakt butikken, hvis du stadig vil betale.',
     },
     'unknown-currency': { title: 'Valutaen findes ikke', text: `Der er en fejl i linket. ${askTheShop}` },
     'currency-not-accepted': {
@@ -114,19 +115,19 @@ export const danish: Texts = {
     },
     'form-expired': {
       title: 'Siden har været åben for længe',
-      text: 'Der er ikke trukket noget. Begynd betalingen forfra.',
+      text: `Begynd betalingen forfra. ${ifSent}`,
     },
     'foreign-form': {
       title: 'Dette kom fra et andet websted',
-      text: 'Der er ikke trukket noget. Åbn butikkens link, og skriv kortet dér.',
+      text: 'Kortet blev ikke brugt. Åbn butikkens link, og skriv kortet dér.',
     },
     unreadable: {
       title: 'Dette kan ikke læses',
-      text: 'Der er ikke trukket noget. Begynd betalingen forfra.',
+      text: `Begynd betalingen forfra. ${ifSent}`,
     },
     'too-many': {
       title: 'For mange forsøg',
-      text: 'Der er ikke trukket noget. Vent et minut, og prøv igen.',
+      text: 'Dette forsøg blev ikke gennemført. Vent et minut, og prøv igen.',
     },
     'outcome-unknown': {
       title: 'Vi ved det ikke endnu',
@@ -134,7 +135,11 @@ export const danish: Texts = {
     },
     failed: {
       title: 'Noget gik galt her',
-      text: 'Der er ikke trukket noget. Prøv igen om nogle minutter.',
+      text: `Prøv igen om nogle minutter. ${ifSent}`,
+    },
+    'not-paid': {
+      title: 'Der blev ikke betalt',
+      text: 'Viser din bank, at beløbet er reserveret, bliver det frigivet. Du kan begynde betalingen forfra.',
     },
   },
   reloadOutcome: 'Se igen',

@@ -5,7 +5,8 @@ import {
 } from '../domain/processing-errors.ts'
 import type { Texts } from './texts.ts'
 
-const askTheShop = 'Nothing was charged. Please ask the shop for a new link.'
+const ifSent = 'If you have sent the card before, ask the shop or your bank first whether you have paid.'
+const askTheShop = 'Please ask the shop for a new link.'
 
 export const english: Texts = {
   language: 'English',
@@ -40,7 +41,7 @@ export const english: Texts = {
       'code-missing': 'Enter the security code.',
       'code-wrong': 'The code has 3 digits.',
     },
-    formExpired: 'This page was open for a long time. Nothing was charged; please enter the card once more.',
+    formExpired: 'This page was open for a long time; please enter the card once more.',
     testCards: 'Cards to try with',
     testCardsNote: 'With any date to come and any 3 digits.',
     testCardMeanings: {
@@ -100,7 +101,7 @@ export const english: Texts = {
     },
     closed: {
       title: 'This shop takes no payments any more',
-      text: 'Nothing was charged. Please contact the shop if you still want to pay.',
+      text: 'Please contact the shop if you still want to pay.',
     },
     'unknown-currency': {
       title: 'The currency does not exist',
@@ -123,19 +124,19 @@ export const english: Texts = {
     },
     'form-expired': {
       title: 'This page was open for too long',
-      text: 'Nothing was charged. Please start the payment once more.',
+      text: `Please start the payment once more. ${ifSent}`,
     },
     'foreign-form': {
       title: 'This came from another site',
-      text: 'Nothing was charged. Please open the link of the shop and enter the card there.',
+      text: 'The card was not used. Please open the link of the shop and enter the card there.',
     },
     unreadable: {
       title: 'This cannot be read',
-      text: 'Nothing was charged. Please start the payment once more.',
+      text: `Please start the payment once more. ${ifSent}`,
     },
     'too-many': {
       title: 'Too many attempts',
-      text: 'Nothing was charged. Please wait a minute and try again.',
+      text: 'This attempt was not made. Please wait a minute and try again.',
     },
     'outcome-unknown': {
       title: 'We do not know yet',
@@ -143,7 +144,11 @@ export const english: Texts = {
     },
     failed: {
       title: 'Something went wrong here',
-      text: 'Nothing was charged. Please try again in a few minutes.',
+      text: `Please try again in a few minutes. ${ifSent}`,
+    },
+    'not-paid': {
+      title: 'No payment was made',
+      text: 'If your bank shows a reservation of the amount, it is released. You can start the payment once more.',
     },
   },
   reloadOutcome: 'Look again',

@@ -108,6 +108,7 @@ export const otherProblems = [
   'unreadable',
   'too-many',
   'outcome-unknown',
+  'not-paid',
   'failed',
 ] as const
 export type OtherProblem = (typeof otherProblems)[number]

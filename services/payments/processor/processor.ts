@@ -12,10 +12,13 @@ import type { Tds } from '../domain/transaction.ts'
  * Card numbers and verification codes come in with `CardInput` and leave by no answer, error or event.
  */
 export interface CardProcessor {
-  /** Whether the payer's bank wants to be asked first. Only for payments that the payer makes. */
+  /**
+   * Takes the payer's card and answers whether the payer's bank wants to be asked first. The card is kept by the
+   * processor under the reference of the authentication, and is not needed again. Authorises nothing.
+   */
   authenticate(request: AuthenticationRequest): Promise<Authentication>
   /** The payer's answer to a challenge of `authenticate`. */
-  answerChallenge(challenge: string, confirmed: boolean): Promise<ChallengeResult>
+  answerChallenge(authentication: string, confirmed: boolean): Promise<ChallengeResult>
   /** Reserves an amount on a card. */
   authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
   /**
@@ -35,7 +38,10 @@ export interface CardProcessor {
   acknowledge(eventIds: readonly string[]): Promise<void>
 }
 
-/** What a payer typed. Goes to the processor and nowhere else: no log, no store, no answer. */
+/**
+ * What a payer typed. It is in memory while one request runs, and goes to the processor alone: no log, store,
+ * answer or browser gets it back.
+ */
 export interface CardInput {
   /** Digits, with or without spaces. */
   readonly number: string
@@ -58,18 +64,16 @@ export interface AuthenticationRequest extends Amount {
 }
 
 /**
- * Answers of 3-D Secure: the card does not take part, the bank was asked but does not take part (`attempt`),
- * or the payer has to confirm. A proof goes into the authorisation and holds for this card, amount and
- * currency.
+ * `ready`: the authorisation can be asked for. `challenge`: the payer has to confirm first. The reference
+ * stands for this card, amount and currency, and holds no card number.
  */
 export type Authentication =
-  | { readonly result: 'none' }
-  | { readonly result: 'attempt'; readonly proof: string }
-  | { readonly result: 'challenge'; readonly challenge: string }
+  | { readonly result: 'ready' | 'challenge'; readonly authentication: string }
   | { readonly result: 'declined'; readonly error: ProcessingErrorCode }
 
+/** A confirmed challenge has a new reference. */
 export type ChallengeResult =
-  | { readonly result: 'full'; readonly proof: string }
+  | { readonly result: 'ready'; readonly authentication: string }
   | { readonly result: 'failed'; readonly error: ProcessingErrorCode }
 
 export interface AuthorisationRequest extends Amount {
@@ -78,12 +82,8 @@ export interface AuthorisationRequest extends Amount {
   readonly source: AuthorisationSource
 }
 
-/**
- * The payer's card with what 3-D Secure proved, or a token for a recurring payment, which never has a proof.
- */
-export type AuthorisationSource =
-  | { readonly card: CardInput; readonly tdsProof: string | null }
-  | { readonly token: string }
+/** The reference of the payer's authentication, or a token for a recurring payment. */
+export type AuthorisationSource = { readonly authentication: string } | { readonly token: string }
 
 export type AuthorisationAnswer =
   | {

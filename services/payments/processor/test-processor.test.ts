@@ -30,13 +30,19 @@ const nextOperation = () => {
   return `operation ${operations}`
 }
 
-function pay(
+/** Authenticates the payer and authorises, without an answer to a challenge. */
+async function pay(
   processor: CardProcessor,
   input: CardInput,
-  tdsProof: string | null = null,
   operationId = nextOperation(),
-) {
-  return processor.authorise({ operationId, ...payment, descriptor: 'D', source: { card: input, tdsProof } })
+): Promise<AuthorisationAnswer> {
+  const asked = await processor.authenticate({ ...payment, card: input })
+  if (asked.result === 'declined') return { approved: false, error: asked.error, card: null }
+  return payWith(processor, asked.authentication, operationId)
+}
+
+function payWith(processor: CardProcessor, authentication: string, operationId = nextOperation()) {
+  return processor.authorise({ operationId, ...payment, descriptor: 'D', source: { authentication } })
 }
 
 function payAgain(processor: CardProcessor, token: string) {
@@ -122,7 +128,8 @@ test('a token that was made up or changed is declined', async () => {
 
 test('an operation gets its first answer again, whatever has changed since', async () => {
   const { processor, clock } = processorAt()
-  const source = { card: card('4100 0000 0000 0001', { expiryYear: 26 }), tdsProof: null }
+  const saved = await pay(processor, card('4100 0000 0000 0001', { expiryYear: 26 }))
+  const source = { token: saved.card?.reference.token ?? '' }
   const request = { operationId: 'one', ...payment, descriptor: 'D', source }
   const first = await processor.authorise(request)
   clock.nowMs = Date.UTC(2027, 0, 1)
@@ -132,7 +139,8 @@ test('an operation gets its first answer again, whatever has changed since', asy
 
 test('an authorisation that was cancelled is void, and one that comes later is declined', async () => {
   const { processor } = processorAt()
-  const source = { card: card('4100 0000 0000 0001'), tdsProof: null }
+  const saved = await pay(processor, card('4100 0000 0000 0001'))
+  const source = { token: saved.card?.reference.token ?? '' }
   const request = { operationId: 'one', ...payment, descriptor: 'D', source }
   await processor.authorise(request)
   assert.deepEqual(await processor.cancelAuthorisation(request), { wasApproved: true })
@@ -159,10 +167,7 @@ test('a fingerprint is of the number and the key alone', async () => {
 
 test('3-D Secure: attempt, full, refused by the payer, failed at the bank', async () => {
   const { processor } = processorAt()
-  const attempt = await processor.authenticate({ ...payment, card: card('4100 0000 0300 1006') })
-  assert.equal(attempt.result, 'attempt')
-  const proof = 'proof' in attempt ? attempt.proof : ''
-  const attempted = await pay(processor, card('4100 0000 0300 1006'), proof)
+  const attempted = await pay(processor, card('4100 0000 0300 1006'))
   assert.equal(attempted.approved && attempted.tds, 'attempt')
   for (const [number, confirmed, expected] of [
     ['4100 0000 0300 2004', true, 'approved full'],
@@ -172,9 +177,8 @@ test('3-D Secure: attempt, full, refused by the payer, failed at the bank', asyn
   ] as const) {
     assert.equal(await payWithChallenge(processor, number, confirmed), expected, number)
   }
-  assert.deepEqual(await processor.authenticate({ ...payment, card: card('4100 0000 0000 0001') }), {
-    result: 'none',
-  })
+  const without = await pay(processor, card('4100 0000 0000 0001'))
+  assert.equal(without.approved && without.tds, null)
 })
 
 async function payWithChallenge(
@@ -184,34 +188,39 @@ async function payWithChallenge(
 ): Promise<string> {
   const asked = await processor.authenticate({ ...payment, card: card(number) })
   assert.equal(asked.result, 'challenge')
-  const answer = await processor.answerChallenge('challenge' in asked ? asked.challenge : '', confirmed)
+  const reference = 'authentication' in asked ? asked.authentication : ''
+  const answer = await processor.answerChallenge(reference, confirmed)
   if (answer.result === 'failed') return `failed ${answer.error}`
-  const paid = await pay(processor, card(number), answer.proof)
+  const paid = await payWith(processor, answer.authentication)
   return paid.approved ? `approved ${paid.tds}` : `declined ${paid.error}`
 }
 
-test('a proof holds for its card, amount and currency only', async () => {
+test('an authentication holds for its amount and currency only, and cannot be changed', async () => {
   const { processor } = processorAt()
-  const of = (change: object) =>
-    processor.authenticate({ ...payment, ...change, card: card('4100 0000 0300 1006') })
+  const of = async (change: object) => {
+    const asked = await processor.authenticate({ ...payment, ...change, card: card('4100 0000 0300 3002') })
+    return 'authentication' in asked ? asked.authentication : ''
+  }
   for (const change of [{ amount: 299n }, { currency: 'EUR' }]) {
-    const other = await of(change)
-    const proof = 'proof' in other ? other.proof : ''
-    assert.equal(show(await pay(processor, card('4100 0000 0300 1006'), proof)), 'declined 31')
+    assert.equal(show(await payWith(processor, await of(change))), 'declined 31')
   }
   const own = await of({})
-  const proof = 'proof' in own ? own.proof : ''
-  assert.equal(show(await pay(processor, card('4100 0000 0300 2004'), proof)), 'declined 31')
-  assert.equal(
-    show(await pay(processor, card('4100 0000 0300 1006'), proof.replace('attempt', 'full'))),
-    'declined 31',
-  )
+  assert.equal(show(await payWith(processor, own)), 'declined 30', 'the payer has not confirmed')
+  for (const forged of [
+    own.replace('_asked_', '_full_'),
+    own.replace('tds-required', 'visa'),
+    '',
+    `${own}0`,
+  ]) {
+    assert.equal(show(await payWith(processor, forged)), 'declined 2', forged)
+    assert.equal((await processor.answerChallenge(forged, true)).result, 'failed')
+  }
 })
 
 test('a fraud alert follows its payment, once it is due, until it is acknowledged', async () => {
   const { processor, clock } = processorAt()
-  const answer = await pay(processor, card('4100 0000 0400 1005'), null, 'one')
-  await pay(processor, card('4100 0000 0400 1005'), null, 'one')
+  const answer = await pay(processor, card('4100 0000 0400 1005'), 'one')
+  await pay(processor, card('4100 0000 0400 1005'), 'one')
   assert.deepEqual(await processor.pullEvents(10), [])
   clock.nowMs += 1000
   const events = await processor.pullEvents(10)
@@ -221,7 +230,7 @@ test('a fraud alert follows its payment, once it is due, until it is acknowledge
   )
   assert.deepEqual(await processor.pullEvents(10), events)
   await processor.acknowledge(events.map(({ id }) => id))
-  await pay(processor, card('4100 0000 0400 1005'), null, 'one')
+  await pay(processor, card('4100 0000 0400 1005'), 'one')
   clock.nowMs += 1000
   assert.deepEqual(await processor.pullEvents(10), [])
 })

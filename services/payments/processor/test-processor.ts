@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { type CardExpiry, expiryMs } from '../domain/card.ts'
+import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/card.ts'
 import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
 import type { Tds } from '../domain/transaction.ts'
 import { type AnswerStore, createMemoryAnswers } from './answer-store.ts'
@@ -7,9 +7,9 @@ import { readCard } from './card-number.ts'
 import type { DueEvent, EventJournal } from './event-journal.ts'
 import type {
   Authentication,
+  AuthenticationRequest,
   AuthorisationAnswer,
   AuthorisationRequest,
-  CardInput,
   CardProcessor,
   ChallengeResult,
   FollowUpRequest,
@@ -102,8 +102,8 @@ export function createTestProcessor(options: TestProcessorOptions): CardProcesso
   }
 
   return {
-    authenticate: async request => authenticate(request.card, request, seal, now()),
-    answerChallenge: async (challenge, confirmed) => answerChallenge(challenge, confirmed, seal),
+    authenticate: async request => authenticate(request, seal, now()),
+    answerChallenge: async (authentication, confirmed) => answerChallenge(authentication, confirmed, seal),
     authorise,
     async cancelAuthorisation({ operationId }) {
       const { answer } = await answers.cancel(operationId, cancelledAnswer, now())
@@ -136,30 +136,32 @@ function createSeal(key: Uint8Array): Seal {
   }
 }
 
-/** What a payment is bound to: a proof for one cannot be used for another. */
-interface Payment {
-  readonly amount: bigint
-  readonly currency: string
-}
-
 function decide(request: AuthorisationRequest, seal: Seal, nowMs: number): AuthorisationAnswer {
   const { source } = request
-  if ('token' in source) return decideToken(source.token, request, seal, nowMs)
-  const read = readCard(source.card, nowMs)
-  if ('error' in read) return { approved: false, error: read.error, card: null }
-  const testCard = testCardOf(read.number)
-  const fingerprint = seal.sign('fingerprint', read.number)
-  const token = tokenOf(testCard, read.details.expiry, fingerprint, seal)
-  const card: KnownCard = { details: read.details, reference: { token, fingerprint } }
-  const tds = provenTds(source.tdsProof, fingerprint, request, seal)
-  const error = declineOf(testCard, source.tdsProof, tds)
-  if (error !== undefined) return { approved: false, error, card }
-  return { approved: true, reference: referenceOf(testCard, request.operationId, seal), tds, card }
+  return 'token' in source
+    ? decideToken(source.token, request, seal, nowMs)
+    : decideAuthenticated(source.authentication, request, seal)
 }
 
-function declineOf(card: TestCard, proof: string | null, tds: Tds | null): ProcessingErrorCode | undefined {
+function decideAuthenticated(
+  authentication: string,
+  { operationId, amount, currency }: AuthorisationRequest,
+  seal: Seal,
+): AuthorisationAnswer {
+  const known = readAuthentication(authentication, seal)
+  if (known === undefined) return { approved: false, error: 2, card: null }
+  const { testCard, details, fingerprint, state } = known
+  const token = tokenOf(testCard, details.expiry, fingerprint, seal)
+  const card: KnownCard = { details, reference: { token, fingerprint } }
+  const isOther = known.amount !== String(amount) || known.currency !== currency
+  const tds = state === 'attempt' || state === 'full' ? state : null
+  const error = isOther ? 31 : declineOf(testCard, tds)
+  if (error !== undefined) return { approved: false, error, card }
+  return { approved: true, reference: referenceOf(testCard, operationId, seal), tds, card }
+}
+
+function declineOf(card: TestCard, tds: Tds | null): ProcessingErrorCode | undefined {
   if (card.declines !== undefined) return card.declines
-  if (proof !== null && tds === null) return 31
   if (card.tds === 'failed') return 31
   return card.tds === 'required' && tds !== 'full' ? 30 : undefined
 }
@@ -221,33 +223,75 @@ function cardOfReference(reference: string): TestCard | undefined {
   return testCardNamed(reference.split('_')[1] ?? '')
 }
 
-function authenticate(input: CardInput, payment: Payment, seal: Seal, nowMs: number): Authentication {
-  const read = readCard(input, nowMs)
+/** `asked`: the payer has not confirmed yet. */
+type AuthenticationState = 'none' | 'attempt' | 'asked' | 'full'
+
+/** What a reference of an authentication says: enough to authorise, and less than a card. */
+interface KnownAuthentication {
+  readonly testCard: TestCard
+  readonly details: CardDetails
+  readonly fingerprint: string
+  readonly amount: string
+  readonly currency: string
+  readonly state: AuthenticationState
+}
+
+/** The parts of the authentication in this order, and their hash. */
+function authenticationOf(known: KnownAuthentication, seal: Seal): string {
+  const { testCard, details, fingerprint, amount, currency, state } = known
+  const { bin, last4, scheme, expiry } = details
+  const month = `${expiry.year}${String(expiry.month).padStart(2, '0')}`
+  const parts = [testCard.name, bin, last4, month, scheme, fingerprint, amount, currency, state]
+  return ['auth', ...parts, seal.sign('authentication', ...parts)].join('_')
+}
+
+const authenticationPattern =
+  /^auth_([a-z0-9-]+)_(\d{6})_(\d{4})_(\d{4})(\d{2})_(visa|mastercard)_([^_]+)_(\d+)_([A-Z]{3})_([a-z]+)_[^_]+$/
+
+function readAuthentication(text: string, seal: Seal): KnownAuthentication | undefined {
+  const found = authenticationPattern.exec(text)
+  if (found === null) return undefined
+  const [, name = '', bin = '', last4 = '', year, month, scheme, fingerprint = '', amount = ''] = found
+  const [, , , , , , , , , currency = '', state] = found
+  const testCard = testCardNamed(name)
+  if (testCard === undefined) return undefined
+  const known: KnownAuthentication = {
+    testCard,
+    details: {
+      bin,
+      last4,
+      expiry: { year: Number(year), month: Number(month) },
+      scheme: scheme as CardScheme,
+    },
+    fingerprint,
+    amount,
+    currency,
+    state: state as AuthenticationState,
+  }
+  return authenticationOf(known, seal) === text ? known : undefined
+}
+
+function authenticate(request: AuthenticationRequest, seal: Seal, nowMs: number): Authentication {
+  const read = readCard(request.card, nowMs)
   if ('error' in read) return { result: 'declined', error: read.error }
-  const { name, tds } = testCardOf(read.number)
-  if (tds === undefined) return { result: 'none' }
-  const fingerprint = seal.sign('fingerprint', read.number)
-  const bound = [fingerprint, String(payment.amount), payment.currency]
-  if (tds === 'attempt') return { result: 'attempt', proof: proofOf('attempt', bound, seal) }
-  const parts = [name, ...bound]
-  return { result: 'challenge', challenge: [...parts, seal.sign('challenge', ...parts)].join('_') }
+  const testCard = testCardOf(read.number)
+  const { tds } = testCard
+  const known = {
+    testCard,
+    details: read.details,
+    fingerprint: seal.sign('fingerprint', read.number),
+    amount: String(request.amount),
+    currency: request.currency,
+  }
+  const refer = (state: AuthenticationState) => authenticationOf({ ...known, state }, seal)
+  if (tds === undefined) return { result: 'ready', authentication: refer('none') }
+  if (tds === 'attempt') return { result: 'ready', authentication: refer('attempt') }
+  return { result: 'challenge', authentication: refer('asked') }
 }
 
-function answerChallenge(challenge: string, confirmed: boolean, seal: Seal): ChallengeResult {
-  const [name = '', fingerprint = '', amount = '', currency = '', signature = ''] = challenge.split('_')
-  const isOurs = seal.isSignature(signature, 'challenge', name, fingerprint, amount, currency)
-  if (!isOurs || !confirmed || testCardNamed(name)?.tds === 'failed') return { result: 'failed', error: 31 }
-  return { result: 'full', proof: proofOf('full', [fingerprint, amount, currency], seal) }
-}
-
-function proofOf(tds: Tds, bound: readonly string[], seal: Seal): string {
-  return `${tds}_${seal.sign('proof', tds, ...bound)}`
-}
-
-function provenTds(proof: string | null, fingerprint: string, payment: Payment, seal: Seal): Tds | null {
-  const [kind, signature = ''] = proof?.split('_') ?? []
-  const tds = kind === 'attempt' || kind === 'full' ? kind : null
-  if (tds === null) return null
-  const bound = [fingerprint, String(payment.amount), payment.currency]
-  return seal.isSignature(signature, 'proof', tds, ...bound) ? tds : null
+function answerChallenge(authentication: string, confirmed: boolean, seal: Seal): ChallengeResult {
+  const known = readAuthentication(authentication, seal)
+  const isConfirmed = known?.state === 'asked' && confirmed && known.testCard.tds !== 'failed'
+  if (!isConfirmed) return { result: 'failed', error: 31 }
+  return { result: 'ready', authentication: authenticationOf({ ...known, state: 'full' }, seal) }
 }

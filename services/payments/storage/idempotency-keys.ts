@@ -13,6 +13,10 @@ export interface KeyRow {
   readonly sealed: boolean
 }
 
+export interface StoredKey extends KeyRow {
+  readonly expires: Date
+}
+
 export interface KeyId {
   readonly scope: string
   readonly hash: Uint8Array
@@ -111,6 +115,7 @@ const mark = `INSERT INTO idempotency_keys AS k
   RETURNING k.reference`
 
 const find = `SELECT ${columns} FROM idempotency_keys k WHERE k.scope = $1 AND k.key_hash = $2`
+const findWithExpiry = find.replace('SELECT', 'SELECT k.expires,')
 
 /**
  * Marks the key as in progress, or takes over the marker that a process left behind, with its reference.
@@ -136,6 +141,12 @@ export async function markKey(
   ])
   if (marked !== undefined) return marked
   return { row: onlyRow(await tx.query<KeyRow>(find, [scope, hash])) }
+}
+
+/** The row as it is, expired or not. */
+export async function findKey(tx: Tx, { scope, hash }: KeyId): Promise<StoredKey | undefined> {
+  const [row] = await tx.query<StoredKey>(findWithExpiry, [scope, hash])
+  return row
 }
 
 /** Nobody else changes the row until this transaction ends. */

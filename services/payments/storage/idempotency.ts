@@ -6,6 +6,7 @@ import { newId, type RandomBytes } from '../domain/ids.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import {
   endLease,
+  findKey,
   type KeyId,
   type KeyRow,
   lockKey,
@@ -49,6 +50,12 @@ export type Once =
   /** A secret answer was asked for under a key that can be guessed. */
   | { readonly kind: 'weak-key' }
 
+/**
+ * What is known of a request: `resumable` when it began, its outcome is not stored, and no process works on it;
+ * `unknown` when it never began, or left nothing.
+ */
+export type Known = Once | { readonly kind: 'resumable' | 'unknown' }
+
 /** What a request is about. It gets the request as it was identified. */
 export type Work<R> = (tx: Tx, request: R) => Promise<Settled>
 /** Finds out, in the transaction of the work, whose request it is; only reads. */
@@ -86,6 +93,8 @@ export interface Idempotency {
    * under the same reference: at once after an error, after the lease when the process has crashed.
    */
   runOnceOutside<P extends object, T>(request: OnceRequest, work: OutsideWork<P, T>): Promise<Once | Refused>
+  /** What is known of a request, without running it. */
+  look(request: OnceRequest): Promise<Known>
 }
 
 export interface IdempotencyOptions {
@@ -227,6 +236,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
 
   return {
     runOnce,
+    look,
 
     async runOnceOutside(request, work) {
       if (request.secret && !canProtectSecret(request.key)) return { kind: 'weak-key' }
@@ -252,6 +262,16 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
         throw error
       }
     },
+  }
+
+  async function look(request: OnceRequest): Promise<Known> {
+    const row = await storage.read(tx => findKey(tx, keyIdOf(request)))
+    const nowMs = clock.nowMs()
+    if (row === undefined || (row.state === 'done' && row.expires.getTime() <= nowMs))
+      return { kind: 'unknown' }
+    const known = recall(request, row)
+    const isLeased = row.lease_until !== null && row.lease_until.getTime() > nowMs
+    return known.kind === 'in-progress' && !isLeased ? { kind: 'resumable' } : known
   }
 
   async function untilKnown<T>(step: () => Promise<T>): Promise<T> {

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { followPageSecrets } from './page-secrets.ts'
+import { createSeal, type Purpose } from './seal.ts'
+
+const purpose: Purpose<{ readonly n: number }> = { name: 'n', maxAgeMs: 60_000 }
+const [first, second] = ['first '.repeat(6), 'second '.repeat(6)]
+
+test('a rotation in three steps loses nothing that was sealed, without a restart', () => {
+  const folder = temporaryFolder('tollway-page-secrets')
+  const path = join(folder, 'secret')
+  const write = (...lines: readonly string[]) => {
+    writeFileSync(`${path}.new`, `${lines.join('\n')}\n`)
+    renameSync(`${path}.new`, path)
+  }
+  const warnings: string[] = []
+  const open = () => {
+    const secrets = followPageSecrets({
+      ...{ set: first, path, folder, onWarning: (text: string) => warnings.push(text) },
+    })
+    return createSeal({ secrets, nowMs: Date.now, randomBytes })
+  }
+  write(first)
+  // Two processes, which read the file at different moments.
+  const [one, other] = [open(), open()]
+  const opens = (sealed: string) => other.open(purpose, '', sealed)?.n === 1
+  const close = () => one.close(purpose, '', { n: 1 })
+  const old = close()
+  write(first, second)
+  assert.ok(opens(close()))
+  write(second, first)
+  const rotated = close()
+  assert.ok(opens(rotated) && opens(old))
+  write(second)
+  assert.ok(opens(rotated) && !opens(old))
+  write('short')
+  assert.ok(opens(close()))
+  assert.match(warnings.join(), /secret 1: has 5 bytes; at least 32 are needed/)
+  assert.doesNotMatch(warnings.join(), /short\b/)
+})
+
+test('without a setting the secret is kept in the folder, and a short one is refused', () => {
+  const folder = temporaryFolder('tollway-page-secrets')
+  const options = { set: '', path: undefined, folder, onWarning: assert.fail }
+  assert.deepEqual(followPageSecrets(options)(), followPageSecrets(options)())
+  assert.throws(() => followPageSecrets({ ...options, set: 'short' }), /secret 1: has 5 bytes/)
+})
