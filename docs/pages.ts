@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
+import { assets } from '@tollway/payments/pages/assets.ts'
+import { pageHeaders } from '@tollway/payments/pages/page-headers.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
 import { animationStreamRoutePage } from './animation-stream-route-page.ts'
@@ -34,8 +36,37 @@ export function pages(): readonly Page[] {
     },
     { name: 'merchant.md', text: `${notice('crds/merchant.ts')}\n\n${merchantPage()}` },
     { name: 'payments-settings.md', text: paymentsSettingsPage() },
+    { name: 'payment-page-inventory.md', text: paymentPageInventory() },
     { name: 'helm-values.md', text: valuesPage() },
   ]
+}
+
+function paymentPageInventory(): string {
+  const code = (text: string) => `\`${text}\``
+  const row = (...cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const files = Object.values(assets).map(({ path, type, integrity, purpose }) =>
+    row(code(path), type.split(';')[0] ?? '', purpose, code(integrity)),
+  )
+  const headers = Object.entries(pageHeaders).map(([name, value]) => row(code(name), code(value)))
+  return `${notice('services/payments/pages/assets.ts')}
+
+# Inventory of the payment page
+
+Everything that the payment page loads, for PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1. All of it is part of
+the service; nothing comes from another address. A change of a file changes its hash here, so that each change is
+reviewed with the code. How the page is checked while it runs:
+[payments.md](payments.md#card-data-and-pci-dss).
+
+| File | Type | Purpose | Integrity |
+|---|---|---|---|
+${files.join('\n')}
+
+Every answer has these headers:
+
+| Header | Value |
+|---|---|
+${headers.join('\n')}
+`
 }
 
 function settingsPage(): string {

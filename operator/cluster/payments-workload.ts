@@ -25,7 +25,12 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
   const { payments, logLevel, name } = config
   const { autoscaling, database, mail, metricsPort } = payments
   const { urlSecret } = database
-  const env = { ...ownEnv(metricsPort), ...mailEnv(mail), ...payments.env }
+  const env = {
+    ...ownEnv(metricsPort),
+    ...mailEnv(mail),
+    ...pageCheckEnv(config, namespace),
+    ...payments.env,
+  }
   const workload = paymentsWorkload({
     replicas: payments.replicas,
     storage: { type: 'postgres', urlFile: join(databaseFolder, urlSecret.key) },
@@ -64,6 +69,13 @@ type Mail = ClusterConfig['payments']['mail']
 
 function mailEnv({ urlSecret: { name, key } }: Mail): Readonly<Record<string, string>> {
   return name === '' ? {} : { MAIL_SMTP_URL_FILE: join(mailFolder, key) }
+}
+
+/** Without an address from outside there is no way of payers to check. */
+function pageCheckEnv(config: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
+  const { baseUrl, payPageUrl } = config.payments
+  if (baseUrl === '' && payPageUrl === '') return {}
+  return { PAY_PAGE_CHECK_URL: `${paymentAddressesOf(config, namespace).payPageUrl}/` }
 }
 
 function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['secretFiles']> {

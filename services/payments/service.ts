@@ -34,6 +34,7 @@ import type { Storage } from './storage/storage.ts'
 import { createStoredAnswers } from './storage/stored-answers.ts'
 import { createStoredJournal } from './storage/stored-journal.ts'
 import { watchOutboxes } from './watch-outboxes.ts'
+import { watchPage } from './watch-page.ts'
 import { createAddressPolicy } from './webhooks/address-policy.ts'
 
 export interface Service {
@@ -104,6 +105,9 @@ export async function startService(
   const delivery = createDelivery({ settings, payments, log, metrics })
   const tasks = {
     ...delivery.tasks,
+    'checking the payment page': watchPage({
+      ...{ address: settings.payPageCheckUrl, clock: systemClock, log, metrics },
+    }),
     'looking at what waits': watchOutboxes(payments, metrics),
     'forgetting what ended': forgetEnded(payments, settings.deliveryRetentionDays * dayMs),
   }

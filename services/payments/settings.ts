@@ -224,6 +224,14 @@ const moneySettings = settingsTable({
       'made and kept in STATE_DIR.',
     secret: true,
   },
+  payPageCheckUrl: {
+    name: 'PAY_PAGE_CHECK_URL',
+    kind: text,
+    fallback: '',
+    help:
+      'Address of the payment page as payers reach it, such as https://pay.example.org/pay/. Its headers and ' +
+      'scripts are compared with the inventory every five minutes. Without it there is no check.',
+  },
   testProcessorEventDelayMs: {
     name: 'TEST_PROCESSOR_EVENT_DELAY',
     kind: durationMs,

@@ -8,15 +8,49 @@ export interface Asset {
   readonly path: string
   readonly type: string
   readonly content: string
+  /** The hash by which browsers refuse a changed file (Subresource Integrity). */
+  readonly integrity: string
+  /** Why pages load it: the inventory has it. */
+  readonly purpose: string
 }
 
-function asset(name: string, ending: string, type: string, content: string): Asset {
+export function integrityOf(content: string): string {
+  return `sha384-${createHash('sha384').update(content).digest('base64')}`
+}
+
+interface Source extends Pick<Asset, 'type' | 'content' | 'purpose'> {
+  readonly name: string
+  readonly ending: string
+}
+
+function asset({ name, ending, type, content, purpose }: Source): Asset {
   const hash = createHash('sha256').update(content).digest('hex').slice(0, 12)
-  return { path: `assets/${name}-${hash}.${ending}`, type, content }
+  return { path: `assets/${name}-${hash}.${ending}`, type, content, integrity: integrityOf(content), purpose }
 }
 
+/** Everything that the pages load. */
 export const assets = {
-  style: asset('pay', 'css', 'text/css; charset=utf-8', styles),
-  script: asset('pay', 'js', 'text/javascript; charset=utf-8', browserScript),
-  icon: asset('icon', 'svg', 'image/svg+xml', icon),
+  style: asset({
+    name: 'pay',
+    ending: 'css',
+    type: 'text/css; charset=utf-8',
+    content: styles,
+    purpose: 'Layout and colours.',
+  }),
+  script: asset({
+    name: 'pay',
+    ending: 'js',
+    type: 'text/javascript; charset=utf-8',
+    content: browserScript,
+    purpose:
+      'Groups the digits of the card form, checks its fields before it is sent, keeps it from being sent twice, ' +
+      'and goes on to the shop after a payment. Sends and stores nothing itself.',
+  }),
+  icon: asset({
+    name: 'icon',
+    ending: 'svg',
+    type: 'image/svg+xml',
+    content: icon,
+    purpose: 'The icon of the browser tab.',
+  }),
 } as const satisfies Readonly<Record<string, Asset>>

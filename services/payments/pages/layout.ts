@@ -29,8 +29,8 @@ export function layOut({ locale, title, shop, isTest = false, base = './', ...re
 <meta name="format-detection" content="telephone=no">
 <title>${title}${shop !== undefined && ` – ${shop}`}</title>
 <link rel="icon" type="image/svg+xml" href="${base}${assets.icon.path}">
-<link rel="stylesheet" href="${base}${assets.style.path}">
-<script defer src="${base}${assets.script.path}"></script>
+<link rel="stylesheet" href="${base}${assets.style.path}" integrity="${assets.style.integrity}">
+<script defer src="${base}${assets.script.path}" integrity="${assets.script.integrity}"></script>
 </head>
 <body>
 <header>

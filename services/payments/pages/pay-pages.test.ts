@@ -282,7 +282,7 @@ test('the same form again while the database is away does not say that nothing w
   assert.equal(checkout.paid.length, 1)
 })
 
-test('the outcome can be looked for as long as it is kept, and a payment that was not made says so', async () => {
+test('the outcome can be looked for while it is kept, and a payment not made says so', async () => {
   const { checkout, clock, addressOf, get, post, pay } = open()
   const link = addressOf(amount)
   const confirm = addressOf(amount, 'confirm')

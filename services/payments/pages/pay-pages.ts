@@ -5,6 +5,7 @@ import { parseLocale } from '../domain/input/inputs.ts'
 import { isRefused } from '../domain/refusals.ts'
 import { RefusedError, refusalOf } from '../http/failure.ts'
 import { assets } from './assets.ts'
+import { pageHeaders } from './page-headers.ts'
 import {
   createPayHandlers,
   type FormFields,
@@ -23,32 +24,6 @@ export interface PayPagesOptions extends PayHandlersOptions {
 const maxBodyBytes = 32 * 1024
 
 /**
- * What every answer has. The policy lets a page load this service's own style and script and send its forms
- * here, and nothing else; nothing may be kept, framed, or learnt from the address by others.
- */
-const securityHeaders = {
-  'content-security-policy': [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self'",
-    "form-action 'self'",
-    "base-uri 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
-  ].join('; '),
-  'cache-control': 'no-store',
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  'permissions-policy': 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-  'x-robots-tag': 'noindex',
-} as const
-
-/**
  * The payment page: payment links and point-of-sale links (the specification's section of that name). A
  * plugin that is registered under a prefix, `{prefix: '/pay'}`; behind a proxy the pages may have another
  * path, for they name one another by relative addresses.
@@ -65,7 +40,7 @@ export function payPages(options: PayPagesOptions): FastifyPluginAsync {
 
 function setUpScope(scope: FastifyInstance, { onError }: PayPagesOptions): void {
   scope.addHook('onRequest', async (_, reply) => {
-    reply.headers(securityHeaders)
+    reply.headers(pageHeaders)
   })
   scope.removeAllContentTypeParsers()
   const parser = { parseAs: 'string', bodyLimit: maxBodyBytes } as const

@@ -139,7 +139,7 @@ export const danish: Texts = {
     },
     'not-paid': {
       title: 'Der blev ikke betalt',
-      text: 'Viser din bank, at beløbet er reserveret, bliver det frigivet. Du kan begynde betalingen forfra.',
+      text: 'Har din bank reserveret beløbet, bliver det frigivet. Du kan begynde betalingen forfra.',
     },
   },
   reloadOutcome: 'Se igen',

@@ -148,7 +148,7 @@ export const english: Texts = {
     },
     'not-paid': {
       title: 'No payment was made',
-      text: 'If your bank shows a reservation of the amount, it is released. You can start the payment once more.',
+      text: 'If your bank has reserved the amount, it is released. You can start the payment once more.',
     },
   },
   reloadOutcome: 'Look again',

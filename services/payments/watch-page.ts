@@ -1,0 +1,43 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Task } from './background.ts'
+import type { Metrics } from './metrics.ts'
+import { checkPage } from './pages/check-page.ts'
+
+const intervalMs = 5 * 60_000
+
+const results = ['intact', 'changed', 'unreachable'] as const
+type Result = (typeof results)[number]
+
+export interface WatchPageOptions {
+  /** Of a payment page as payers reach it; empty for no check. */
+  readonly address: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** Compares the payment page with its inventory every five minutes, and reports the result as a metric. */
+export function watchPage({ address, clock, log, metrics }: WatchPageOptions): Task {
+  let result: Result | undefined
+  metrics.gauge(
+    'payments_page_check',
+    'The last check of the payment page as payers load it: 1 for its result.',
+    () => results.map(name => [{ result: name }, name === result ? 1 : 0] as const),
+  )
+  let nextMs = 0
+  return async () => {
+    const startMs = clock.monotonicMs()
+    if (address === '' || startMs < nextMs) return false
+    nextMs = startMs + intervalMs
+    try {
+      const differences = await checkPage(address)
+      result = differences.length === 0 ? 'intact' : 'changed'
+      for (const difference of differences) log.error('check payment page: changed', { difference })
+    } catch (error) {
+      result = 'unreachable'
+      log.warn('check payment page: failed', { address, reason: (error as Error).message })
+    }
+    return false
+  }
+}
