@@ -53,8 +53,8 @@ function paymentPageInventory(): string {
 # Inventory of the payment page
 
 Everything that the payment page loads, for PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1. All of it is part of
-the service; nothing comes from another address. A change of a file changes its hash here, so that each change is
-reviewed with the code. How the page is checked while it runs:
+the service; nothing comes from another address. A change of a file changes its hash here, so that each change
+is reviewed with the code. How the page is checked while it runs:
 [payments.md](payments.md#card-data-and-pci-dss).
 
 | File | Type | Purpose | Integrity |
