@@ -9,8 +9,8 @@ import { openReferenceTests } from './play.ts'
  *
  *     node test/conformance/reference-integration/run.ts [rounds] [pattern]
  *
- * The exit code is 1 when a test fails. Build first, with `build.ts`. The output of the last round is kept in
- * out/reference-integration.log.
+ * The exit code is 1 when a test fails. Build first, with `build.ts`. The output of each round is kept in
+ * out/reference-integration-ROUND.log.
  */
 const [rounds = '1', pattern] = process.argv.slice(2)
 const tests = await openReferenceTests(temporaryFolder('reference-integration'))
@@ -18,7 +18,7 @@ const results = new Map<string, string[]>()
 const failed = new Set<string>()
 for (let round = 0; round < Number(rounds); round += 1) {
   const { verdicts, output } = await tests.play(pattern)
-  writeFileSync(join(root, 'out/reference-integration.log'), output)
+  writeFileSync(join(root, `out/reference-integration-${round + 1}.log`), output)
   for (const { name, result, seconds } of verdicts) {
     if (result === 'FAIL') failed.add(name)
     if (name.includes('/')) continue
