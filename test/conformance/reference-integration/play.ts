@@ -1,9 +1,12 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../../support/tollway.ts'
 import { builtTests, moduleCopy } from './paths.ts'
 import { type ReferenceServers, startReferenceServers } from './servers.ts'
+
+const service = join(root, 'services/ratelimit/main.ts')
+const compileCache = process.env['NODE_COMPILE_CACHE'] ?? join(root, 'out/compile-cache')
 
 /** The verdict on one of the reference's tests; groups and the tests in them are listed alike. */
 export interface Verdict {
@@ -31,6 +34,8 @@ export async function openReferenceTests(folder: string): Promise<ReferenceTests
   const integration = join(moduleCopy, 'test/integration')
   // A test writes into the configuration.
   cpSync(join(integration, 'runtime'), join(folder, 'runtime'), { recursive: true })
+  // The tests wait 10 s for the service, and the first compilation can take that long on a busy machine.
+  spawnSync(process.execPath, [service], { env: { NODE_COMPILE_CACHE: compileCache, PORT: 'none' } })
   const servers = await startReferenceServers(folder, join(integration, 'conf'))
   return {
     play: run => play(folder, servers, run),
@@ -43,18 +48,23 @@ async function play(folder: string, { certificate }: ReferenceServers, run = '.'
     ...process.env,
     PROJECT_DIR: folder,
     TOLLWAY_NODE: process.execPath,
-    TOLLWAY_RATELIMIT: join(root, 'services/ratelimit/main.ts'),
+    TOLLWAY_RATELIMIT: service,
+    NODE_COMPILE_CACHE: compileCache,
     // The reference's Makefile adds the certificate to those of the system.
     NODE_EXTRA_CA_CERTS: certificate.certFile,
   }
-  const child = spawn(builtTests, ['-test.v', `-test.run=${run}`, '-test.timeout=10m'], { cwd: folder, env })
+  const args = ['-test.v', `-test.run=${run}`, '-test.timeout=10m']
+  const child = spawn(builtTests, args, { cwd: folder, env, detached: true })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (data: Buffer) => {
       output += data.toString()
     })
   }
-  await new Promise(resolve => child.once('close', resolve))
+  const closed = new Promise(resolve => child.once('close', resolve))
+  await new Promise(resolve => child.once('exit', resolve))
+  endGroupOf(child.pid)
+  await closed
   const verdicts = [...output.matchAll(/^ *--- (PASS|FAIL|SKIP): (\S+) \(([\d.]+)s\)$/gm)].map(
     ([, result, name = '', seconds]) => ({
       name,
@@ -63,4 +73,13 @@ async function play(folder: string, { certificate }: ReferenceServers, run = '.'
     }),
   )
   return { verdicts, output }
+}
+
+/** A test that panics leaves behind what it has started, which would keep the ports of the next ones. */
+function endGroupOf(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }
