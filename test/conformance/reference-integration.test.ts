@@ -7,8 +7,8 @@ import { builtTests } from './reference-integration/paths.ts'
 import { openReferenceTests } from './reference-integration/play.ts'
 
 /**
- * One or two of each group of the reference's integration tests, since each of them sleeps for two seconds. All of them:
- * `node test/conformance/reference-integration/run.ts`.
+ * One or two of each group of the reference's integration tests, since each of them sleeps for two seconds. The
+ * command `node test/conformance/reference-integration/run.ts` runs all of them.
  */
 const chosen: readonly string[] = [
   '^TestBasicConfig$/^WithPerSecondRedisWithLocalCache$',

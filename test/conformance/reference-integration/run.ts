@@ -24,9 +24,8 @@ for (let round = 0; round < Number(rounds); round += 1) {
     if (name.includes('/')) continue
     results.set(name, [...(results.get(name) ?? []), `${result} ${seconds.toFixed(1)} s`])
   }
-  console.info(
-    `round ${round + 1}: ${verdicts.length} tests, ${verdicts.filter(({ result }) => result === 'FAIL').length} failed`,
-  )
+  const failures = verdicts.filter(({ result }) => result === 'FAIL').length
+  console.info(`round ${round + 1}: ${verdicts.length} tests, ${failures} failed`)
 }
 await tests.stop()
 for (const [name, words] of results) console.info(`| ${name} | ${words.join(' | ')} |`)

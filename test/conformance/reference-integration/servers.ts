@@ -30,8 +30,9 @@ export interface ReferenceServers {
 }
 
 /**
- * Starts the Redis servers that the reference's tests expect to run: with TLS, two groups with sentinels and two
- * clusters. Redis serves TLS itself, where the reference puts stunnel in front of it. The tests start all others.
+ * Starts the Redis servers that the reference's tests expect to run: with TLS, two groups with sentinels and
+ * two clusters. Redis serves TLS itself, where the reference puts stunnel in front of it. The tests start all
+ * others.
  *
  * @param folder for the certificate and the servers
  * @param confFolder the reference's `test/integration/conf`
