@@ -129,6 +129,7 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
     repeat: systemRepeat,
     random: Math.random,
     keyPrefix: redisKeyPrefix,
+    maxKeptBytes,
   })
 }
 

@@ -84,9 +84,9 @@ const streamSettings = settingsTable({
   },
   maxKeptBytes: {
     name: 'MAX_KEPT_BYTES',
-    kind: integer(0, 2 ** 40),
+    kind: integer(1_048_576, 2 ** 40),
     fallback: '134217728',
-    help: 'What a broker in memory keeps of all streams for who comes late; what is awaited is not in it.',
+    help: 'The bytes that all streams of a broker may hold in its memory and, of its producers, in Redis.',
   },
   maxPushes: {
     name: 'MAX_PUSHES',

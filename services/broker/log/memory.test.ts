@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { collect, openingOf, toBytes } from './log-under-test.ts'
 import { createMemoryLog, type MemoryLogOptions } from './memory.ts'
+import { entryOverheadBytes } from './stream-log.ts'
 import { streamLogContract } from './stream-log-contract.ts'
 
 function open(options: Partial<MemoryLogOptions> = {}) {
@@ -21,8 +22,10 @@ function open(options: Partial<MemoryLogOptions> = {}) {
   })
 }
 
-streamLogContract('memory', async () => {
-  const log = open()
+const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - entryOverheadBytes))
+
+streamLogContract('memory', async (_, options) => {
+  const log = open(options)
   return { producers: log, consumers: log }
 })
 
@@ -60,18 +63,23 @@ test('who reads a request that is forgotten reads on', async t => {
 })
 
 test('what everybody has taken goes first when all requests hold too much together', async t => {
-  const log = open({ maxKeptBytes: 10_000 })
+  const log = open({ maxKeptBytes: 60_000 })
   t.after(() => log.close())
-  const [read, unread] = [await log.open(openingOf('a')), await log.open(openingOf('b'))]
-  const stalled = await unread.request.read({ onNews() {} })
-  stalled.next()
-  const reader = await collect(read.request)
-  for (let count = 0; count < 20; count += 1) {
-    for (const writer of [read, unread]) writer.append(toBytes('x'.repeat(1000)))
-  }
-  assert.equal(reader.texts.length, 21)
-  assert.deepEqual([reader.cursor.takeGap(), stalled.takeGap()], [0, 0])
-  reader.cursor.seek('oldest')
-  assert.equal(reader.cursor.position, 20)
-  assert.equal(stalled.next()?.position, 1)
+  const writers = await Promise.all(['a', 'b', 'c'].map(id => log.open(openingOf(id))))
+  const [unread, ...read] = writers
+  const stalled = await unread?.request.read({ onNews() {} })
+  stalled?.next()
+  const readers = await Promise.all(read.map(({ request }) => collect(request)))
+  for (let count = 0; count < 15; count += 1) unread?.append(entryOf(1000))
+  for (let count = 0; count < 40; count += 1) for (const writer of read) writer.append(entryOf(1000))
+  assert.deepEqual(
+    readers.map(({ texts, cursor }) => [texts.length, cursor.takeGap()]),
+    [
+      [41, 0],
+      [41, 0],
+    ],
+  )
+  readers[1]?.cursor.seek('oldest')
+  assert.ok((readers[1]?.cursor.position ?? 0) > 15)
+  assert.deepEqual([stalled?.takeGap(), stalled?.next()?.position], [0, 1])
 })

@@ -1,6 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Repeat } from '../repeat.ts'
 import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
+import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
+import { createEndedRequests } from './ended-requests.ts'
 import { createInterruptions } from './interruptions.ts'
 import { Ring } from './ring.ts'
 import {
@@ -20,15 +22,13 @@ export interface MemoryLogOptions {
   /** Makes the key of a request, unlike all before. */
   readonly newKey: () => string
   /**
-   * What requests may hold together besides what their consumers still wait for. Ended ones may have half of
-   * it; the oldest of them are forgotten first.
+   * What requests may hold together, see `ByteBudget`. Ended ones may have half of it; the oldest of them are
+   * forgotten first.
    */
   readonly maxKeptBytes?: number
   readonly maxEnded?: number
 }
 
-const defaultMaxKeptBytes = 128 * 1024 * 1024
-const defaultMaxEnded = 10_000
 const sweepEveryMs = 250
 /** What a request takes besides its messages: measured, with what V8 lets lie for a while. */
 const requestOverheadBytes = 8 * 1024
@@ -38,7 +38,6 @@ interface Kept {
   readonly request: LoggedRequest
   readonly opening: Opening
   readonly ring: Ring
-  endedMs: number | undefined
   onEnded: (end: RequestEnd) => void
 }
 
@@ -50,13 +49,15 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   const all = new Map<string, Kept>()
   const watchers = new Set<Watcher>()
   const interruptions = createInterruptions(clock)
-  const budget = { used: 0, limit: options.maxKeptBytes ?? defaultMaxKeptBytes }
-  const ended = createEndedRequests(options, budget.limit / 2, ({ request, ring }) => {
-    all.delete(request.key)
-    ring.release()
+  const budget = new ByteBudget(options.maxKeptBytes ?? defaultMaxKeptBytes)
+  const ended = createEndedRequests({
+    nowMs: clock.nowMs,
+    maxBytes: budget.limit / 2,
+    ...(options.maxEnded === undefined ? {} : { maxRequests: options.maxEnded }),
   })
   const stopSweep = options.repeat(sweepEveryMs, () => {
     ended.sweep()
+    for (const { ring } of running.values()) ring.sweep()
     interruptions.sweep()
   })
   let closed = false
@@ -86,15 +87,21 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
         return ring.read(reader)
       },
     }
-    return { request, opening, ring, endedMs: undefined, onEnded: () => {} }
+    return { request, opening, ring, onEnded: () => {} }
   }
 
   function finish(kept: Kept, end: RequestEnd): void {
     if (kept.ring.end !== undefined) return
     running.delete(keyOf(kept.opening.ids))
-    kept.endedMs = clock.nowMs()
-    ended.add(kept)
     kept.ring.finish(end)
+    ended.add({
+      bytes: requestOverheadBytes + kept.opening.header.length + kept.ring.bytes,
+      untilMs: clock.nowMs() + kept.opening.limits.keepMs,
+      forget() {
+        all.delete(kept.request.key)
+        kept.ring.release()
+      },
+    })
     // The producer's call is not kept with what it has sent.
     kept.ring.onRoom(() => {})
     kept.onEnded = () => {}
@@ -211,36 +218,3 @@ class Writer implements RequestWriter {
     this.#finish(how)
   }
 }
-
-/** Ended requests in the order of their ends, until they are too old or too many. */
-function createEndedRequests(options: MemoryLogOptions, maxBytes: number, forget: (kept: Kept) => void) {
-  const { clock, maxEnded = defaultMaxEnded } = options
-  /** With what each held at its end: readers may bring about that it holds less. */
-  const requests = new Map<Kept, number>()
-  let bytes = 0
-
-  function drop(kept: Kept, size: number): void {
-    requests.delete(kept)
-    bytes -= size
-    forget(kept)
-  }
-
-  return {
-    add(kept: Kept): void {
-      requests.set(kept, sizeOf(kept))
-      bytes += sizeOf(kept)
-      for (const [oldest, size] of requests) {
-        if (requests.size <= maxEnded && bytes <= maxBytes) return
-        drop(oldest, size)
-      }
-    },
-    sweep(): void {
-      const nowMs = clock.nowMs()
-      for (const [kept, size] of requests) {
-        if ((kept.endedMs ?? nowMs) + kept.opening.limits.keepMs <= nowMs) drop(kept, size)
-      }
-    },
-  }
-}
-
-const sizeOf = ({ opening, ring }: Kept) => requestOverheadBytes + opening.header.length + ring.bytes

@@ -26,14 +26,17 @@ describe('the log in Redis', { skip }, () => {
   })
   after(() => redis.stop())
 
-  streamLogContract('Redis with two brokers', async t => {
+  streamLogContract('Redis with two brokers', async (t, options) => {
     await redis.command('FLUSHALL')
-    return { producers: await openRedisLog(t, redis.url), consumers: await openRedisLog(t, redis.url) }
+    return {
+      producers: await openRedisLog(t, redis.url, options),
+      consumers: await openRedisLog(t, redis.url, options),
+    }
   })
 
-  streamLogContract('Redis with one broker', async t => {
+  streamLogContract('Redis with one broker', async (t, options) => {
     await redis.command('FLUSHALL')
-    const log = await openRedisLog(t, redis.socketPath)
+    const log = await openRedisLog(t, redis.socketPath, options)
     return { producers: log, consumers: log }
   })
 
@@ -84,6 +87,29 @@ describe('the log in Redis', { skip }, () => {
     await writer.end(success)
     const usage = Number(await redis.command('MEMORY', 'USAGE', entries))
     assert.ok(usage < 1.5 * bytes, `Redis uses ${usage} bytes`)
+  })
+
+  test('Redis holds no more of all requests together than a broker may keep, and a little', async t => {
+    await redis.command('FLUSHALL')
+    const maxKeptBytes = 200_000
+    const log = await openRedisLog(t, redis.url, { maxKeptBytes })
+    const usedBytes = async () => {
+      const names = (await keys()).filter(key => /:entries:/.test(key))
+      const sizes = names.map(name => redis.command('MEMORY', 'USAGE', name, 'SAMPLES', '0'))
+      return (await Promise.all(sizes)).reduce((sum, size) => sum + Number(size), 0)
+    }
+    const push = async (requestId: string) => {
+      const writer = await log.open(openingOf(requestId))
+      for (let count = 0; count < 100; count += 1) {
+        if (!writer.append(toBytes('x'.repeat(1000)))) await writer.ready()
+      }
+      return writer
+    }
+    const running = await Promise.all(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7', 'r8'].map(push))
+    await waitFor('Redis to hold little', async () => (await usedBytes()) < 1.3 * maxKeptBytes)
+    for (const writer of running) await writer.end(success)
+    for (const requestId of ['s1', 's2', 's3', 's4']) await (await push(requestId)).end(success)
+    await waitFor('Redis to hold little', async () => (await usedBytes()) < 1.3 * maxKeptBytes)
   })
 
   test('a consumer goes on at another broker where it was', async t => {

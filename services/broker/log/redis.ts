@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Repeat } from '../repeat.ts'
+import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { connectRedis, type RedisConnection } from './redis/connection.ts'
 import { createDirectory, type KnownRequest } from './redis/directory.ts'
 import { createDirectorySync } from './redis/directory-sync.ts'
@@ -37,6 +38,8 @@ export interface RedisLogOptions {
   /** Tells installations apart that share a Redis. */
   readonly keyPrefix?: string
   readonly timings?: Partial<RedisLogTimings>
+  /** What this broker may hold in its memory, and as much in Redis of its producers' requests; see `ByteBudget`. */
+  readonly maxKeptBytes?: number
 }
 
 const lostData = { how: 'lost', status: lostDataStatus } as const
@@ -58,7 +61,16 @@ const closeMs = 2_000
  * @throws Error when the URL is none
  */
 export function createRedisLog(options: RedisLogOptions): StreamLog {
-  const { url, tls, random, podId, clock, repeat, keyPrefix = 'tollway' } = options
+  const {
+    url,
+    tls,
+    random,
+    podId,
+    clock,
+    repeat,
+    keyPrefix = 'tollway',
+    maxKeptBytes = defaultMaxKeptBytes,
+  } = options
   const timings = { ...defaultTimings, ...options.timings }
   const connect = () =>
     connectRedis({ url, stallMs: timings.stallMs, random, ...(tls === undefined ? {} : { tls }) })
@@ -69,6 +81,7 @@ export function createRedisLog(options: RedisLogOptions): StreamLog {
     clock,
     repeat,
     timings,
+    budget: new ByteBudget(maxKeptBytes),
   }
   return startRedisLog(setup, connect())
 }
@@ -132,6 +145,8 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   function tick(): void {
     excuseOwnPause()
     for (const local of producers.running()) local.tick()
+    feeds.sweep()
+    producers.sweep()
     if (life.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.giveUpAll(logAway)
     reports.tick()
     directory.sweep()

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { ByteBudget } from './byte-budget.ts'
 import { Ring } from './ring.ts'
 import { entryOverheadBytes, type RingCursor, type RingLimits } from './stream-log.ts'
 
 const header = Buffer.from('header')
 
-function ringOf(limits: Partial<RingLimits> = {}, budget = { used: 0, limit: 1_000_000 }) {
+function ringOf(limits: Partial<RingLimits> = {}, budget = new ByteBudget(1_000_000)) {
   const time = { ms: 1_000_000 }
   const ring = new Ring({
     header,
@@ -128,7 +129,7 @@ interface Reader {
 /** Each reader sees every position once, or is told that it missed it; nothing is dropped when waiting. */
 function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): void {
   const limit = 3000
-  const budget = { used: 0, limit: 2000 }
+  const budget = new ByteBudget(2000)
   const { ring, append } = ringOf({ bytes: limit, whenFull }, budget)
   const readers: Reader[] = []
   let appended = 0

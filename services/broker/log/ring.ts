@@ -1,4 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { ByteBudget } from './byte-budget.ts'
 import { EntryQueue } from './entry-queue.ts'
 import {
   type Entry,
@@ -18,8 +19,8 @@ export interface RingOptions {
   readonly limits: RingLimits
   /** Only its `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>
-  /** What all rings of the process keep; left out where that is bounded otherwise. */
-  readonly budget?: ByteBudget
+  /** Of all requests of the process. */
+  readonly budget: ByteBudget
   readonly watch?: RingWatch
 }
 
@@ -34,15 +35,6 @@ export interface RingWatch {
 }
 
 /**
- * What rings keep together beyond which each of them keeps nothing that all its cursors have taken: what waits
- * for a consumer is bounded by its own ring, what might be of use to a late one by this.
- */
-export interface ByteBudget {
-  used: number
-  readonly limit: number
-}
-
-/**
  * The entries of one request, and the cursors that read them. An append costs the same whatever is kept, and
  * tells only the cursors that have taken everything before it.
  *
@@ -53,7 +45,7 @@ export class Ring {
   readonly #header: Entry
   readonly #limits: RingLimits
   readonly #clock: Pick<Clock, 'nowMs'>
-  readonly #budget: ByteBudget | undefined
+  readonly #budget: ByteBudget
   readonly #watch: RingWatch | undefined
   readonly #queue = new EntryQueue()
   readonly #cursors = new Set<Cursor>()
@@ -73,6 +65,7 @@ export class Ring {
     this.#clock = clock
     this.#budget = budget
     this.#watch = watch
+    budget.addRing()
   }
 
   /**
@@ -84,7 +77,7 @@ export class Ring {
     if (this.#end !== undefined) return true
     const before = this.#queue.bytes
     this.#queue.push(bytes, receivedMs)
-    this.#spend(this.#queue.bytes - before)
+    this.#budget.spend(this.#queue.bytes - before)
     this.#trim(receivedMs)
     this.#waits.wake()
     return !this.#full
@@ -96,7 +89,7 @@ export class Ring {
    */
   skipTo(position: number): void {
     if (position <= this.#queue.end) return
-    this.#spend(-this.#queue.bytes)
+    this.#budget.spend(-this.#queue.bytes)
     this.#queue.restartAt(position)
     this.#waits.wake()
   }
@@ -106,10 +99,19 @@ export class Ring {
    * its cursors hold.
    */
   release(): void {
+    if (this.#released) return
     this.#released = true
     this.#trim(this.#clock.nowMs())
     this.#queue.seal()
     this.#discardUnlessNeeded()
+  }
+
+  /** Drops what the budget does not allow any more, and uses the room that others have left in it. */
+  sweep(): void {
+    if (!(this.#full || this.#budget.isExceeded)) return
+    const wasFull = this.#full
+    this.#trim(this.#clock.nowMs())
+    if (wasFull && !this.#full) this.#onRoom()
   }
 
   /** Only the first end counts. */
@@ -259,40 +261,34 @@ export class Ring {
       }
       this.#dropOldest()
     }
-    while (this.#isOptional() && (this.#released || this.#isOverBudget())) this.#dropOldest()
+    while (this.#isOptional() && (this.#released || this.#budget.isExceeded)) this.#dropOldest()
   }
 
   #discardUnlessNeeded(): void {
     if (!this.#released || this.#cursors.size > 0) return
-    this.#spend(-this.#queue.bytes)
+    this.#budget.spend(-this.#queue.bytes)
+    this.#budget.removeRing()
     this.#queue.restartAt(this.#queue.end)
   }
 
   #dropOldest(): void {
     const before = this.#queue.bytes
     this.#queue.dropOldest()
-    this.#spend(this.#queue.bytes - before)
+    this.#budget.spend(this.#queue.bytes - before)
   }
 
   #isOverLimit(nowMs: number): boolean {
     const queue = this.#queue
     if (queue.end - queue.first <= 1) return false
     if (queue.bytes > this.#limits.bytes) return true
+    if (this.#budget.isExceeded && queue.bytes > this.#budget.share) return true
     return queue.receivedMs(queue.first) < nowMs - this.#limits.ms
-  }
-
-  #isOverBudget(): boolean {
-    return this.#budget !== undefined && this.#budget.used > this.#budget.limit
   }
 
   /** Whether no cursor holds the oldest entry, and it is not the only one. */
   #isOptional(): boolean {
     const { first, end } = this.#queue
     return end - first > 1 && first < this.#floor.position()
-  }
-
-  #spend(bytes: number): void {
-    if (this.#budget !== undefined) this.#budget.used += bytes
   }
 
   /** Uses the room that the slowest cursor has left behind. */

@@ -19,17 +19,23 @@ export interface OpenedLogs {
  */
 export function streamLogContract(
   name: string,
-  open: (t: TestContext) => Promise<OpenedLogs>,
+  open: (t: TestContext, options?: { readonly maxKeptBytes: number }) => Promise<OpenedLogs>,
   skip: string | false = false,
 ): void {
   describe(`${name} as a stream log`, { skip }, () => {
     const tests = { ...readingTests, ...boundTests, ...watchTests, ...endTests }
-    for (const [rule, run] of Object.entries(tests)) {
-      test(rule, async t => {
-        const logs = await open(t)
-        t.after(() => Promise.all([logs.producers.close(), logs.consumers.close()]))
-        await run(logs)
-      })
+    const groups = [
+      { tests, options: undefined },
+      { tests: budgetTests, options: { maxKeptBytes } },
+    ]
+    for (const { tests, options } of groups) {
+      for (const [rule, run] of Object.entries(tests)) {
+        test(rule, async t => {
+          const logs = await open(t, options)
+          t.after(() => Promise.all([logs.producers.close(), logs.consumers.close()]))
+          await run(logs)
+        })
+      }
     }
   })
 }
@@ -255,6 +261,76 @@ const boundTests: Record<string, ContractTest> = {
     slow.close()
     await writer.ready()
   },
+}
+
+/** Of a log whose requests may hold little together. */
+const maxKeptBytes = 100_000
+
+const budgetTests: Record<string, ContractTest> = {
+  'consumers that keep up miss nothing, however much all requests hold together': async logs => {
+    const names = Array.from({ length: 20 }, (_, index) => `r${index}`)
+    const writers = await Promise.all(names.map(name => logs.producers.open(openingOf(name))))
+    const readers = await Promise.all(names.map(requestId => follow(logs.consumers, { requestId })))
+    for (let count = 1; count <= 60; count += 1) {
+      for (const writer of writers) if (!writer.append(entryOf(1000))) await writer.ready()
+      await waitFor('the readers', () => readers.every(({ texts }) => texts.length === count + 1))
+    }
+    assert.deepEqual(new Set(readers.map(({ cursor }) => cursor.takeGap())), new Set([0]))
+    const late = await follow(logs.consumers, { requestId: 'r0' })
+    assert.ok(late.texts.length < 30, `a late reader finds ${late.texts.length} messages`)
+  },
+
+  'a request with slow readers has its share of what all may hold, and the others go on': async logs => {
+    const limits = { whenFull: 'wait' } as const
+    const [slow, fast] = [
+      await logs.producers.open(openingOf('slow', limits)),
+      await logs.producers.open(openingOf('fast', limits)),
+    ]
+    const stalled = await firstRequest(logs.consumers, slow.request.ids)
+    const cursor = await stalled.read({ onNews() {} })
+    const reader = await follow(logs.consumers, { requestId: 'fast' })
+    const appended = await appendUntilFull(slow, entryOf(1000))
+    assert.ok(appended >= 50 && appended <= 250, `${appended} were appended`)
+    for (let count = 1; count <= 150; count += 1) {
+      if (!fast.append(entryOf(1000))) await fast.ready()
+      if (count % 20 === 0) await waitFor('the reader', () => reader.texts.length === count + 1)
+    }
+    await fast.end(success)
+    await waitFor('the end', () => reader.cursor.end)
+    assert.equal(reader.texts.length, 151)
+    const positions: number[] = []
+    await waitFor('all of the slow one', () => {
+      for (let entry = cursor.next(); entry; entry = cursor.next()) positions.push(entry.position)
+      return positions.length === appended + 1
+    })
+    assert.equal(cursor.takeGap(), 0)
+    await slow.ready()
+  },
+
+  'of ended requests the oldest are forgotten when they hold too much together': async logs => {
+    for (const requestId of ['r1', 'r2', 'r3', 'r4']) {
+      const writer = await logs.producers.open(openingOf(requestId))
+      for (let count = 0; count < 20; count += 1) {
+        if (!writer.append(entryOf(1000))) await writer.ready()
+      }
+      await writer.end(success)
+    }
+    const left = () => logs.producers.list().map(({ ids }) => ids.requestId)
+    await waitFor('the oldest to be forgotten', () => left().length <= 2)
+    assert.ok(left().includes('r4'))
+    assert.equal(await refusalOf(waitForGone(logs.consumers)), 'gone')
+  },
+}
+
+/** Reads the oldest request until nothing of it is kept. */
+async function waitForGone(log: StreamLog): Promise<void> {
+  const known = new Map(log.list().map(request => [request.ids.requestId, request]))
+  const oldest = known.get('r1')
+  if (oldest === undefined) throw new LogRefusal('gone', 'it is not in the list')
+  for (;;) {
+    const cursor = await oldest.read({ onNews() {} })
+    cursor.close()
+  }
 }
 
 async function appendUntilFull(writer: { append(bytes: Uint8Array): boolean }, bytes: Uint8Array) {

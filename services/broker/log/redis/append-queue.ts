@@ -8,10 +8,14 @@ import type { RedisLogSetup } from './setup.ts'
 export interface AppendQueue {
   readonly length: number
   readonly bytes: number
+  /** What Redis holds of the entries. */
+  readonly storedBytes: number
+  /** Redis holds entries that the ring has dropped, so that `send` is worth a command. */
+  readonly isTrimDue: boolean
   push(entry: QueuedEntry): void
   clear(): void
   /**
-   * Sends the first batch. One is on its way at a time, so that one that is sent again cannot overtake the
+   * Sends the first batch, and drops what the ring has dropped. One is on its way at a time, so that one that is sent again cannot overtake the
    * next. Answers `ok`, `gone`, or the JSON of the end that the request has.
    */
   send(): Promise<string>
@@ -27,15 +31,13 @@ export interface QueuedEntry {
 /** What one script appends. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
-/**
- * Redis holds at most this share of the request's bytes more than the ring, so that it need not trim each
- * time.
- */
+/** Redis holds at most this share more than the ring, or so many bytes, so that it need not trim each time. */
 const trimShare = 1 / 16
+const minTrimBytes = 2 * 1024
 
 export function createAppendQueue(
-  { keys, commands }: RedisLogSetup,
-  { key, epoch, limits }: FiledRequest,
+  { keys, commands, budget }: RedisLogSetup,
+  { key, epoch }: FiledRequest,
   ring: Ring,
 ): AppendQueue {
   let entries: QueuedEntry[] = []
@@ -44,9 +46,16 @@ export function createAppendQueue(
   let first = 1
   let batchLength = 0
   const stream = keys.entries(key)
-  const trimming = createTrimming(ring, limits.bytes * trimShare)
+  const stored = createStored()
+  /** The position below which the last command drops entries. */
+  let dropBelow = 0
 
   const sizeOf = (entry: QueuedEntry) => entry.bytes.length + entryOverheadBytes
+
+  function count(more: number): void {
+    bytes += more
+    budget.spend(more)
+  }
 
   function measureBatch(): number {
     let size = 0
@@ -66,49 +75,60 @@ export function createAppendQueue(
     get bytes() {
       return bytes
     },
+    get storedBytes() {
+      return stored.bytes
+    },
+    get isTrimDue() {
+      return stored.isTrimDue(ring, bytes)
+    },
     push(entry: QueuedEntry): void {
       entries.push(entry)
-      bytes += sizeOf(entry)
-      trimming.appended(sizeOf(entry))
+      count(sizeOf(entry))
     },
     clear(): void {
       entries = []
-      bytes = 0
+      count(-bytes)
     },
     async send(): Promise<string> {
       batchLength = measureBatch()
       const batch = entries.slice(0, batchLength)
-      const dropBelow = trimming.dropBelow(first)
+      dropBelow = stored.isTrimDue(ring, bytes) ? Math.min(ring.firstPosition, first) : 0
       const pairs = batch.flatMap(entry => [entry.receivedMs, entry.bytes])
       return String(await commands.call('EVAL', appendScript, 1, stream, epoch, first, dropBelow, ...pairs))
     },
     taken(): void {
-      for (const entry of entries.splice(0, batchLength)) bytes -= sizeOf(entry)
+      for (const entry of entries.splice(0, batchLength)) {
+        count(-sizeOf(entry))
+        stored.add(sizeOf(entry))
+      }
       first += batchLength
-      trimming.done()
+      stored.dropBelow(dropBelow)
     },
   }
 }
 
-/** Redis drops what the ring has dropped, when that is worth a command. */
-function createTrimming(ring: Ring, worthBytes: number) {
-  let appendedBytes = 0
-  let trimmedBytes = 0
-  let trimmingBytes = 0
+/** The entries that Redis holds. It drops those that the ring has dropped, when that is worth a command. */
+function createStored() {
+  /** By position, oldest first. */
+  const sizes: number[] = []
+  let first = 1
+  let bytes = 0
   return {
-    appended(bytes: number): void {
-      appendedBytes += bytes
+    get bytes() {
+      return bytes
     },
-    /** At most `limit`; 0 when nothing is worth it. */
-    dropBelow(limit: number): number {
-      const droppedBytes = appendedBytes - ring.bytes
-      if (droppedBytes - trimmedBytes <= worthBytes) return 0
-      trimmingBytes = droppedBytes
-      return Math.min(ring.nextPosition - ring.entries, limit)
+    add(size: number): void {
+      sizes.push(size)
+      bytes += size
     },
-    /** What was to be dropped is. */
-    done(): void {
-      trimmedBytes = trimmingBytes
+    dropBelow(position: number): void {
+      for (; first < position && sizes.length > 0; first += 1) bytes -= sizes.shift() ?? 0
+    },
+    /** @param queuedBytes of the entries that the ring may hold and Redis has not got */
+    isTrimDue(ring: Ring, queuedBytes: number): boolean {
+      if (ring.firstPosition <= first) return false
+      const droppedBytes = Math.min(bytes, bytes + queuedBytes - ring.bytes)
+      return droppedBytes > Math.max(minTrimBytes, ring.bytes * trimShare)
     },
   }
 }

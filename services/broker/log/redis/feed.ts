@@ -54,6 +54,7 @@ export async function loadFeed(
     openedMs: filed.openedMs,
     limits: filed.limits,
     clock: setup.clock,
+    budget: setup.budget,
     watch,
   })
   const feed = createFeed(setup, filed, ring, onEnd)

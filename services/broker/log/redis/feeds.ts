@@ -14,9 +14,11 @@ export interface Feeds {
   /** Nothing more will come from Redis: readers of the request get this end. */
   giveUp(key: string, end: RequestEnd): void
   giveUpAll(end: RequestEnd): void
+  /** Keeps the rings within the budget. */
+  sweep(): void
   /** The request is kept no longer than readers hold it. */
   forget(key: string): void
-  /** The position of the slowest reader of each request whose producer waits. */
+  /** The position of the slowest reader of each running request: its entries are kept from there on. */
   slowest(): readonly SlowestReader[]
 }
 
@@ -30,7 +32,7 @@ export interface FeedsOptions {
   readonly loop: ReadLoop
   /** All of the request was read, and how it ended; the directory may report it later. */
   readonly onEnd: (filed: FiledRequest, end: RequestEnd) => void
-  /** For requests whose producer waits: `slowest` has changed by so much that it is worth a report. */
+  /** `slowest` has changed by so much that it is worth a report. */
   readonly onProgress: () => void
   /** No reader holds entries of the request any more. */
   readonly onLeft: (filed: FiledRequest) => void
@@ -48,7 +50,7 @@ interface UsedFeed {
 
 const gone = () => new LogRefusal('gone', 'nothing of the request is kept any more')
 
-/** Reading this share of what a request may hold is worth a report to its producer. */
+/** Reading this share of what a request may hold is worth a report to its producer's broker. */
 const progressShare = 1 / 4
 
 export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOptions): Feeds {
@@ -77,9 +79,9 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     return feed
   }
 
-  /** Where the slowest reader that holds entries is; undefined where the producer waits for none. */
-  function positionOf({ filed, feed, expectedHolders }: UsedFeed): number | undefined {
-    if (filed.limits.whenFull !== 'wait' || feed?.ring.end !== undefined) return undefined
+  /** Where the slowest reader that holds entries is; undefined without any, and after the end. */
+  function positionOf({ feed, expectedHolders }: UsedFeed): number | undefined {
+    if (feed?.ring.end !== undefined) return undefined
     return expectedHolders > 0 ? 0 : feed?.ring.slowestPosition
   }
 
@@ -134,6 +136,9 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     giveUp(key, end) {
       const used = feeds.get(key)
       if (used !== undefined) giveUp(used, end)
+    },
+    sweep() {
+      for (const { feed } of feeds.values()) feed?.ring.sweep()
     },
     giveUpAll(end) {
       for (const used of [...feeds.values()]) giveUp(used, end)

@@ -36,11 +36,11 @@ export interface LocalRequestOptions {
   readonly filed: FiledRequest
   readonly header: Uint8Array
   readonly request: LoggedRequest
-  /** It has ended, once; for the other brokers only if Redis has an end of it. */
-  readonly onEnd: (end: RequestEnd, isInRedis: boolean) => void
+  /** Called once, at the end, with the bytes that Redis keeps of it; undefined when Redis has no end of it. */
+  readonly onEnd: (end: RequestEnd, storedBytes: number | undefined) => void
 }
 
-/** What may wait for Redis before the producer does: what the request may hold, within these. */
+/** What may wait for Redis before the producer does: what the request may hold, or its share, within these. */
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
 const retryMs = 100
@@ -53,12 +53,13 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   const { setup, filed, header } = options
   const { clock, timings } = setup
   const { limits } = filed
-  const ring = new Ring({ header, openedMs: filed.openedMs, limits, clock })
+  const ring = new Ring({ header, openedMs: filed.openedMs, limits, clock, budget: setup.budget })
   const queue = createAppendQueue(setup, filed, ring)
   const readers = createRemoteReaders(setup, ring)
-  const maxWaiting = Math.min(Math.max(limits.bytes, minQueuedBytes), maxQueuedBytes)
   const listeners: ((end: RequestEnd) => void)[] = []
   let pumping = false
+  /** Redis holds more than the ring, though nothing is appended: the next command only trims. */
+  let trimsNext = false
   /** Nothing more goes to Redis. */
   let over = false
   let endedBy: RequestEnd | undefined
@@ -70,7 +71,8 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   /** What Redis has refused last of what is owed, it had no memory for. */
   let full = false
 
-  const isHeld = () => !over && (ring.full || queue.bytes > maxWaiting)
+  const maxQueued = () => Math.max(minQueuedBytes, Math.min(limits.bytes, maxQueuedBytes, setup.budget.share))
+  const isHeld = () => !over && (ring.full || queue.bytes > maxQueued())
 
   function tellRoom(): void {
     if (room === undefined || isHeld()) return
@@ -94,7 +96,8 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     // The producer's call is not kept with what it has sent.
     listeners.length = 0
     ring.onRoom(() => {})
-    options.onEnd(isInRedis ? end : (ending?.end ?? end), isInRedis)
+    if (isInRedis) options.onEnd(end, queue.storedBytes + header.length)
+    else options.onEnd(ending?.end ?? end, undefined)
   }
 
   /** Sends until there is an answer; undefined when the request was ended meanwhile. */
@@ -116,7 +119,8 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   }
 
   async function pump(): Promise<void> {
-    while (queue.length > 0) {
+    while (queue.length > 0 || trimsNext) {
+      trimsNext = false
       const answer = await untilAnswered(queue.send)
       if (answer === undefined) return
       if (answer === 'gone') return stop({ how: 'lost', status: lostDataStatus }, false)
@@ -206,6 +210,11 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       if (owedSinceMs !== undefined) owedSinceMs = clock.monotonicMs()
     },
     tick() {
+      ring.sweep()
+      if (queue.isTrimDue && !over) {
+        trimsNext = true
+        schedule()
+      }
       readers.dropVanished()
       if (owedSinceMs !== undefined && clock.monotonicMs() - owedSinceMs > timings.awayMs) {
         stop({ how: 'lost', status: full ? fullStatus : awayStatus }, false)

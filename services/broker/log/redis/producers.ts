@@ -1,11 +1,12 @@
+import { createEndedRequests } from '../ended-requests.ts'
 import { LogRefusal, type Opening, type RequestEnd, type RequestWriter } from '../stream-log.ts'
 import type { Directory } from './directory.ts'
 import { encodeFiled, type FiledRequest, idsField } from './filed-request.ts'
 import { awayStatus, createLocalRequest, type LocalRequest } from './local-request.ts'
 import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
 import type { Report } from './positions.ts'
-import { openScript } from './scripts.ts'
-import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
+import { forgetScript, openScript } from './scripts.ts'
+import { directoryExpiryMs, endGraceMs, type RedisLogSetup } from './setup.ts'
 
 /** The requests whose producers are here. */
 export interface Producers {
@@ -22,10 +23,13 @@ export interface Producers {
   endOf(key: string): RequestEnd | undefined
   /** Redis has an end of it, or nothing of it. */
   settled(key: string): void
+  /** Forgets ended requests whose time is over. */
+  sweep(): void
 }
 
 export function createProducers(setup: RedisLogSetup, directory: Directory): Producers {
-  const { podId, keys, commands, clock, timings } = setup
+  const { podId, keys, commands, clock, timings, budget } = setup
+  const ended = createEndedRequests({ nowMs: clock.nowMs, maxBytes: budget.limit / 2 })
   const opening = new Set<string>()
   const running = new Map<string, LocalRequest>()
   /** How requests ended while Redis was away. It holds no more than ran then: none begins meanwhile. */
@@ -42,11 +46,36 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
     return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
   }
 
+  /** Counts what Redis keeps of an ended request, and takes it out of Redis when later ones need the room. */
+  function keep(filed: FiledRequest, bytes: number): void {
+    budget.spend(bytes)
+    ended.add({
+      bytes,
+      untilMs: clock.nowMs() + filed.limits.keepMs + endGraceMs,
+      forget(early) {
+        budget.spend(-bytes)
+        if (early) discard(filed).catch(() => {})
+      },
+    })
+  }
+
+  /** What is not discarded expires a little later. */
+  async function discard({ key, ids }: FiledRequest): Promise<void> {
+    directory.forget(key)
+    await commands.call('UNLINK', keys.entries(key), keys.header(key))
+    const names = [keys.entries(key), keys.requests, keys.running]
+    await commands.call('EVAL', forgetScript, names.length, ...names, idsField(ids), key)
+  }
+
   function add(filed: FiledRequest, header: Uint8Array): RequestWriter {
-    function onEnd(end: RequestEnd, isInRedis: boolean): void {
+    function onEnd(end: RequestEnd, storedBytes: number | undefined): void {
       running.delete(filed.key)
-      if (isInRedis) directory.learn({ ...filed, ended: { end, atMs: clock.nowMs() } })
-      else owed.set(filed.key, end)
+      if (storedBytes === undefined) {
+        owed.set(filed.key, end)
+        return
+      }
+      keep(filed, storedBytes)
+      directory.learn({ ...filed, ended: { end, atMs: clock.nowMs() } })
     }
     let local: LocalRequest | undefined
     directory.learn(filed, request => {
@@ -84,6 +113,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
       return owed.get(key) ?? { how: 'lost', status: awayStatus }
     },
     settled: key => owed.delete(key),
+    sweep: ended.sweep,
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Repeat } from '../../repeat.ts'
+import type { ByteBudget } from '../byte-budget.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisKeys } from './keys.ts'
 
@@ -13,6 +14,8 @@ export interface RedisLogSetup {
   readonly clock: Clock
   readonly repeat: Repeat
   readonly timings: RedisLogTimings
+  /** What this broker may hold in its memory, and what Redis may hold of its producers' requests. */
+  readonly budget: ByteBudget
 }
 
 export interface RedisLogTimings {
