@@ -84,6 +84,11 @@ function podFields(): JsonObject {
 }
 
 function redisFields(): JsonObject {
+  const maxMemory = {
+    type: 'string',
+    pattern: '^[1-9][0-9]*(kb|mb|gb)$',
+    description: 'Its maxmemory, beyond which it refuses writes: less than the limit of the container.',
+  }
   const { image, imagePullPolicy, resources } = podFields()
   return {
     existingSecret: closed({
@@ -95,7 +100,12 @@ function redisFields(): JsonObject {
       enabled: flag('Run a small Redis, for trials.'),
       image: image ?? {},
       imagePullPolicy: imagePullPolicy ?? {},
+      maxMemory,
       resources: resources ?? {},
+      streams: closed(
+        { maxMemory, resources: resources ?? {} },
+        'The Redis for streams beside it, where the broker keeps them in Redis.',
+      ),
     }),
   }
 }

@@ -37,6 +37,8 @@ export interface Service {
 
 /** The last traces are given up after so long; nobody waits for them but the end of the process. */
 const traceFlushTimeoutMs = 3_000
+/** A log that is not healthy by then is reported; it may have been away from the start. */
+const firstHealthMs = 2_000
 /** Callers have so long to take the last status of a request that the end of the process has cut. */
 const lastStatusMs = 1_000
 /** Of one connection: a proxy may bring all calls over one. */
@@ -195,4 +197,8 @@ function tellOfLog(streamLog: StreamLog, log: Log): void {
     if (healthy) log.info('the stream log answers')
     else log.warn('the stream log is away', { problem: streamLog.problem })
   })
+  const first = setTimeout(() => {
+    if (!streamLog.healthy) log.warn('the stream log is away', { problem: streamLog.problem })
+  }, firstHealthMs)
+  first.unref()
 }

@@ -53,11 +53,30 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.partialDeepStrictEqual(broker, asked['broker'])
   })
 
-  it('lets the broker share the Redis of the counters, if it is not given another one', () => {
-    const judged = validateClusterConfig(configOf(render({ set: [redis, 'broker.enabled=true'] })))
+  it('gives streams a Redis of their own beside that of counters, and a maxmemory to both', () => {
+    const objects = render({ set: [redis, 'broker.enabled=true'] })
+    const judged = validateClusterConfig(configOf(objects))
     assert.ok('value' in judged, JSON.stringify(judged))
+    const { broker, rateLimit } = judged.value
+    const urlSecret = { name: 'tollway-redis-streams', key: 'url' }
+    assert.deepEqual(broker.streamLog, { type: 'redis', urlSecret })
+    assert.equal(rateLimit.backend.urlSecret.name, 'tollway-redis')
+    for (const [name, maxMemory] of [
+      ['tollway-redis', '192mb'],
+      ['tollway-redis-streams', '512mb'],
+    ]) {
+      const found = objects.filter(({ metadata }) => metadata.name === name).map(({ kind }) => kind)
+      assert.deepEqual(found.sort(), ['Deployment', 'NetworkPolicy', 'Secret', 'Service'])
+      const server = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === name)
+      assert.match(JSON.stringify(server), new RegExp(`"--maxmemory","${maxMemory}"`))
+    }
+  })
+
+  it('lets the broker share a Redis that is not of the chart, if it is not given another one', () => {
+    const shared = validateClusterConfig(configOf(render({ set: ['redis.url=r:1', 'broker.enabled=true'] })))
+    assert.ok('value' in shared, JSON.stringify(shared))
     const urlSecret = { name: 'tollway-redis', key: 'url' }
-    assert.deepEqual(judged.value.broker.streamLog, { type: 'redis', urlSecret })
+    assert.deepEqual(shared.value.broker.streamLog, { type: 'redis', urlSecret })
     const own = ['rateLimit.enabled=false', 'broker.enabled=true', 'broker.streamLog.urlSecret.name=streams']
     const alone = validateClusterConfig(configOf(render({ set: own })))
     assert.ok('value' in alone, JSON.stringify(alone))

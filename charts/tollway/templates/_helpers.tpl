@@ -36,6 +36,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{ toJson $users }}
 {{- end -}}
 
+{{/*
+The Redis servers of the chart, in a list: that of counters, and another one for streams, which neither evict nor starve
+counters there.
+*/}}
+{{- define "tollway.bundledRedis" -}}
+{{- $servers := list -}}
+{{- $users := include "tollway.redisUsers" . | fromJsonArray -}}
+{{- with .Values.redis.bundled -}}
+{{- if and .enabled (has "ratelimit" $users) }}
+{{- $servers = append $servers (dict "suffix" "redis" "user" "ratelimit" "maxMemory" .maxMemory "resources" .resources) }}
+{{- end -}}
+{{- if and .enabled (has "broker" $users) }}
+{{- $servers = append $servers (merge (dict "suffix" "redis-streams" "user" "broker") .streams) }}
+{{- end -}}
+{{- end -}}
+{{ toJson $servers }}
+{{- end -}}
+
 {{/* The Secret with the address of the Redis, as name and key. */}}
 {{- define "tollway.redisSecret" -}}
 {{- with .Values.redis -}}
@@ -60,6 +78,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- range include "tollway.redisUsers" . | fromJsonArray -}}
 {{- $section := ternary $rateLimit.backend $broker.streamLog (eq . "ratelimit") -}}
 {{- $_ := set $section "urlSecret" (include "tollway.redisSecret" $ | fromJson) -}}
+{{- end -}}
+{{- range include "tollway.bundledRedis" . | fromJsonArray -}}
+{{- if eq .user "broker" }}{{ $_ := set $broker.streamLog.urlSecret "name" (printf "%s-redis-streams" (include "tollway.name" $)) }}{{ end -}}
 {{- end -}}
 name: {{ include "tollway.name" . }}
 operatorPort: {{ .Values.operator.port }}

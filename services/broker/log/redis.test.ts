@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { after, before, describe, type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
@@ -11,7 +12,7 @@ import { systemRepeat } from '../repeat.ts'
 import { collect, openingOf, toBytes } from './log-under-test.ts'
 import { createRedisLog } from './redis.ts'
 import { openRedisLog, patientTimings } from './redis-log-under-test.ts'
-import { entryOverheadBytes, type StreamLog } from './stream-log.ts'
+import { entryOverheadBytes, type LogRefusal, type StreamLog } from './stream-log.ts'
 import { streamLogContract } from './stream-log-contract.ts'
 
 const skip = missingProgram('redis-server')
@@ -200,6 +201,23 @@ describe('the log in Redis', { skip }, () => {
     assert.equal(wrong.healthy, false)
   })
 
+  test('a Redis before 6.2 is not healthy, and says what is needed; pushes are refused', async t => {
+    await redis.command('FLUSHALL')
+    // An older one takes the unknown option for an id, as this one does when it has another name.
+    const proxy = await startRenamingProxy(t, redis.port, 'NOMKSTREAM', 'NOMKSTREAX')
+    const options = { clock: systemClock, repeat: systemRepeat, random: Math.random }
+    const log = createRedisLog({ url: `redis://127.0.0.1:${proxy}`, podId: 'old', ...options })
+    t.after(() => log.close())
+    const needed = /^Redis 6\.2 or later is needed .*, this one is \d+\.\d+/
+    await waitFor('the problem', () => needed.test(log.problem))
+    assert.equal(log.healthy, false)
+    await assert.rejects(log.open(openingOf('r1')), (error: LogRefusal) => {
+      assert.match(error.message, needed)
+      return error.reason === 'unavailable'
+    })
+    assert.deepEqual(await keys().then(names => names.filter(name => /probe|entries/.test(name))), [])
+  })
+
   test('an address that is none is refused without telling it', () => {
     const options = { podId: 'p', clock: systemClock, repeat: systemRepeat, random: Math.random }
     for (const url of ['', 'localhost', 'http://u:secret@host', 'redis://', 'secret']) {
@@ -210,3 +228,18 @@ describe('the log in Redis', { skip }, () => {
     }
   })
 })
+
+/** A way to Redis on which a word of the commands is another one of the same length. Resolves with its port. */
+async function startRenamingProxy(t: TestContext, port: number, from: string, to: string): Promise<number> {
+  const server = createServer(client => {
+    const upstream = connect(port, '127.0.0.1')
+    client.on('data', bytes => upstream.write(bytes.toString('latin1').replaceAll(from, to), 'latin1'))
+    upstream.pipe(client)
+    client.on('error', () => upstream.destroy())
+    upstream.on('error', () => client.destroy())
+    client.on('close', () => upstream.destroy())
+  })
+  t.after(() => server.close())
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}

@@ -157,6 +157,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   return {
     async open(opening) {
       if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
+      if (life.unsupported !== '') throw new LogRefusal('unavailable', life.unsupported)
       return await producers.open(opening)
     },
     watch: (wanted, onRequest) => directory.watch(wanted, onRequest),

@@ -24,6 +24,8 @@ export interface RedisKeys {
   heartbeat(podId: string): string
   /** Stream of one broker: what it alone is told, for example how far the readers of its requests are. */
   inbox(podId: string): string
+  /** Never there: for commands that must change nothing. */
+  readonly probe: string
   /** String: pushes of this request of this stream are refused while it is there. */
   interrupted(streamId: string, requestId: string): string
 }
@@ -36,6 +38,7 @@ export function redisKeys(prefix: string): RedisKeys {
     running: `${tag}:running`,
     epoch: `${tag}:epoch`,
     news: `${tag}:news`,
+    probe: `${tag}:probe`,
     entries: request => `${tag}:entries:${request}`,
     header: request => `${tag}:header:${request}`,
     heartbeat: podId => `${tag}:heartbeat:${podId}`,

@@ -2,6 +2,7 @@ import type { RequestEnd } from '../stream-log.ts'
 import type { RedisConnection } from './connection.ts'
 import type { Directory } from './directory.ts'
 import type { DirectorySync } from './directory-sync.ts'
+import { findUnsupported } from './find-unsupported.ts'
 import { createPods } from './pods.ts'
 import type { Producers } from './producers.ts'
 import type { RedisLogSetup } from './setup.ts'
@@ -10,6 +11,8 @@ import type { RedisLogSetup } from './setup.ts'
 export interface Life {
   readonly healthy: boolean
   readonly problem: string
+  /** What is needed where Redis is too old for the log; empty otherwise. */
+  readonly unsupported: string
   onHealth(listener: (healthy: boolean) => void): () => void
   /** For how long nothing could be read; 0 when it can. */
   readsAwayMs(): number
@@ -41,6 +44,9 @@ export function startLife(options: LifeOptions): Life {
   const { keys, podId, commands, clock, repeat, timings } = setup
   const pods = createPods(setup)
   const listeners = new Set<(healthy: boolean) => void>()
+  /** This Redis knows the commands of the log. The next connection may lead to another one. */
+  let checked = false
+  let unsupported = ''
   let synced = false
   let healthy = false
   let refused = ''
@@ -55,6 +61,9 @@ export function startLife(options: LifeOptions): Life {
   }
 
   async function readAll(): Promise<void> {
+    if (!checked) unsupported = await findUnsupported(setup)
+    if (unsupported !== '') return
+    checked = true
     await sync.readAll()
     synced = true
     refused = ''
@@ -93,6 +102,7 @@ export function startLife(options: LifeOptions): Life {
 
   commands.onChange(ready => {
     synced = false
+    checked = false
     if (ready) {
       resetDeadlines()
       beatInTurn()
@@ -112,7 +122,10 @@ export function startLife(options: LifeOptions): Life {
     },
     get problem() {
       if (healthy) return ''
-      return commands.problem || reads.problem || refused || 'the directory was not read yet'
+      return commands.problem || reads.problem || unsupported || refused || 'the directory was not read yet'
+    },
+    get unsupported() {
+      return unsupported
     },
     onHealth(listener) {
       listeners.add(listener)

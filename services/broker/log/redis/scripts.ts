@@ -4,6 +4,16 @@
  */
 
 /**
+ * Calls what only Redis 6.2 and later know, and changes nothing.
+ *
+ * KEYS: one that is never there.
+ */
+export const probeScript = `
+redis.call('XADD', KEYS[1], 'NOMKSTREAM', '1-1', 'a', 'b')
+return redis.call('XTRIM', KEYS[1], 'MINID', '1-1')
+`
+
+/**
  * Begins a request, unless its ids are running or interrupted.
  *
  * Its epoch is greater than all before it. It is not less than the time either, so that a Redis that has lost

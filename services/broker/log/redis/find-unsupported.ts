@@ -1,0 +1,23 @@
+import { probeScript } from './scripts.ts'
+import type { RedisLogSetup } from './setup.ts'
+
+/** The first version whose XADD knows NOMKSTREAM and whose XTRIM knows MINID. */
+const neededVersion = '6.2'
+
+/**
+ * Returns what is needed when Redis does not know the commands of the log; empty when it does. It asks for the commands,
+ * not for the version: other servers that speak its protocol have versions of their own. Other errors, such as that of a
+ * Redis that is out of memory, say nothing about its version.
+ */
+export async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
+  try {
+    await commands.call('EVAL', probeScript, 1, keys.probe)
+    return ''
+  } catch (error) {
+    if (!/invalid stream id|syntax error|wrong number|unknown/i.test((error as Error).message)) return ''
+    const info = await commands.call('INFO', 'server').catch(() => '')
+    const version = /^redis_version:(\S+)/m.exec(String(info))?.[1] ?? 'older'
+    const commandsNeeded = 'XADD NOMKSTREAM, XTRIM MINID'
+    return `Redis ${neededVersion} or later is needed (${commandsNeeded}), this one is ${version}`
+  }
+}
