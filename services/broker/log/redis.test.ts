@@ -229,7 +229,7 @@ describe('the log in Redis', { skip }, () => {
   })
 })
 
-/** A way to Redis on which a word of the commands is another one of the same length. Resolves with its port. */
+/** A way to Redis on which a word of commands is another one of the same length. Resolves with its port. */
 async function startRenamingProxy(t: TestContext, port: number, from: string, to: string): Promise<number> {
   const server = createServer(client => {
     const upstream = connect(port, '127.0.0.1')

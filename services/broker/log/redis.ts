@@ -38,7 +38,7 @@ export interface RedisLogOptions {
   /** Tells installations apart that share a Redis. */
   readonly keyPrefix?: string
   readonly timings?: Partial<RedisLogTimings>
-  /** What this broker may hold in its memory, and as much in Redis of its producers' requests; see `ByteBudget`. */
+  /** What this broker may hold in its memory, and as much in Redis; see `ByteBudget`. */
   readonly maxKeptBytes?: number
 }
 

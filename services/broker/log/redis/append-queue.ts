@@ -31,7 +31,7 @@ export interface QueuedEntry {
 /** What one script appends. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
-/** Redis holds at most this share more than the ring, or so many bytes, so that it need not trim each time. */
+/** Redis holds at most this share more than the ring, or so many bytes, so that not each command trims. */
 const trimShare = 1 / 16
 const minTrimBytes = 2 * 1024
 

@@ -36,11 +36,11 @@ export interface LocalRequestOptions {
   readonly filed: FiledRequest
   readonly header: Uint8Array
   readonly request: LoggedRequest
-  /** Called once, at the end, with the bytes that Redis keeps of it; undefined when Redis has no end of it. */
+  /** Called once, at the end, with the bytes that Redis keeps of it; undefined where that has no end. */
   readonly onEnd: (end: RequestEnd, storedBytes: number | undefined) => void
 }
 
-/** What may wait for Redis before the producer does: what the request may hold, or its share, within these. */
+/** What may wait for Redis before the producer does: what the request or its share holds, within these. */
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
 const retryMs = 100
