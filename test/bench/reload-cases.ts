@@ -19,7 +19,7 @@ const connections = 100
 /** Each of these reloads changes every rule. */
 const reloads = 3
 /** Each of these changes one rule of one domain. */
-const edits = 20
+const edits = 10
 const editPauseMs = 150
 const probeIntervalMs = 2
 const reloadDeadlineMs = 60_000
@@ -113,10 +113,10 @@ async function measureContestant(
     const loads = createDecisionLoads(shape)
     await driveFlatOut(loads.inOrder(server), { calls: questions.length })
     const drive = async (durationMs: number) =>
-      latencyFigures((await driveAtRate(loads.uniform(server), callsPerSecond, durationMs)).latenciesMs)
+      (await driveAtRate(loads.uniform(server), callsPerSecond, durationMs)).latenciesMs
     await drive(firstWarmUpMs)
     const restMiB = rssMiB(server.pid)
-    const quiet = await drive(2 * roundMs)
+    const quiet = latencyFigures(await drive(2 * roundMs))
     resetPeak(server.pid)
     const change = (version: number) =>
       timeChange(server, versions[version]?.[0], () => source.apply(version))
@@ -153,15 +153,15 @@ function versionsOf(count: number): readonly (readonly LimitDomain[])[] {
   return all
 }
 
-/** Drives rounds of load until the work was done this often; returns the worst round of each percentile. */
+/** Drives rounds of load until the work was done this often. The figures are those of all calls together. */
 async function whileDriving(
-  drive: (durationMs: number) => Promise<LatencyFigures>,
+  drive: (durationMs: number) => Promise<Float64Array>,
   roundMs: number,
   times: number,
   work: (done: number) => Promise<number>,
 ) {
   const tookMs: number[] = []
-  const rounds: LatencyFigures[] = []
+  const latenciesMs: number[] = []
   const working = (async () => {
     while (tookMs.length < times) tookMs.push(await work(tookMs.length))
   })()
@@ -170,10 +170,9 @@ async function whileDriving(
     isDone = true
   })
   done.catch(() => {})
-  while (!isDone) rounds.push(await drive(roundMs))
+  while (!isDone) latenciesMs.push(...(await drive(roundMs)))
   await done
-  const worst = (figure: keyof LatencyFigures) => Math.max(...rounds.map(round => round[figure]))
-  return { figures: { p50Ms: worst('p50Ms'), p99Ms: worst('p99Ms'), p999Ms: worst('p999Ms') }, tookMs }
+  return { figures: latencyFigures(Float64Array.from(latenciesMs)), tookMs }
 }
 
 /** From the change until a decision of the domain is made by it. */
