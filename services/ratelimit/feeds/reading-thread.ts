@@ -1,4 +1,4 @@
-import { setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { compileDomain } from '../rules/compile-domain.ts'
 import { readChanges } from './read-changes.ts'
@@ -9,12 +9,16 @@ import { openReading } from './reading.ts'
 const { reading, hashes, options } = workerData as ThreadTask
 
 /**
- * Decisions go first where both threads share a core. A thread of nice 5 still gets a quarter of a core that is full.
+ * Decisions go first where both threads share a core. A thread that is nicer by 5 still gets a quarter of a core that
+ * is full.
  */
-const nice = 5
+const nicer = 5
+const maxNice = 19
 
-// Only Linux has a priority for each thread.
-if (process.platform === 'linux') setPriority(0, nice)
+// Only Linux has a priority for each thread. The first load has no decisions beside it.
+if (process.platform === 'linux' && options.inForce.length > 0) {
+  setPriority(0, Math.min(maxNice, getPriority(0) + nicer))
+}
 
 const opened = await openReading(reading, hashes)
 const changes = readChanges(opened, { ...options, maxBytes: Number.POSITIVE_INFINITY })
