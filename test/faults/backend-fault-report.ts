@@ -44,8 +44,8 @@ export interface Observed {
   readonly output: string
 }
 
-/** The breaker opens after 500 ms of failures at the latest. */
-const breakerMs = 700
+/** A breaker opens after 100 ms without an answer, or after the deadline where that is longer. */
+const breakerMs = 300
 const lateText = /^2 the backend did not answer within \d+ ms$/
 const rssGoalMiB = 64
 const rssBoundMiB = 256

@@ -13,7 +13,7 @@ const away = [
   /the connection to Redis was lost(: .+)?/,
   /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
   /(?:read|write|connect) ECONNRESET.*/,
-  /Redis owed replies and brought nothing for 1000 ms/,
+  /Redis owed replies and brought nothing for \d+ ms/,
   /too many hits in flight: \d+ and \d+ more; the limit is \d+/,
   /LOADING .+/,
   /not connected to Redis yet/,

@@ -7,7 +7,7 @@ const away = [
   /the connection to memcached was lost(: .+)?/,
   /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
   /(?:read|write|connect) ECONNRESET.*/,
-  /memcached owed replies and brought nothing for 1000 ms/,
+  /memcached owed replies and brought nothing for \d+ ms/,
   /memcached did not answer for the first time within 1000 ms/,
   /what was sent as memcached's reply is none: .+/,
   /too many hits in flight: \d+ and \d+ more; the limit is \d+/,

@@ -7,7 +7,7 @@ import type { Extent, FaultCase } from './fault-case.ts'
 const lost = /the connection to Redis was lost(: .+)?/
 const refused = /connect ECONNREFUSED 127\.0\.0\.1:\d+/
 const reset = /(?:read|write|connect) ECONNRESET.*/
-const stalled = /Redis owed replies and brought nothing for 1000 ms/
+const stalled = /Redis owed replies and brought nothing for \d+ ms/
 const notConnected = /there was no connection to Redis after 1000 ms/
 const noReply = /what was sent as Redis's reply is none: .+/
 const notRedis = /what answers is not Redis: PING brought no PONG/

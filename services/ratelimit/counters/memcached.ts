@@ -142,7 +142,7 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
     maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
     calls: createCallStats(stats),
     newBreaker: createBreakers({ stats, prefix: 'ratelimit.memcache', onWarning }),
-    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
     clock,
   }
 }

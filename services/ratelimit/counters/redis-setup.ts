@@ -95,7 +95,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
   return {
     session,
     transport,
-    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 700, factor: 2, jitter: 0.5, random }),
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
     pool: createPoolStats(stats, pool),
     newBreaker: createBreakers({ stats, prefix: `ratelimit.${pool}`, onWarning: onWarning ?? (() => {}) }),
     limits: {
