@@ -290,15 +290,14 @@ describe('Redis that fails', { skip }, () => {
   test('it hangs: calls are rejected at their deadline, and counted again when it goes on', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, stallTimeoutMs: 60_000 })
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 150, stallTimeoutMs: 60_000 })
     t.after(() => counters.close())
     await redis.kill('SIGSTOP')
-    for (let call = 0; call < 5; call += 1) {
-      const startMs = performance.now()
-      assert.match(await problemOf(counters.add([hit('a')])), /did not answer within 15 ms/)
-      const tookMs = performance.now() - startMs
-      assert.ok(tookMs >= 15 && tookMs < 500, `it took ${tookMs} ms`)
-    }
+    const startMs = performance.now()
+    const problems = await Promise.all(Array.from({ length: 6 }, () => problemOf(counters.add([hit('a')]))))
+    const tookMs = performance.now() - startMs
+    for (const problem of problems) assert.match(problem, /did not answer within 150 ms/)
+    assert.ok(tookMs >= 150 && tookMs < 1_500, `it took ${tookMs} ms`)
     await redis.kill('SIGCONT')
     const [value] = await waitFor('an answer', () => counters.add([hit('a')]))
     assert.ok(value !== undefined && value > 5, `the counter is ${value}`)
