@@ -61,9 +61,12 @@ async function play(folder: string, { certificate }: ReferenceServers, run = '.'
       output += data.toString()
     })
   }
+  const end = () => endGroupOf(child.pid)
+  process.once('exit', end)
   const closed = new Promise(resolve => child.once('close', resolve))
   await new Promise(resolve => child.once('exit', resolve))
-  endGroupOf(child.pid)
+  process.removeListener('exit', end)
+  end()
   await closed
   const verdicts = [...output.matchAll(/^ *--- (PASS|FAIL|SKIP): (\S+) \(([\d.]+)s\)$/gm)].map(
     ([, result, name = '', seconds]) => ({

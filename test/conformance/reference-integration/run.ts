@@ -13,6 +13,7 @@ import { openReferenceTests } from './play.ts'
  * out/reference-integration-ROUND.log.
  */
 const [rounds = '1', pattern] = process.argv.slice(2)
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 const tests = await openReferenceTests(temporaryFolder('reference-integration'))
 const results = new Map<string, string[]>()
 const failed = new Set<string>()

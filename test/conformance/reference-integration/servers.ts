@@ -46,6 +46,11 @@ export async function startReferenceServers(folder: string, confFolder: string):
   writeFileSync(certificate.certFile, cert)
   writeFileSync(certificate.keyFile, key)
   const ports: number[] = []
+  // A run that is cut short must not leave servers behind.
+  const killAll = () => {
+    for (const child of children) child.kill('SIGKILL')
+  }
+  process.once('exit', killAll)
   const children: ReturnType<typeof spawn>[] = []
 
   function start(port: number, ...args: string[]): void {
@@ -81,7 +86,8 @@ export async function startReferenceServers(folder: string, confFolder: string):
   return {
     certificate: { ...certificate, cert, key },
     async stop() {
-      for (const child of children) child.kill('SIGKILL')
+      process.removeListener('exit', killAll)
+      killAll()
     },
   }
 }
