@@ -1,16 +1,19 @@
-/** The default of a process: eight messages of gRPC, or 32 bodies of HTTP, at their limits of 4 and 1 MiB. */
-export const defaultRequestMemoryBytes = 32 * 1024 * 1024
+/**
+ * The default of a process: four messages of gRPC, or 16 bodies of HTTP, at their limits of 4 and 1 MiB. Node
+ * returns memory late, so the process grows by up to twice as much.
+ */
+export const defaultRequestMemoryBytes = 16 * 1024 * 1024
 
 /**
- * An unfinished request that holds no more than this is neither counted nor refused: its call takes as much, and
- * calls have limits of their own. So a short request that comes in two pieces is served whatever others do.
+ * An unfinished request that holds no more than this is neither counted nor refused: its call takes as much,
+ * and calls have limits of their own. So a short request in two pieces is served whatever others do.
  */
 export const uncountedBytes = 1024
 
 /**
- * What the unfinished requests of a process hold together: messages, header blocks and bodies of which a part has
- * come. Beyond the limit the newest of them are refused, so the older ones can always go on to their ends, and
- * none waits for another.
+ * What the unfinished requests of a process hold together: messages, header blocks and bodies of which a part
+ * has come. Beyond the limit the newest of them are refused, so the older ones can always go on to their ends,
+ * and none waits for another.
  */
 export class RequestMemory {
   readonly #maxBytes: number

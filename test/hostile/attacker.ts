@@ -10,16 +10,25 @@ export interface Attack {
   readonly goAways: readonly number[]
 }
 
+export interface AttackOptions {
+  /** After this a connection that the server has ended is opened again; never without it. */
+  readonly reconnectMs?: number | undefined
+  /** How long a connection is quiet before its flood begins. */
+  readonly quietMs?: number
+  /** Each connection sends no more frames than this. */
+  readonly maxFrames?: number
+}
+
 /** Frames are written in pieces of this length of time. */
 const tickMs = 5
-/** A connection that the server has ended is opened again after this; clients of gRPC wait as long. */
-const reconnectMs = 1000
 
-/**
- * Floods the port, on as many connections as the flood has, until `over` settles. A connection that the server
- * ends is opened again.
- */
-export function attack(flood: Flood, port: number, over: Promise<unknown>): Attack {
+/** Floods the port, on as many connections as the flood has, until `over` settles. */
+export function attack(
+  flood: Flood,
+  port: number,
+  over: Promise<unknown>,
+  { reconnectMs, quietMs = 0, maxFrames = Number.POSITIVE_INFINITY }: AttackOptions = {},
+): Attack {
   const goAways: number[] = []
   let framesSent = 0
   let running = true
@@ -33,28 +42,28 @@ export function attack(flood: Flood, port: number, over: Promise<unknown>): Atta
     const reader = new FrameReader((type, _flags, _id, buffer, start) => {
       if (type === frameTypes.GOAWAY) goAways.push(buffer.readUInt32BE(start + 4))
       if (type !== frameTypes.HEADERS || ++answers !== flood.blockedAnswers) return
-      timer = flow()
+      timer = setTimeout(flow, quietMs)
     })
     reader.read(preface)
     socket.on('error', () => {}).on('data', (chunk: Buffer) => reader.read(chunk))
     socket.once('close', () => {
       clearInterval(timer)
       sockets.delete(socket)
-      if (running) setTimeout(open, reconnectMs)
+      if (running && reconnectMs !== undefined) setTimeout(open, reconnectMs)
     })
     socket.once('end', () => socket.destroy())
     socket.write(preface)
     socket.write(initialWindow(0))
     for (let call = 0; call < flood.blockedAnswers; call++) socket.write(wholeCall(2 * call + 1))
     if (flood.begin) socket.write(flood.begin)
-    if (flood.blockedAnswers === 0) timer = flow()
+    if (flood.blockedAnswers === 0) timer = setTimeout(flow, quietMs)
 
-    function flow(): NodeJS.Timeout {
+    function flow(): void {
       const startedMs = performance.now()
       let sent = 0
-      return setInterval(() => {
+      timer = setInterval(() => {
         if (socket.writableLength > 1024 * 1024) return
-        const due = ((performance.now() - startedMs) * flood.framesPerSecond) / 1000
+        const due = Math.min(maxFrames, ((performance.now() - startedMs) * flood.framesPerSecond) / 1000)
         const frames: Buffer[] = []
         for (; sent < due; sent++) frames.push(flood.frame(sent))
         framesSent += frames.length

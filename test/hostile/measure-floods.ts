@@ -11,12 +11,16 @@ import { root } from '../support/tollway.ts'
 import { type FloodName, floods } from './floods.ts'
 
 /**
- * Measures what callers notice while another one floods the service: `measure-floods.ts [--seconds N] [FLOOD ...]`.
- * The service has core 0; the load of 1,000 calls a second and the attacker share core 1.
+ * Measures the latencies of other callers during a flood:
+ *
+ *     measure-floods.ts [--seconds N] [--reconnect MS] [FLOOD ...]
+ *
+ * The service has core 0; the load of 1,000 calls a second and the attacker share core 1. With `--reconnect` the
+ * attacker opens connections again that the service has ended.
  */
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { seconds: { type: 'string', default: '6' } },
+  options: { seconds: { type: 'string', default: '6' }, reconnect: { type: 'string' } },
 })
 const seconds = Number(values.seconds)
 const names = (Object.keys(floods) as FloodName[]).filter(
@@ -38,14 +42,9 @@ for (const name of names) {
     const calm = await load(server.port, seconds)
     const before = rssMiB(server.pid)
     const script = join(root, 'test/hostile/attacker-process.ts')
-    const attacker = startProgram('taskset', [
-      '-c',
-      otherCore,
-      process.execPath,
-      script,
-      name,
-      `${server.port}`,
-    ])
+    const args = [script, name, `${server.port}`, ...(values.reconnect ? [values.reconnect] : [])]
+    const attacker = startProgram('taskset', ['-c', otherCore, process.execPath, ...args])
+    // The attacker has started, and its floods are about to begin.
     await new Promise(resolve => setTimeout(resolve, 1000))
     const cpuBefore = cpuMicros(server.pid)
     const flooded = await load(server.port, seconds)

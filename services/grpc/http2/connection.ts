@@ -36,21 +36,21 @@ import { StreamTable } from './stream-table.ts'
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
 
 /**
- * What all streams together may send before we give back. It is given back as soon as it is received: what streams
- * hold is bounded by their own windows and by the memory of all requests, so that a stream that is not read
- * does not hold up the others.
+ * What all streams together may send before they get it back. They get it back as soon as it is received: their
+ * own windows and the memory limit of all requests bound what they hold. So a stream whose handler does not
+ * read does not hold up the others.
  */
 const connectionWindowBytes = 256 * 1024
 /**
  * Every frame that is no part of a call costs 1, and more where it makes more work. An honest peer sends few of
- * them unless we have sent it something; for that it earns more.
+ * them, except in reply to DATA; for DATA it earns more.
  */
 const controlFrames = { burst: 2_000, perSecond: 200 }
 /**
- * What a peer earns with each frame of DATA that it gets. The most that an honest one sends for it is WINDOW_UPDATE
- * for the stream and for the connection, and a PING to measure the bandwidth, as grpc-go does. One that reads a
- * large frame in pieces may send a WINDOW_UPDATE for each. A frame that has not even room for the prefix of a message
- * earns nothing: only windows that are opened by a few bytes cause many of these.
+ * What a peer earns with each frame of DATA that it gets. In reply, an honest peer sends at most WINDOW_UPDATE
+ * for the stream and for the connection, and a PING to measure the bandwidth, as grpc-go does. A peer that
+ * reads a large frame in pieces may send a WINDOW_UPDATE for each piece. A frame that is shorter than the
+ * prefix of a message earns nothing: only windows that a peer opens by a few bytes cause many of them.
  */
 const earnedByFrame = 4
 const bytesOfOneEarned = 512
