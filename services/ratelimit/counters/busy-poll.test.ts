@@ -91,3 +91,14 @@ test('who begins to wait while another one waits is served by that wait', () => 
   while (callbacks.length > 0) callbacks.shift()?.()
   assert.equal(turns, 4)
 })
+
+test('it never waits when it is off', () => {
+  const begun: (() => void)[] = []
+  const poll = createBusyPoll({
+    mode: 'off',
+    isOver: () => false,
+    inNextTurn: callback => begun.push(callback),
+  })
+  poll.begin(1)
+  assert.equal(begun.length, 0)
+})

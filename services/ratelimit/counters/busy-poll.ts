@@ -13,7 +13,12 @@ export interface BusyPoll {
   begin(requests: number): void
 }
 
+/** `auto` waits as described below, `off` never. */
+export type BusyPollMode = 'auto' | 'off'
+
 export interface BusyPollOptions {
+  /** `auto` when left out. */
+  readonly mode?: BusyPollMode | undefined
   /** Whether nobody waits any more. */
   readonly isOver: () => boolean
   readonly clock?: Clock
@@ -35,7 +40,7 @@ export const firstRestMs = 10
 export const longestRestMs = 1000
 
 export function createBusyPoll(options: BusyPollOptions): BusyPoll {
-  const { isOver, clock = systemClock, inNextTurn = setImmediate } = options
+  const { mode = 'auto', isOver, clock = systemClock, inNextTurn = setImmediate } = options
   let waiting = false
   let notBeforeMs = Number.NEGATIVE_INFINITY
   let restMs = 0
@@ -48,7 +53,7 @@ export function createBusyPoll(options: BusyPollOptions): BusyPoll {
 
   return {
     begin(requests) {
-      if (requests > fewRequests) return
+      if (mode === 'off' || requests > fewRequests) return
       const startMs = clock.monotonicMs()
       if (waiting || startMs < notBeforeMs) return
       waiting = true

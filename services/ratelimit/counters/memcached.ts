@@ -1,6 +1,7 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { type BackendStats, unreadStats } from './backend-stats.ts'
+import type { BusyPollMode } from './busy-poll.ts'
 import { createBreakers } from './circuit-breaker.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import { type Counters, CountersError, type Hit } from './counters.ts'
@@ -38,6 +39,8 @@ export interface MemcachedCountersOptions {
   readonly connectTimeoutMs?: number
   /** and so is one that owes answers and brings nothing for so long. */
   readonly stallTimeoutMs?: number
+  /** Whether the event loop stays awake for replies that come soon. */
+  readonly busyPoll?: BusyPollMode
   /** The most hits of one server that are collected or written and not yet answered. */
   readonly maxHitsInFlight?: number
   /** Of how many keys of one server this process remembers that they have their counter. */
@@ -134,6 +137,7 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
   const { stats = unreadStats, onWarning = () => {} } = options
   return {
     ...(tls === undefined ? {} : { tls }),
+    ...(options.busyPoll && { busyPoll: options.busyPoll }),
     ...(countAfterAnswer ? { afterAnswer: onUncounted } : {}),
     connectTimeoutMs: options.connectTimeoutMs ?? 1_000,
     stallTimeoutMs: options.stallTimeoutMs ?? 1_000,

@@ -14,6 +14,7 @@ import { hit } from './redis-under-test.ts'
 const settings: CountersSettings = {
   backendType: 'redis',
   backendDeadlineMs: 5_000,
+  backendBusyPoll: 'auto',
   stopIncrementWhenOverLimit: false,
   redisType: 'single',
   redisSocketType: 'tcp',

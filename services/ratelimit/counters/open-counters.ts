@@ -1,6 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { BackendStats } from './backend-stats.ts'
+import type { BusyPollMode } from './busy-poll.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import type { Counters } from './counters.ts'
 import { followTlsFiles } from './follow-tls-files.ts'
@@ -13,6 +14,7 @@ import type { RedisCountersOptions } from './redis-setup.ts'
 export interface CountersSettings {
   readonly backendType: 'redis' | 'memory'
   readonly backendDeadlineMs: number
+  readonly backendBusyPoll: BusyPollMode
   readonly stopIncrementWhenOverLimit: boolean
   readonly redisType: string
   readonly redisSocketType: 'unix' | 'tcp'
@@ -62,6 +64,7 @@ function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
   return {
     stopWhenOver: settings.stopIncrementWhenOverLimit,
     deadlineMs: settings.backendDeadlineMs,
+    busyPoll: settings.backendBusyPoll,
     random: Math.random,
     onWarning: text => log.warn(text),
   }

@@ -1,6 +1,7 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type BackendStats, unreadStats } from './backend-stats.ts'
+import type { BusyPollMode } from './busy-poll.ts'
 import { breakerSilenceMs, type CreateBreaker, createBreakers } from './circuit-breaker.ts'
 import type { TlsOptions } from './connect-socket.ts'
 import type { Counters, Hit } from './counters.ts'
@@ -47,6 +48,8 @@ export interface RedisCountersOptions {
   readonly stallTimeoutMs?: number
   /** How often a cluster is asked for its slots while all is well. */
   readonly clusterRefreshMs?: number
+  /** Whether the event loop stays awake for replies that come soon. */
+  readonly busyPoll?: BusyPollMode
   /** For the deadlines; the system's when left out. */
   readonly clock?: Clock
   /** Where connections are counted, and under which name; nowhere when left out. */
@@ -87,6 +90,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
   const transport = {
     ...(secure === undefined ? {} : { tls: secure }),
     timeoutMs: options.stallTimeoutMs ?? 1_000,
+    ...(options.busyPoll && { busyPoll: options.busyPoll }),
     ...(clock === undefined ? {} : { clock }),
   }
   const deadlineMs = options.deadlineMs ?? 100

@@ -34,6 +34,12 @@ export const backendSettings = settingsTable({
     fallback: '1',
     help: 'What of each limit this process may let through in the mode `local`: 1 divided by the processes.',
   },
+  backendBusyPoll: {
+    name: 'BACKEND_BUSY_POLL',
+    kind: oneOf('auto', 'off'),
+    fallback: 'auto',
+    help: 'Whether to stay awake for up to 0.25 ms while the backend answers a lonely call: `auto` or `off`.',
+  },
   localCacheBytes: {
     name: 'LocalCacheSizeInBytes',
     aliases: ['LOCAL_CACHE_SIZE_IN_BYTES'],

@@ -1,5 +1,6 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { BusyPollMode } from '../busy-poll.ts'
 import { breakerSilenceMs, type CreateBreaker } from '../circuit-breaker.ts'
 import type { TlsOptions } from '../connect-socket.ts'
 import { CountersError, type Hit } from '../counters.ts'
@@ -38,6 +39,8 @@ export interface NodeOptions {
   /** Count after the answer; told what could not be counted then. */
   readonly afterAnswer?: OnUncounted
   readonly calls: CallStats
+  /** Whether the event loop stays awake for replies that come soon. */
+  readonly busyPoll?: BusyPollMode
   readonly newBackoff: () => Backoff
   readonly newBreaker: CreateBreaker
   readonly clock: Clock

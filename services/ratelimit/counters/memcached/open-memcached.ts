@@ -1,5 +1,6 @@
 import type { Log } from '@tollway/chassis/log.ts'
 import type { BackendStats } from '../backend-stats.ts'
+import type { BusyPollMode } from '../busy-poll.ts'
 import type { TlsOptions } from '../connect-socket.ts'
 import type { Counters } from '../counters.ts'
 import { followTlsFiles } from '../follow-tls-files.ts'
@@ -8,6 +9,7 @@ import { createMemcachedCounters } from '../memcached.ts'
 /** The settings of memcached, as `settings.ts` reads them. */
 export interface MemcachedSettings {
   readonly backendDeadlineMs: number
+  readonly backendBusyPoll: BusyPollMode
   readonly memcachedHostPort: string
   readonly memcachedSrv: string
   readonly memcachedSrvRefreshMs: number
@@ -33,6 +35,7 @@ export function openMemcached(settings: MemcachedSettings, stats: BackendStats, 
       srvRefreshMs: settings.memcachedSrvRefreshMs,
       countAfterAnswer: settings.memcachedAsyncIncrement,
       deadlineMs: settings.backendDeadlineMs,
+      busyPoll: settings.backendBusyPoll,
       stats,
       random: Math.random,
       onWarning: text => log.warn(text),

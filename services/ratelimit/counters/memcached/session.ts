@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createBusyPoll } from '../busy-poll.ts'
+import { type BusyPollMode, createBusyPoll } from '../busy-poll.ts'
 import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../reply-queue.ts'
 import { createStallWatch } from '../stall-watch.ts'
@@ -16,6 +16,8 @@ export interface SessionOptions {
   /** After which time without a byte, while replies are owed, `onSilence` is called. */
   readonly silenceMs: number
   readonly clock: Clock
+  /** Whether the event loop stays awake for replies that come soon. */
+  readonly busyPoll?: BusyPollMode
 }
 
 export type OnReplies = OnRepliesOf<Reply>
@@ -53,7 +55,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   const owed = new ReplyQueue<Reply>()
   let serving = false
   let ended = false
-  const busyPoll = createBusyPoll({ clock, isOver: () => owed.isEmpty })
+  const busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => owed.isEmpty })
   const owedText = (ms: number) => `memcached owed replies and brought nothing for ${ms} ms`
   const watch = createStallWatch({
     clock,

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createBusyPoll } from '../busy-poll.ts'
+import { type BusyPollMode, createBusyPoll } from '../busy-poll.ts'
 import { connectSocket, type Endpoint, networkText, type TlsOptions } from '../connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../reply-queue.ts'
 import { createStallWatch } from '../stall-watch.ts'
@@ -18,6 +18,8 @@ export interface SessionOptions {
    * certificates that are renewed.
    */
   readonly tls?: TlsOptions | (() => TlsOptions)
+  /** Whether the event loop stays awake for replies that come soon. */
+  readonly busyPoll?: BusyPollMode
   /** Only a master is good: ROLE is asked for too, and a replica is refused. */
   readonly masterOnly?: boolean
   /**
@@ -75,7 +77,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   let connected = false
   let serving = false
   let ended = false
-  const busyPoll = createBusyPoll({ clock, isOver: () => owed.isEmpty })
+  const busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => owed.isEmpty })
   const owedText = (ms: number) => `Redis owed replies and brought nothing for ${ms} ms`
   const watch = createStallWatch({
     clock,
