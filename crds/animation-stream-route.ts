@@ -269,9 +269,10 @@ const spec = Type.Object(
         {
           required: ['name'],
           description:
-            'The token without which nobody pushes to, or pulls from, what the route matches: callers bring it ' +
-            'as authorization: Bearer TOKEN. While the Secret is missing the route is closed to everybody. Left ' +
-            'out, the route is open to all.',
+            'The token without which nobody pushes to, or pulls from, what the route matches and every other ' +
+            'stream with its prefix: callers bring it as authorization: Bearer TOKEN. While the Secret is missing ' +
+            'the route is closed to everybody. Left out, the route is open to all, unless another route protects ' +
+            'the prefix.',
         },
       ),
     ),

@@ -39,6 +39,13 @@ ${example}\`\`\`
 A route with \`tokenSecretRef\` is open only to callers that bring one of its tokens (\`authorization:
 Bearer TOKEN\`).
 
+A producer chooses its \`source_service_id\` itself, so tokens protect more than what their route matches.
+The tokens of a route with \`streamIdPrefix\` protect every stream with that prefix, whatever source and
+target a caller names: a request that no route with tokens at the longest protected prefix matches needs
+one of the tokens there, also when a route without tokens has a longer prefix. The tokens of a route with
+\`targetObjectId\` and no prefix protect every request for that target, unless a route with a prefix
+matches it. A route with \`sourceServiceId\` alone protects only the requests that name this source.
+
 - The Secret stands in the namespace of the route. In a cluster the operator reads it by its name, and again
   every 30 seconds; it never lists Secrets. On one machine the Secret is a manifest in the folder, with
   \`stringData\` or \`data\`.

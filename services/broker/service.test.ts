@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { Client, credentials } from '@grpc/grpc-js'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
@@ -215,10 +215,15 @@ test('what happened is counted', async t => {
 test('with a feed, calls are taken when the first routes are there, and these hold', async t => {
   const operator = await startServer(t)
   const tokenHashes = [createHash('sha256').update('secret').digest()]
-  const value = toBinary(StreamRouteSchema, create(StreamRouteSchema, { name: 'shop/a', tokenHashes }))
+  const encode = (route: MessageInitShape<typeof StreamRouteSchema>) => ({
+    typeUrl: streamRouteTypeUrl,
+    value: toBinary(StreamRouteSchema, create(StreamRouteSchema, route)),
+  })
+  const match = { streamIdPrefix: 'kiosk-', sourceServiceId: 'a2f' }
+  const kiosk = { name: 'shop/kiosk', match, tokenHashes: [createHash('sha256').update('kiosk').digest()] }
   const stream = operator.stream(0)
   stream.then(feed => {
-    const resources = [{ typeUrl: streamRouteTypeUrl, value }]
+    const resources = [encode({ name: 'shop/a', tokenHashes }), encode(kiosk)]
     feed.send({ versionInfo: 'v1', typeUrl: streamRouteTypeUrl, nonce: 'n', resources })
   })
   const { open, debug } = await start(t, { ROUTES: 'feed', CONFIG_GRPC_XDS_SERVER_URL: operator.address })
@@ -226,6 +231,10 @@ test('with a feed, calls are taken when the first routes are there, and these ho
   without.write(bytesOf('header', 'r1'))
   assert.equal(await without.answer, 'UNAUTHENTICATED the route shop/a asks for a bearer token')
   const token = { authorization: 'Bearer secret' }
+  const animationIds = { streamId: 'kiosk-1', requestId: 'r2', targetObjectId: '' }
+  const claiming = open().push(token)
+  claiming.write(encodeHeader({ animationIds, sourceServiceId: 'another' }))
+  assert.equal(await claiming.answer, 'PERMISSION_DENIED the route shop/kiosk does not admit this token')
   const pull = open().pull({ streamId: 's' }, token)
   open().push(token).write(bytesOf('header', 'r1'))
   await pull.until('header r1')

@@ -4,6 +4,7 @@ import type { Log } from '@tollway/chassis/log.ts'
 import { checkType } from '@tollway/discovery/check-type.ts'
 import { type ChooseRoute, createRouteChooser, type RouteIds } from './choose-route.ts'
 import { decodeRoute } from './decode-route.ts'
+import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
 /** The type that a broker asks the operator for. */
@@ -51,7 +52,7 @@ export function createRouteTable({ clock, log }: { clock: Clock; log: Log }): Fe
 
   function enforce(next: readonly Route[]): void {
     routes = next
-    choose = createRouteChooser(next)
+    choose = guardRoutes(next, createRouteChooser(next))
     loaded = true
     log.info('routes loaded', { routes: next.length })
     for (const listener of [...listeners]) listener()

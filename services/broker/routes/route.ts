@@ -15,6 +15,8 @@ export interface Route {
   readonly limits: RouteLimits
   /** SHA-256 of the tokens that open it; none for one that is open to all. */
   readonly tokenHashes: readonly Uint8Array[]
+  /** The name of the route whose tokens these are, where they are not its own; see `guardRoutes`. */
+  readonly guard?: string
 }
 
 /** Empty fields match any value. */

@@ -26,7 +26,8 @@ export function admits({ tokenHashes }: Route, hash: TokenHash): boolean {
 
 /** What a caller is told whom a route is not open to. */
 export function refusal(route: Route, hash: TokenHash): GrpcError {
+  const name = route.guard ?? route.name
   return hash === undefined
-    ? new GrpcError('UNAUTHENTICATED', `the route ${route.name} asks for a bearer token`)
-    : new GrpcError('PERMISSION_DENIED', `the route ${route.name} does not admit this token`)
+    ? new GrpcError('UNAUTHENTICATED', `the route ${name} asks for a bearer token`)
+    : new GrpcError('PERMISSION_DENIED', `the route ${name} does not admit this token`)
 }
