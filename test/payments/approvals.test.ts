@@ -17,7 +17,9 @@ import { createRetryingClient, postOnce } from './retrying-client.ts'
 const soak = process.env['SOAK'] === '1'
 /** At least; PAYMENTS sets another size of the long form. */
 const payments = soak ? Number(process.env['PAYMENTS'] ?? 10_000) : 50
-const workers = soak ? 16 : 8
+const workers = soak ? 64 : 8
+/** Between two faults of the long form, so that most of the payments are made at all. */
+const calmMs = soak ? 5_000 : 0
 /** In the long form, longer than a transaction is tried again for a lock. */
 const lockSeconds = soak ? 14 : 3
 const stopMs = soak ? 14_000 : 3_000
@@ -113,6 +115,7 @@ describe('approvals and payments', { skip: missingPostgres(), timeout: soak ? 3_
     })
     for (; !done; met += 1) {
       await faults[met % faults.length]?.(services[Math.floor(random() * services.length)])
+      await pause(calmMs)
     }
     await working
     const open = 'SELECT count(*) FROM authorisation_attempts'

@@ -69,6 +69,14 @@ test('a resource has one merchant, however often and at once it is asked for', a
   assert.equal((users.json as unknown[]).length, 1)
 })
 
+test('a live merchant is refused with the reason while no processor is configured', async () => {
+  const merchant = { ...merchantInput, test: false }
+  const { status, json } = await provision('PUT', newUid(), inputWith(newKey(), { merchant }))
+  const text = JSON.stringify(json)
+  assert.equal(status, 400, text)
+  assert.match(text, /merchant\.test.*no card processor is configured/)
+})
+
 test('a key is rotated: the old one opens until it is told otherwise', async () => {
   const [uid, first, second] = [newUid(), newKey(), newKey()]
   await provision('PUT', uid, inputWith(first))

@@ -3,26 +3,36 @@ import { newPublicKey } from '../domain/ids.ts'
 import type { MerchantInput } from '../domain/input/inputs.ts'
 import type { Merchant } from '../domain/merchant.ts'
 import { presentMerchant } from '../domain/present.ts'
+import { isRefused, type Refused, refuseField } from '../domain/refusals.ts'
 import { addMerchantApp } from '../storage/memberships.ts'
 import { insertMerchant } from '../storage/merchants.ts'
 import type { Tx } from '../storage/storage.ts'
 import { announce } from './announce.ts'
-import { nextId, type Payments } from './operation.ts'
+import { nextId, type Outcome, type Payments, processorOf } from './operation.ts'
 
-/** A new merchant, associated with the app that makes it. */
+/**
+ * A new merchant, associated with the app that makes it. Refused for a live one while no card processor is
+ * configured, since nothing could be paid to it.
+ */
 export async function createMerchant(
   tx: Tx,
   payments: Payments,
   { app, input }: { readonly app: App; readonly input: MerchantInput },
-): Promise<Merchant> {
+): Outcome<Merchant> {
   const merchant = newMerchant(payments, input)
+  if (isRefused(merchant)) return merchant
   await insertMerchant(tx, merchant)
   await addMerchantApp(tx, merchant.id, app.id)
   await announceMerchant(tx, payments, merchant, 'merchant.created')
   return merchant
 }
 
-export function newMerchant(payments: Payments, input: MerchantInput): Merchant {
+/** @param path leads to the merchant's fields in the request */
+export function newMerchant(payments: Payments, input: MerchantInput, path = ''): Merchant | Refused {
+  if (processorOf(payments, input) === null) {
+    const message = 'no card processor is configured here, so only test accounts (true) can be created'
+    return refuseField(`${path}test`, 'unsupported', message)
+  }
   const createdMs = payments.clock.nowMs()
   return {
     id: nextId(payments),

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { isRefused } from '../domain/refusals.ts'
-import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from '../http/api-under-test.ts'
+import {
+  type ApiUnderTest,
+  merchantInput,
+  openShop,
+  payAt,
+  sharedApi,
+  type TestShop,
+} from '../http/api-under-test.ts'
 import type { CardProcessor } from '../processor/processor.ts'
 import { testCards } from '../processor/test-cards.ts'
+import { insertMerchant } from '../storage/merchants.ts'
+import { someMerchant } from '../storage/payments-under-test.ts'
 import type { Payments } from './operation.ts'
 import { answerChallenge, authenticatePayer, findPayment, pay } from './pay.ts'
 import { type CardPayment, payByCard } from './pay-under-test.ts'
@@ -70,15 +79,17 @@ test('what cannot be recorded is refused with its processing error', async () =>
   assert.equal(await outcomeOf(visa, true, { input }), 'refused 1')
 })
 
-test('a merchant that is no test account cannot be paid through the test processor', async () => {
-  const live = await openShop(api, {
-    currency: 'DKK',
-    email: 'jane@example.com',
-    website: 'https://example.com',
-    descriptor: 'LIVE',
-    company: { country: 'DK' },
-  })
-  assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.publicKey }), 'refused 27')
+test('without a processor no live merchant can be made, and one that is there cannot be paid', async () => {
+  const { test: _, ...input } = merchantInput
+  for (const json of [input, { ...input, test: false }]) {
+    const made = await api.call('POST', '/merchants', { key: shop.key, json })
+    const [fault] = made.json as { field: string; code: string; message: string }[]
+    assert.deepEqual([made.status, fault?.field, fault?.code], [400, 'test', 'unsupported'])
+    assert.match(fault?.message ?? '', /no card processor is configured/)
+  }
+  const live = { ...someMerchant(), test: false }
+  await api.storage.transaction(tx => insertMerchant(tx, live))
+  assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.key }), 'refused 27')
 })
 
 test('an attempt that is sent twice, or at once, is one payment', async () => {

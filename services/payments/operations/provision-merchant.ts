@@ -84,8 +84,9 @@ async function createProvisioned(
   tx: Tx,
   payments: Payments,
   { uid, input }: ProvisionRequest,
-): Promise<Merchant> {
-  const merchant = newMerchant(payments, input.merchant)
+): Outcome<Merchant> {
+  const merchant = newMerchant(payments, input.merchant, 'merchant.')
+  if (isRefused(merchant)) return merchant
   await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.createdMs })
   if (!(await insertMerchant(tx, merchant, uid))) throw new Error(`a merchant of ${uid} came in between`)
   await announceMerchant(tx, payments, merchant, 'merchant.created')

@@ -67,6 +67,7 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
     paid,
     meet: async () => {},
     findMerchant: async key => merchants.find(merchant => merchant.key === key),
+    takesPayments: ({ test }) => test,
     acceptsCurrency: (_, currency) => acceptedCurrencies.includes(currency),
     async authenticate({ amount, currency, card }) {
       const asked = await processor.authenticate({ amount, currency, card })

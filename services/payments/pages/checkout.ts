@@ -6,6 +6,8 @@ import type { CardInput } from '../processor/processor.ts'
 export interface Checkout {
   /** By the public key of a link. A closed merchant is found too. */
   findMerchant(key: string): Promise<Merchant | undefined>
+  /** Whether a card processor moves the merchant's money; without one, no card is asked for. */
+  takesPayments(merchant: Merchant): boolean
   /** Whether a payment in this currency could be captured into the merchant's. */
   acceptsCurrency(merchant: Merchant, currency: string): boolean
   /** Hands the card to the processor, which nothing else here keeps. Authorises nothing. */

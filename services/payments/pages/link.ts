@@ -32,6 +32,7 @@ export const linkFaults = [
   'incomplete',
   'unknown-merchant',
   'closed',
+  'no-processor',
   'unknown-currency',
   'currency-not-accepted',
   'wrong-amount',
@@ -62,6 +63,7 @@ export async function readLink(query: string, checkout: Checkout): Promise<Link 
   const merchant = await checkout.findMerchant(input.key)
   if (merchant === undefined) return faulty('unknown-merchant', locale)
   if (merchant.closedMs !== null) return faulty('closed', locale)
+  if (!checkout.takesPayments(merchant)) return faulty('no-processor', locale)
   const link = { ...linkOf(input, merchant), isPointOfSale: pointOfSaleParameter in fields }
   if (link.currency !== null && !checkout.acceptsCurrency(merchant, link.currency)) {
     return faulty('currency-not-accepted', locale)
@@ -81,7 +83,7 @@ export function hasAmount(link: Link): link is PaymentLink {
 }
 
 function faulty(fault: LinkFault, locale: Locale, details: readonly FieldError[] = []): FaultyLink {
-  const isMissing = fault === 'unknown-merchant' || fault === 'closed'
+  const isMissing = ['unknown-merchant', 'closed', 'no-processor'].includes(fault)
   return { fault, status: isMissing ? 404 : 400, locale, details }
 }
 

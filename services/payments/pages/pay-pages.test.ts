@@ -86,6 +86,20 @@ test('a wrong link gets a page that says what to do', async () => {
   assert.equal(`${answer.statusCode} ${titleOf(answer.body)}`, '404 This shop takes no payments any more')
 })
 
+test('the page of a live merchant without a processor is closed, and asks for no card', async () => {
+  const live = open({ test: false })
+  for (const [locale, title] of [
+    ['en', 'This shop cannot take payments yet'],
+    ['da', 'Butikken kan ikke modtage betalinger endnu'],
+  ]) {
+    const link = live.addressOf({ ...amount, locale: locale ?? '' })
+    for (const answer of [await live.get(link), await live.post(link, { ...card })]) {
+      assert.equal(`${answer.statusCode} ${titleOf(answer.body)}`, `404 ${title}`)
+      assert.doesNotMatch(answer.body, /<input/)
+    }
+  }
+})
+
 test('what a link says is shown, and is never HTML', async () => {
   const { addressOf, get } = open({ name: '<i>Shop</i>' })
   const hostile = `"><script>alert('1')</script>`

@@ -2,7 +2,7 @@ import { canExchange } from '../domain/exchange.ts'
 import { isId } from '../domain/ids.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
-import type { Payments } from '../operations/operation.ts'
+import { type Payments, processorOf } from '../operations/operation.ts'
 import { answerChallenge, authenticatePayer, findPayment, pay } from '../operations/pay.ts'
 import { findMerchantByKey } from '../storage/merchants.ts'
 import type { AttemptDetails, Checkout, PaymentDetails, PaymentOutcome } from './checkout.ts'
@@ -15,6 +15,7 @@ export function paymentsCheckout(payments: Payments): Checkout {
   return {
     findMerchant: async key =>
       isId(key) ? payments.storage.read(tx => findMerchantByKey(tx, key)) : undefined,
+    takesPayments: merchant => processorOf(payments, merchant) !== null,
     acceptsCurrency: (merchant, currency) => canExchange(payments.pricing.rates, currency, merchant.currency),
 
     async authenticate({ card, ...details }) {

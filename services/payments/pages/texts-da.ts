@@ -97,6 +97,10 @@ export const danish: Texts = {
       title: 'Butikken modtager ikke længere betalinger',
       text: 'Kontakt butikken, hvis du stadig vil betale.',
     },
+    'no-processor': {
+      title: 'Butikken kan ikke modtage betalinger endnu',
+      text: 'Indtast ikke et kort til denne butik. Kontakt butikken, hvis du vil betale.',
+    },
     'unknown-currency': { title: 'Valutaen findes ikke', text: `Der er en fejl i linket. ${askTheShop}` },
     'currency-not-accepted': {
       title: 'Valutaen kan ikke bruges',

@@ -103,6 +103,10 @@ export const english: Texts = {
       title: 'This shop takes no payments any more',
       text: 'Please contact the shop if you still want to pay.',
     },
+    'no-processor': {
+      title: 'This shop cannot take payments yet',
+      text: 'Do not enter a card for this shop. Please contact the shop if you want to pay.',
+    },
     'unknown-currency': {
       title: 'The currency does not exist',
       text: `The link has a mistake. ${askTheShop}`,

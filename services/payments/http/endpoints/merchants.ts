@@ -27,14 +27,17 @@ const create: AppEndpoint = {
     operationId: 'createMerchant',
     tag,
     summary: 'Create a merchant',
-    description: 'It is associated with the app that creates it.',
+    description:
+      'It is associated with the app that creates it. Until a card processor is configured, only test accounts ' +
+      '(`test: true`) can be created.',
     body: { schema: ref('MerchantInput'), example: exampleMerchantInput, required: true },
     answers: { 201: merchant },
   },
   async act(tx, { payments, app, body, encoding }) {
     const input = parseMerchant(body, encoding, payments.fundingCurrencies)
     if (isRefused(input)) return input
-    return answer(201, { merchant: presentMerchant(await createMerchant(tx, payments, { app, input })) })
+    const made = await createMerchant(tx, payments, { app, input })
+    return isRefused(made) ? made : answer(201, { merchant: presentMerchant(made) })
   },
 }
 
