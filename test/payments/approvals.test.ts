@@ -19,7 +19,7 @@ const soak = process.env['SOAK'] === '1'
 const payments = soak ? Number(process.env['PAYMENTS'] ?? 10_000) : 50
 const workers = soak ? 64 : 8
 /** Between two faults of the long form, so that most of the payments are made at all. */
-const calmMs = soak ? 5_000 : 0
+const calmMs = soak ? 15_000 : 0
 /** In the long form, longer than a transaction is tried again for a lock. */
 const lockSeconds = soak ? 14 : 3
 const stopMs = soak ? 14_000 : 3_000

@@ -5,7 +5,7 @@ import { feeOf } from './fees.ts'
 import { chargeFee, transfer } from './ledger.ts'
 import { fitsJson } from './money.ts'
 import { type Refused, refuse, refuseField } from './refusals.ts'
-import { checkCurrency, checkPending, type Transaction } from './transaction.ts'
+import { checkCurrency, checkPending, movedBy, type Transaction } from './transaction.ts'
 
 export interface CaptureInput {
   readonly amount: bigint
@@ -16,7 +16,8 @@ export interface CaptureInput {
 
 /**
  * Takes a part of the pending amount, or all of it, to the merchant's balance: exchanged to its currency at
- * the rate of now, less the fee. Captures together never exceed the transaction's amount.
+ * the rate of now, less the fee. Captures together never exceed the transaction's amount. What they are worth is
+ * rounded for all of them together: at one rate, parts are worth what the whole is.
  */
 export function captureTransaction(
   transaction: Transaction,
@@ -28,9 +29,9 @@ export function captureTransaction(
   const refused = checkCurrency(transaction, currency) ?? checkPending(transaction, amount, 'captured', nowMs)
   if (refused !== undefined) return refused
   const captured = { currency: transaction.currency, amount }
-  const worth = exchange(pricing.rates, captured, merchant.currency)
+  const worth = worthOf(transaction, amount, context)
   if (worth === undefined) return refuse('rate_missing')
-  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth)
+  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, movedBy(transaction, 'capture'))
   if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
     return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
@@ -68,4 +69,16 @@ export function captureTransaction(
     trail: [...transaction.trail, trailEntry],
   }
   return { transaction: after, trailEntry, line, ledgerEntry }
+}
+
+/** Undefined without a rate. */
+function worthOf(
+  { currency, capturedAmount }: Transaction,
+  amount: bigint,
+  { merchant, pricing }: OperationContext,
+): bigint | undefined {
+  const worth = (total: bigint) => exchange(pricing.rates, { currency, amount: total }, merchant.currency)
+  const before = worth(capturedAmount)
+  const after = worth(capturedAmount + amount)
+  return before === undefined || after === undefined ? undefined : after - before
 }

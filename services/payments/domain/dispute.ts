@@ -5,7 +5,7 @@ import { chargeFee, type LedgerEntry, transfer } from './ledger.ts'
 import { fitsJson } from './money.ts'
 import { scale } from './ratio.ts'
 import { type Refused, refuse, refuseField } from './refusals.ts'
-import { refundableAmount, shareOfValue, type Transaction } from './transaction.ts'
+import { movedBy, refundableAmount, shareOfValue, type Transaction } from './transaction.ts'
 
 /** A claim of a payer's bank for money that was captured, such as a chargeback. */
 export interface Dispute {
@@ -116,15 +116,14 @@ export function raiseDispute(
 
 /** Undefined where nothing was captured and there is no rate. */
 function valueOfExcess(
-  { capturedAmount, currency, trail }: Transaction,
+  transaction: Transaction,
   amount: bigint,
   { merchant, pricing }: OperationContext,
 ): bigint | undefined {
+  const { capturedAmount, currency } = transaction
   if (amount === 0n) return 0n
   if (capturedAmount === 0n) return exchange(pricing.rates, { currency, amount }, merchant.currency)
-  const captures = trail.filter(({ kind }) => kind === 'capture')
-  const value = captures.reduce((sum, { balance, fee }) => sum + balance + fee.total, 0n)
-  return scale(amount, { numerator: value, denominator: capturedAmount })
+  return scale(amount, { numerator: movedBy(transaction, 'capture'), denominator: capturedAmount })
 }
 
 /**

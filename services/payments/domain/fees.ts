@@ -25,11 +25,23 @@ export interface FeeRule {
 /** Per funding currency and operation; what is not in it costs nothing. */
 export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation, FeeRule>>>>
 
-/** @param amount in minor units of the funding currency, after the exchange */
-export function feeOf(table: FeeTable, operation: FeeOperation, currency: string, amount: bigint): Fee {
+/**
+ * The rate is rounded for all operations of a kind on one transaction together, so that parts cost what the whole
+ * costs.
+ *
+ * @param amount in minor units of the funding currency, after the exchange
+ * @param before the sum of the amounts of the operations of this kind before
+ */
+export function feeOf(
+  table: FeeTable,
+  operation: FeeOperation,
+  currency: string,
+  amount: bigint,
+  before = 0n,
+): Fee {
   const rule = table.get(currency)?.[operation]
   if (rule === undefined) return noFee
-  const rate = scale(amount, rule.rate)
+  const rate = scale(before + amount, rule.rate) - scale(before, rule.rate)
   return { flat: rule.flat, rate, total: rule.flat + rate }
 }
 

@@ -3,7 +3,7 @@ import { chooseDescriptor } from './descriptor.ts'
 import { feeOf } from './fees.ts'
 import { chargeFee, transfer } from './ledger.ts'
 import type { Refused } from './refusals.ts'
-import { checkCurrency, checkRefundable, shareOfValue, type Transaction } from './transaction.ts'
+import { checkCurrency, checkRefundable, movedBy, shareOfValue, type Transaction } from './transaction.ts'
 
 export interface RefundInput {
   readonly amount: bigint
@@ -28,7 +28,7 @@ export function refundTransaction(
   if (refused !== undefined) return refused
   const refunded = { currency: transaction.currency, amount }
   const worth = shareOfValue(transaction, amount)
-  const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth)
+  const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, movedBy(transaction, 'refund'))
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
   const to = { account: 'clearing', money: refunded } as const
   const { line, ledgerEntry } = book(

@@ -72,6 +72,14 @@ export function shareOfValue(transaction: Transaction, amount: bigint): bigint {
   return scale(amount, { numerator: transaction.refundableValue, denominator })
 }
 
+/** What all captures, or all refunds, moved on the merchant's balance, before fees. */
+export function movedBy({ trail }: Transaction, kind: 'capture' | 'refund'): bigint {
+  const value = trail
+    .filter(entry => entry.kind === kind)
+    .reduce((sum, { balance, fee }) => sum + balance + fee.total, 0n)
+  return kind === 'capture' ? value : -value
+}
+
 /** Guards against a currency that somebody changed on the way. */
 export function checkCurrency(transaction: Transaction, currency: string | null): Refused | undefined {
   if (currency === null || currency === transaction.currency) return undefined
