@@ -267,3 +267,9 @@ test('TLS: streams go over it, and callers without it are refused', async t => {
   assert.deepEqual(pull.texts(), ['header r1', '1', 'SUCCESS'])
   assert.match(await open().pull({ streamId: 's' }).end, /^UNAVAILABLE/)
 })
+
+test('the debug server, where anybody can interrupt streams, is on the loopback address by default', () => {
+  const read = readSettings(settings, {}, () => '')
+  assert.ok('value' in read)
+  assert.equal(read.value.debugHost, '127.0.0.1')
+})

@@ -21,8 +21,8 @@ const pageSettings = settingsTable({
   debugHost: {
     name: 'DEBUG_HOST',
     kind: text,
-    fallback: '0.0.0.0',
-    help: 'The address of the debug server.',
+    fallback: '127.0.0.1',
+    help: 'The address of the debug server, which asks for no token and can interrupt streams.',
   },
   debugPort: {
     name: 'DEBUG_PORT',
