@@ -1,5 +1,5 @@
 import { attack } from './attacker.ts'
-import { floods } from './floods.ts'
+import { attackerQuietMs, floods } from './floods.ts'
 
 /** `attacker-process.ts FLOOD PORT [RECONNECT_MS]`: floods the port until SIGTERM, prints what it sent. */
 const [, , name = '', port = '', reconnectMs] = process.argv
@@ -8,8 +8,10 @@ if (flood === undefined) throw new Error(`there is no flood of ${name}`)
 const over = new Promise(resolve => process.once('SIGTERM', resolve))
 const { frames, goAways } = attack(flood, Number(port), over, {
   reconnectMs: reconnectMs === undefined ? undefined : Number(reconnectMs),
-  quietMs: 1000,
+  quietMs: attackerQuietMs,
 })
+const alive = setInterval(() => {}, 1000)
 await over
+clearInterval(alive)
 process.stdout.write(`attack ${JSON.stringify({ frames: frames(), goAways })}\n`)
 process.exit()

@@ -19,6 +19,8 @@ const path = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 const noBytes = Buffer.alloc(0)
 /** 2.4 MB/s of WINDOW_UPDATE, and of other frames as many. */
 const lineRate = 184_000
+/** Between the start of the process of an attacker and its flood: its blocked answers are there by then. */
+export const attackerQuietMs = 3000
 /** Behind the streams of the blocked answers. */
 const firstFreeStream = 4001
 

@@ -8,7 +8,7 @@ import { cpuMicros, rssMiB } from '../bench/process-usage.ts'
 import { moveToOtherCore, otherCore, startOurs } from '../bench/servers.ts'
 import { startProgram } from '../support/program.ts'
 import { root } from '../support/tollway.ts'
-import { type FloodName, floods } from './floods.ts'
+import { attackerQuietMs, type FloodName, floods } from './floods.ts'
 
 /**
  * Measures the latencies of other callers during a flood:
@@ -43,9 +43,10 @@ for (const name of names) {
     const before = rssMiB(server.pid)
     const script = join(root, 'test/hostile/attacker-process.ts')
     const args = [script, name, `${server.port}`, ...(values.reconnect ? [values.reconnect] : [])]
-    const attacker = startProgram('taskset', ['-c', otherCore, process.execPath, ...args])
-    // The attacker has started, and its floods are about to begin.
-    await new Promise(resolve => setTimeout(resolve, 1000))
+    // Without the priority that this process may have: what the attacker costs itself is not what is measured.
+    const ordinary = ['-o', '0', 'taskset', '-c', otherCore]
+    const attacker = startProgram('chrt', [...ordinary, process.execPath, ...args])
+    await new Promise(resolve => setTimeout(resolve, attackerQuietMs - 500))
     const cpuBefore = cpuMicros(server.pid)
     const flooded = await load(server.port, seconds)
     const busy = (cpuMicros(server.pid) - cpuBefore) / 1e6 / flooded.seconds
