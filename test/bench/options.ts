@@ -53,7 +53,7 @@ export function readOptions(
 }
 
 export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {
-  const lines = cases.map(({ name, title }) => `  ${name.padEnd(18)}${title}`)
+  const lines = cases.map(({ name, title }) => `  ${name.padEnd(21)}${title}`)
   return `Measures on this machine, and prints tables. Progress goes to standard error.
 
   bench.ts [--short] [--markdown] [--rounds N] [--edits N] [NAME ...]

@@ -32,7 +32,7 @@ export interface BusyPollOptions {
  */
 const fewRequests = 4
 /** A server that is further away is not waited for like this. */
-export const longestWaitMs = 0.25
+export const longestWaitMs = 0.1
 /** So many times as long as it waited it does not wait again: at most a third of a core goes into it. */
 export const restsPerWait = 2
 /** Whoever waited in vain rests so long, and twice as long each time after it. */

@@ -38,7 +38,7 @@ export const backendSettings = settingsTable({
     name: 'BACKEND_BUSY_POLL',
     kind: oneOf('auto', 'off'),
     fallback: 'auto',
-    help: 'Whether to stay awake for up to 0.25 ms while the backend answers a lonely call: `auto` or `off`.',
+    help: 'Whether to stay awake for up to 0.1 ms while the backend answers a lonely call: `auto` or `off`.',
   },
   localCacheBytes: {
     name: 'LocalCacheSizeInBytes',
