@@ -171,6 +171,7 @@ test('the Dockerfile runs what the archives run', () => {
       new RegExp(`^FROM node AS ${name}\\n(.*?)(?:\\n\\n|$(?![^]))`, 'ms').exec(dockerfile) ?? []
     assert.ok(stage.includes(`ENTRYPOINT ${JSON.stringify(run.Entrypoint)}`), `${name}: ${stage}`)
     assert.equal(stage.includes('CMD'), run.Cmd !== undefined)
+    for (const variable of run.Env ?? []) assert.ok(dockerfile.includes(variable), `${name}: ${variable}`)
     const ports = Object.keys(run.ExposedPorts ?? {}).map(port => port.replace('/tcp', ''))
     assert.ok(stage.includes(`EXPOSE ${ports.join(' ')}\n`), `${name}: ${stage}`)
   }

@@ -1,6 +1,9 @@
 import { join } from 'node:path'
 import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
-import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options.ts'
+import {
+  nodeEnvironment as ratelimitEnvironment,
+  nodeOptions as ratelimitOptions,
+} from '@tollway/ratelimit/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
 import { copyOf, type Entries, type Entry, textFile, treeOf } from './file-tree.ts'
@@ -20,6 +23,8 @@ interface OurImage {
   readonly alias?: string
   /** With which Node is started. */
   readonly nodeOptions: readonly string[]
+  /** More variables of its environment. */
+  readonly environment?: Readonly<Record<string, string>>
   readonly ports: readonly number[]
 }
 
@@ -43,6 +48,7 @@ const ourImages: readonly OurImage[] = [
     source: 'services/ratelimit/main.ts',
     args: [],
     nodeOptions: ratelimitOptions,
+    environment: ratelimitEnvironment,
     ports: [6070, 8080, 8081, 9090],
   },
   {
@@ -76,7 +82,7 @@ export function ourRecipes(root: string, version: string, node: () => NodeLayer)
       User: `${nonRoot}:${nonRoot}`,
       Entrypoint: entrypoint(image),
       ...(image.args.length === 0 ? {} : { Cmd: image.args }),
-      Env: ['PATH=/usr/local/bin', 'NODE_ENV=production'],
+      Env: ['PATH=/usr/local/bin', 'NODE_ENV=production', ...variablesOf(image)],
       WorkingDir: '/tmp',
       ExposedPorts: Object.fromEntries(image.ports.map(port => [`${port}/tcp`, {}])),
     },
@@ -110,6 +116,10 @@ async function gather(root: string, version: string, image: OurImage, node: Node
 
 function aliasOf({ command, alias }: OurImage): Entries {
   return alias === undefined ? [] : [[alias, { kind: 'link', target: `/usr/local/bin/${command}` }]]
+}
+
+function variablesOf({ environment = {} }: OurImage): readonly string[] {
+  return Object.entries(environment).map(([name, value]) => `${name}=${value}`)
 }
 
 /** The first line of a script takes one option at the most, so those of Node stand here. */

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { nodeEnvironment, nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { missingReference, referencePath } from '../differential/start-reference.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
@@ -109,7 +109,7 @@ export async function startBareNode(): Promise<MeasuredServer> {
       '-e',
       'process.stdout.write("ready"); setInterval(() => {}, 1e9)',
     ]),
-    { env: fromCache },
+    { env: { ...fromCache, ...nodeEnvironment } },
   )
   await program.said('ready')
   return measured('bare Node', program, 0, 0)

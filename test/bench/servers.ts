@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nodeOptions as ownNodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { nodeEnvironment, nodeOptions as ownNodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -86,6 +86,7 @@ export async function startOurs(options: OursOptions): Promise<MeasuredServer> {
   const [port = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
   const program = startOnServerCore([...ownNodeOptions, ...nodeOptions, main], {
     ...fromCache,
+    ...nodeEnvironment,
     RUNTIME_ROOT: place,
     GRPC_HOST: '127.0.0.1',
     GRPC_PORT: `${port}`,
