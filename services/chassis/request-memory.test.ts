@@ -21,6 +21,18 @@ test('beyond the limit the newest requests are refused, until the others fit', (
   assert.deepEqual(refused, ['c', 'b', 'd'])
 })
 
+test('one request that grows past several newer ones refuses them from the newest on', () => {
+  const memory = new RequestMemory(60_000)
+  const refused: string[] = []
+  const open = (name: string) => memory.open(() => refused.push(name))
+  const [oldest, middle, newest] = [open('oldest'), open('middle'), open('newest')]
+  oldest.resize(1_025)
+  middle.resize(8_777)
+  newest.resize(1_025)
+  oldest.resize(51_224)
+  assert.deepEqual(refused, ['newest', 'middle'])
+})
+
 test('a request that holds next to nothing is never refused', () => {
   const memory = new RequestMemory(10_000)
   memory.open(() => {}).resize(10_000)

@@ -53,6 +53,8 @@ export class RequestMemory {
   /** For `HeldMemory` alone. */
   change(bytes: number): void {
     this.#bytes += bytes
+    // A refusal gives memory back; the loop that refuses goes on only after its request has been answered.
+    if (bytes < 0) return
     while (this.#bytes > this.#maxBytes && this.#newest) this.#newest.refuse()
   }
 }
