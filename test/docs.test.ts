@@ -102,8 +102,22 @@ test('the documentation of the operator has every reason of a condition, and non
   assert.deepEqual(new Set(rows), new Set(reasons))
 })
 
+test('decision records have consecutive numbers, a title with the number, and a row in the index', () => {
+  const folder = 'docs/decisions'
+  const names = readdirSync(join(root, folder)).filter(name => name !== 'README.md')
+  const rows = names.map((name, index) => {
+    const number = `${index + 1}`.padStart(4, '0')
+    const [, title = ''] = new RegExp(`^# ${number}: (.+)\n`).exec(read(`${folder}/${name}`)) ?? []
+    assert.match(name, new RegExp(`^${number}-[a-z0-9-]+\\.md$`))
+    assert.notEqual(title, '', `${name} begins with: # ${number}: Title`)
+    return `| [${number}](${name}) | ${title} |`
+  })
+  assert.deepEqual(read(`${folder}/README.md`).match(/^\| \[.*$/gm), rows)
+})
+
 test('links between the pages lead somewhere', () => {
-  const names = readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md'))
+  const paths = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+  const names = paths.filter(name => name.endsWith('.md'))
   for (const page of ['README.md', ...names.map(name => `docs/${name}`)]) {
     const prose = read(page).replaceAll(/`[^`\n]*`/g, '')
     for (const [, target = ''] of prose.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)) {
