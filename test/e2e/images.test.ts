@@ -43,9 +43,9 @@ const servers: readonly Server[] = [
   {
     name: 'broker',
     image: 'tollway/broker:dev',
-    port: 6072,
+    port: 9090,
     path: '/healthcheck',
-    env: { LOG_LEVEL: 'info' },
+    env: { LOG_LEVEL: 'info', METRICS_PORT: '9090' },
   },
   { name: 'redis', image: 'tollway/test-redis:dev', port: 6379 },
   { name: 'memcached', image: 'tollway/test-memcached:dev', port: 11_211 },
