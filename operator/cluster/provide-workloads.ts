@@ -32,17 +32,22 @@ export async function provideWorkloads(options: ProvideOptions): Promise<void> {
   const store = secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } })
   const shared = { name: paymentsSecret(config.name), randomBytes }
   const signal = AbortSignal.timeout(secretTimeoutMs)
-  const known = await digests.read()
-  const done = await Promise.allSettled([
+  const ensureShared = () =>
+    config.payments.enabled ? ensurePaymentsSecret(store, shared, signal) : undefined
+  // The digests include this Secret; created after them, it would replace the new pods once more.
+  const secrets = await Promise.allSettled([
+    ensureShared(),
     ownSecrets(store, operatorSecrets(config.name), signal),
-    ...(config.payments.enabled ? [ensurePaymentsSecret(store, shared, signal)] : []),
-    ...clusterWorkloads(config, namespace).map(({ workload, enabled }) =>
+  ])
+  const known = await digests.read()
+  const workloads = await Promise.allSettled(
+    clusterWorkloads(config, namespace).map(({ workload, enabled }) =>
       enabled
         ? infrastructure.apply(withDigest(workload, known.get(workload.name)))
         : infrastructure.remove(workload.name),
     ),
-  ])
-  const failed = done.find(result => result.status === 'rejected')
+  )
+  const failed = [...secrets, ...workloads].find(result => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
 }
 
