@@ -180,6 +180,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   })
 
   it('follows a Secret that is edited by hand to another Redis, without a failed call', async t => {
+    await apply(checkout(1_000_000))
     await apply(secondRedis)
     await kubectl('-n', system, 'wait', '--for=condition=Ready', 'pod/second-redis', '--timeout=60s')
     const address = (await read<Pod>(system, 'pod/second-redis'))?.status.podIP ?? ''
