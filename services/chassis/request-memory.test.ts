@@ -3,10 +3,15 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type HeldMemory, RequestMemory } from './request-memory.ts'
 
-test('beyond the limit the newest requests are refused, until the others fit', () => {
-  const memory = new RequestMemory(10_000)
+/** A memory of this limit, and the names of the requests that it refused, in order. */
+function openMemory(maxBytes: number) {
+  const memory = new RequestMemory(maxBytes)
   const refused: string[] = []
-  const open = (name: string) => memory.open(() => refused.push(name))
+  return { memory, refused, open: (name: string) => memory.open(() => refused.push(name)) }
+}
+
+test('beyond the limit the newest requests are refused, until the others fit', () => {
+  const { memory, refused, open } = openMemory(10_000)
   const [a, b, c] = [open('a'), open('b'), open('c')]
   a.resize(4_000)
   b.resize(4_000)
@@ -22,9 +27,7 @@ test('beyond the limit the newest requests are refused, until the others fit', (
 })
 
 test('one request that grows past several newer ones refuses them from the newest on', () => {
-  const memory = new RequestMemory(60_000)
-  const refused: string[] = []
-  const open = (name: string) => memory.open(() => refused.push(name))
+  const { refused, open } = openMemory(60_000)
   const [oldest, middle, newest] = [open('oldest'), open('middle'), open('newest')]
   oldest.resize(1_025)
   middle.resize(8_777)

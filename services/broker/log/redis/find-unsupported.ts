@@ -5,7 +5,7 @@ import type { RedisLogSetup } from './setup.ts'
 const neededVersion = '6.2'
 
 /**
- * Returns what is needed when Redis does not know the commands of the log; empty when it does. It asks for the commands,
+ * Returns the requirement as text when Redis lacks the commands of the log; empty when it has them. It asks for these,
  * not for the version: other servers that speak its protocol have versions of their own. Other errors, such as that of a
  * Redis that is out of memory, say nothing about its version.
  */

@@ -59,7 +59,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
     })
   }
 
-  /** What is not discarded expires a little later. */
+  /** Entries that nothing discards expire a little later. */
   async function discard({ key, ids }: FiledRequest): Promise<void> {
     directory.forget(key)
     await commands.call('UNLINK', keys.entries(key), keys.header(key))
