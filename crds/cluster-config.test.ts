@@ -59,8 +59,8 @@ const wrong: readonly [unknown, string][] = [
     'payments.baseUrl: "pay.example.org" does not have the form ^(https?://[^\\s?#]+)?$',
   ],
   [
-    { rateLimit, lease: { renewDeadlineSeconds: 15 } },
-    'lease.renewDeadlineSeconds: 15 must be below lease.durationSeconds, 15',
+    { rateLimit, lease: { renewDeadlineSeconds: 6 } },
+    'lease.renewDeadlineSeconds: 6 must be below lease.durationSeconds, 6',
   ],
 ]
 

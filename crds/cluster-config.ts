@@ -154,19 +154,19 @@ const config = Type.Object({
       durationSeconds: Type.Integer({
         minimum: 2,
         maximum: 600,
-        default: 15,
+        default: 6,
         description: 'How long a leader that is not heard of stays leader.',
       }),
       renewDeadlineSeconds: Type.Integer({
         minimum: 1,
         maximum: 600,
-        default: 10,
+        default: 4,
         description: 'After how long without a renewal a leader stops by itself.',
       }),
       retrySeconds: Type.Integer({
         minimum: 1,
         maximum: 60,
-        default: 3,
+        default: 1,
         description: 'Between two looks at the lease.',
       }),
     },

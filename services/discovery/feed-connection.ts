@@ -27,12 +27,14 @@ export interface FeedConnectionOptions {
   readonly maxMessageBytes: number
   /** The interval of HTTP/2 pings while a call runs; no pings when left out. */
   readonly keepaliveMs?: number | undefined
+  /** Calls become UNAVAILABLE when a ping has no answer for this long; 10,000 when left out. */
+  readonly keepaliveTimeoutMs?: number | undefined
   /** Receives the messages of the gRPC library. */
   readonly log?: Log | undefined
 }
 
 export function createFeedConnection(options: FeedConnectionOptions): FeedConnection {
-  const { server, tls, headers, maxMessageBytes, keepaliveMs, log } = options
+  const { server, tls, headers, maxMessageBytes, keepaliveMs, keepaliveTimeoutMs, log } = options
   let client: GrpcClient | undefined
   return {
     server,
@@ -44,6 +46,7 @@ export function createFeedConnection(options: FeedConnectionOptions): FeedConnec
         metadata: headers,
         tls,
         keepaliveMs,
+        keepaliveTimeoutMs,
         log,
       })
       return client

@@ -15,12 +15,15 @@ import { additionalHeaders } from './additional-headers.ts'
 /** For what is done again and again: in less it would be done all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
-/** As in other gRPC clients: https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md */
-const atLeast10S = durationAtLeast(10_000)
+/**
+ * gRPC clients take 10 s at least (https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md). The
+ * operator's feed permits more, and a stopped operator has to be noticed sooner.
+ */
+const atLeast1S = durationAtLeast(1_000)
 
 const pingInterval: Kind<number> = {
-  allowed: `0, or ${atLeast10S.allowed}`,
-  parse: value => (value === '0' ? 0 : atLeast10S.parse(value)),
+  allowed: `0, or ${atLeast1S.allowed}`,
+  parse: value => (value === '0' ? 0 : atLeast1S.parse(value)),
 }
 
 /** How a service reaches its management server, under the names of the reference. */
@@ -123,6 +126,12 @@ export const feedSettings = settingsTable({
     help:
       'The interval of HTTP/2 pings to the management server; 0 for none. Servers close connections with ' +
       'more pings than they permit: grpc-go permits one in 5m by default. TCP keepalive is always enabled.',
+  },
+  xdsKeepaliveTimeoutMs: {
+    name: 'XDS_CLIENT_KEEPALIVE_TIMEOUT',
+    kind: atLeast1S,
+    fallback: '10s',
+    help: 'Closes the connection to the management server when a ping has no answer for this long.',
   },
   xdsMaxMessageBytes: {
     name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',

@@ -27,6 +27,7 @@ export function openXdsFeed(
     tls: settings.xdsUseTls ? openTls(settings, log) : undefined,
     maxMessageBytes,
     keepaliveMs: settings.xdsKeepaliveMs || undefined,
+    keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
     log,
   })
   const feed = createXdsFeed({

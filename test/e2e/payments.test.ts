@@ -29,15 +29,8 @@ const system = 'tollway-system'
 const shop = 'bakery'
 const payments = 'app.kubernetes.io/name=payments'
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
-/** The rest of the installation is not needed; another operator leads soon after one was killed. */
-const values = [
-  'payments.enabled=true',
-  'rateLimit.enabled=false',
-  'broker.enabled=false',
-  'lease.durationSeconds=6',
-  'lease.renewDeadlineSeconds=4',
-  'lease.retrySeconds=1',
-]
+/** The rest of the installation is not needed. */
+const values = ['payments.enabled=true', 'rateLimit.enabled=false', 'broker.enabled=false']
 
 describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
   const figures = createFigures()

@@ -12,6 +12,7 @@ import {
 import { type ApiFaults, type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
+import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
@@ -189,20 +190,6 @@ async function startOperator(
       env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...pod },
     },
   )
-}
-
-function writeKubeconfig(path: string, server: string, token: string, namespace: string): string {
-  const named = (value: object) => [{ name: 'test', ...value }]
-  const config = {
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'test',
-    clusters: named({ cluster: { server, 'insecure-skip-tls-verify': true } }),
-    users: named({ user: { token } }),
-    contexts: named({ context: { cluster: 'test', user: 'test', namespace } }),
-  }
-  writeFileSync(path, JSON.stringify(config), { mode: 0o600 })
-  return path
 }
 
 /** `deployments/tollway-ratelimit`: what the operator made in its namespace. */

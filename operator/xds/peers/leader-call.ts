@@ -28,8 +28,9 @@ export interface LeaderCallOptions {
   readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
-/** Operators permit pings to each other; with them a leader whose node is gone is noticed within 30 s. */
-const keepaliveMs = 20_000
+/** Operators permit pings to each other. A leader that has stopped or disappeared is noticed within 6 s. */
+const keepaliveMs = 2_000
+const keepaliveTimeoutMs = 4_000
 
 const defaultBackoff = { initialMs: 200, maxMs: 5_000 } as const
 
@@ -69,7 +70,7 @@ export function createLeaderCall(
     let client: GrpcClient | undefined
     while (!signal.aborted) {
       try {
-        client ??= createGrpcClient(leader, { tls, keepaliveMs, log })
+        client ??= createGrpcClient(leader, { tls, keepaliveMs, keepaliveTimeoutMs, log })
         await callOnce(client, signal, () => {
           if (told !== 'reporting') log.info('reporting to the leader', { leader, what })
           told = 'reporting'

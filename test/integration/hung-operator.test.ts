@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { addressOf, makeOperatorAccount } from '../../operator/kube/testdata/service-account.ts'
+import { feedClientEnv } from '../../operator/translate/feed-client-env.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
+import { writeKubeconfig } from '../support/kubeconfig.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { startRateLimit } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const namespace = 'hung-operator'
+const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
+const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`
+const clientSecret = `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`
+
+/** A stopped operator delays nothing longer than this. */
+const goalMs = 10_000
+/** The goal, and the time that a machine that runs other tests may take for the rest. */
+const deadlineMs = 2 * goalMs
+
+interface Operator {
+  readonly ip: string
+  readonly program: Program
+}
+
+describe('an operator that is stopped (SIGSTOP)', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
+  const place = temporaryFolder('hung-operator')
+  let api: KubeApiServer
+  let kubeconfig: string
+
+  before(async () => {
+    api = await startKubeApiServer()
+    for (const kind of resourceKinds)
+      await make('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', customResourceDefinition(kind))
+    const token = await makeOperatorAccount(api, namespace)
+    await waitFor('the kind to be served', async () => (await api.call('GET', limits)).status === 200)
+    await make(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
+    const { host, port } = await addressOf(api)
+    kubeconfig = writeKubeconfig(join(place, 'kubeconfig'), `https://${host}:${port}`, token, namespace)
+  })
+  after(async () => {
+    await api?.stop()
+  })
+
+  it('delays neither an edit nor the Lease longer than 10 s', async t => {
+    const [operatorPort = 0, feedPort = 0] = await freePorts(2)
+    const leader = await startOperator(t, '127.0.0.1', operatorPort, feedPort)
+    await waitFor('a leader', async () => (await holder()).includes(leader.ip))
+    const other = await startOperator(t, '127.0.0.2', operatorPort, feedPort)
+    const service = await startService(t, [leader, other], operatorPort, feedPort)
+    const ask = await startPod(t, service, feedPort)
+    await make(limits, checkout(1_000))
+    await waitFor('the first version to be enforced', async () => (await ask()) === 200)
+    assert.equal(service.last(), leader.ip)
+
+    leader.program.process.kill('SIGSTOP')
+    const stoppedMs = performance.now()
+    const since = () => Math.round(performance.now() - stoppedMs)
+    const found = (await api.call('GET', `${limits}/checkout`)).body as object
+    await api.call('PUT', `${limits}/checkout`, { ...found, spec: checkout(0).spec })
+    const [enforcedMs, leadsMs, observedMs] = await Promise.all([
+      waitFor('the edit to be enforced', async () => (await ask()) === 429 && since(), deadlineMs),
+      waitFor('the other to lead', async () => (await holder()).includes(other.ip) && since(), deadlineMs),
+      waitFor('the status', async () => (await observed()) === 2 && since(), deadlineMs),
+    ])
+    t.diagnostic(`after the stop: enforced ${enforcedMs}, Lease ${leadsMs}, status ${observedMs} ms`)
+    assert.equal(service.last(), other.ip)
+  })
+
+  async function make(path: string, object: unknown): Promise<void> {
+    const answer = await api.call('POST', path, object)
+    assert.equal(answer.status, 201, JSON.stringify(answer.body))
+  }
+
+  async function holder(): Promise<string> {
+    const { body } = await api.call('GET', leasePath)
+    return (body as { spec?: { holderIdentity?: string } }).spec?.holderIdentity ?? ''
+  }
+
+  async function observed(): Promise<number | undefined> {
+    const { body } = await api.call('GET', `${limits}/checkout`)
+    return (body as { status?: { observedGeneration?: number } }).status?.observedGeneration
+  }
+
+  /** With the durations of the Lease that are the defaults. */
+  async function startOperator(
+    t: TestContext,
+    ip: string,
+    operatorPort: number,
+    feedPort: number,
+  ): Promise<Operator> {
+    const config = join(place, `${ip}.yaml`)
+    const rateLimit = { replicas: 1, backend: { type: 'memory' } }
+    writeFileSync(config, JSON.stringify({ operatorPort, feedPort, rateLimit }))
+    const pod = ['--name', `operator-${ip}`, '--namespace', namespace, '--ip', ip]
+    const program = startProgram(
+      process.execPath,
+      [join(root, 'operator/testdata/run-operator.ts'), '--config', config, ...pod],
+      { env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig } },
+    )
+    t.after(() => program.end('SIGKILL'))
+    await waitFor(`the operator ${ip} to serve`, () => isReady(ip, operatorPort), 30_000)
+    return { ip, program }
+  }
+
+  /** A rate limit process with the settings of a pod. Returns a call that it answers. */
+  async function startPod(t: TestContext, service: { readonly port: number }, feedPort: number) {
+    const secret = await waitFor("the pods' certificate", async () => {
+      const answer = await api.call('GET', clientSecret)
+      return answer.status === 200 && (answer.body as { data: Record<string, string> })
+    })
+    const files = join(place, `feed-${feedPort}`)
+    mkdirSync(files)
+    for (const [name, value] of Object.entries(secret.data))
+      writeFileSync(join(files, name), Buffer.from(value, 'base64'))
+    const pod = await startRateLimit(t, {
+      ...feedClientEnv(`127.0.0.1:${service.port}`),
+      BACKEND_TYPE: 'memory',
+      USE_PUSHSTATS: 'false',
+      DISABLE_STATS: 'true',
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+      CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${namespace}.svc`,
+      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(files, 'ca.crt'),
+      CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(files, 'tls.crt'),
+      CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(files, 'tls.key'),
+    })
+    await pod.serves()
+    return () => pod.ask('checkout', 'user', 'alice')
+  }
+})
+
+/** As the kubelet asks. */
+async function isReady(ip: string, operatorPort: number): Promise<boolean> {
+  const signal = AbortSignal.timeout(1_000)
+  const answer = await fetch(`http://${ip}:${operatorPort}/readyz`, { signal }).catch(() => undefined)
+  return answer?.status === 200
+}
+
+/** Plays the Service of the operators: each new connection goes to the first one that is ready. */
+async function startService(
+  t: TestContext,
+  operators: readonly Operator[],
+  operatorPort: number,
+  feedPort: number,
+) {
+  const sockets = new Set<Socket>()
+  let last = ''
+  const keep = (socket: Socket) => sockets.add(socket.on('error', () => {}))
+  const server = createServer(async client => {
+    keep(client)
+    for (const { ip } of operators) {
+      if (!(await isReady(ip, operatorPort))) continue
+      last = ip
+      const upstream = connect(feedPort, ip)
+      keep(upstream)
+      client.on('close', () => upstream.destroy())
+      upstream.on('close', () => client.destroy())
+      client.pipe(upstream).pipe(client)
+      return
+    }
+    client.destroy()
+  })
+  t.after(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  const [port = 0] = await freePorts(1)
+  await new Promise<void>(resolve => server.listen(port, '127.0.0.1', resolve))
+  return { port, last: () => last }
+}
+
+function checkout(requestsPerUnit: number) {
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'checkout' },
+    spec: {
+      domain: 'checkout',
+      descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit } }],
+    },
+  }
+}
