@@ -6,20 +6,28 @@ import { prunables, prune } from './storage/pruning.ts'
 export const maxPrunedAtOnce = 500
 const lookMs = 60_000
 
+export interface Retention {
+  /** Of mail and deliveries. */
+  readonly deliveryMs: number
+  /** Of the log of events. */
+  readonly eventMs: number
+}
+
 /**
- * Removes, each minute, what ended longer ago than `retentionMs`. Of several processes one does it at a time.
+ * Removes, each minute, what ended longer ago than its retention. Of several processes one does it at a time.
  */
 export function forgetEnded(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,
-  retentionMs: number,
+  { deliveryMs, eventMs }: Retention,
 ): Task {
   let nextMs = 0
   return async () => {
     const startMs = clock.monotonicMs()
     if (startMs < nextMs) return false
-    const options = { untilMs: clock.nowMs() - retentionMs, limit: maxPrunedAtOnce }
     let hasMore = false
     for (const what of prunables) {
+      const retentionMs = what === 'events' ? eventMs : deliveryMs
+      const options = { untilMs: clock.nowMs() - retentionMs, limit: maxPrunedAtOnce }
       const removed = await storage.transaction(tx => prune(tx, what, options))
       hasMore ||= removed === maxPrunedAtOnce
     }

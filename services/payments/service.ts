@@ -109,7 +109,10 @@ export async function startService(
       ...{ address: settings.payPageCheckUrl, clock: systemClock, log, metrics },
     }),
     'looking at what waits': watchOutboxes(payments, metrics),
-    'forgetting what ended': forgetEnded(payments, settings.deliveryRetentionDays * dayMs),
+    'forgetting what ended': forgetEnded(payments, {
+      deliveryMs: settings.deliveryRetentionDays * dayMs,
+      eventMs: settings.eventRetentionDays * dayMs,
+    }),
   }
   const background = startBackground({
     ...{ payments, log, tasks },
@@ -156,6 +159,7 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
     clock,
     randomBytes,
     pricing: { fees: settings.fees, rates: settings.exchangeRates },
+    trailLimits: { captures: settings.maxCaptures, refunds: settings.maxRefunds, voids: settings.maxVoids },
     fundingCurrencies: settings.fundingCurrencies,
     authorisationLifetimeMs: settings.authorisationLifetimeMs,
     authorisationSweepMs: settings.authorisationSweepMs,

@@ -14,6 +14,7 @@ import { smtpServer } from './mail/smtp-server.ts'
 import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
 
 const port = integer(0, 65_535)
+const trailLimit = integer(1, 10_000)
 
 const serverSettings = settingsTable({
   host: {
@@ -181,6 +182,24 @@ const moneySettings = settingsTable({
       'After which time an authorisation whose answer could not be stored, and whose request did not come again, ' +
       'is cancelled at the processor. Longer than callers repeat their requests.',
   },
+  maxCaptures: {
+    name: 'MAX_CAPTURES',
+    kind: trailLimit,
+    fallback: '100',
+    help: 'How many captures one transaction may have. The last should take what is left.',
+  },
+  maxRefunds: {
+    name: 'MAX_REFUNDS',
+    kind: trailLimit,
+    fallback: '100',
+    help: 'How many refunds one transaction may have. The last should give back what is left.',
+  },
+  maxVoids: {
+    name: 'MAX_VOIDS',
+    kind: trailLimit,
+    fallback: '100',
+    help: 'How many voids one transaction may have by the API. What is left becomes void when it expires.',
+  },
   openSignup: {
     name: 'OPEN_SIGNUP',
     kind: boolean,
@@ -284,9 +303,15 @@ const deliverySettings = settingsTable({
     name: 'DELIVERY_RETENTION_DAYS',
     kind: integer(1, 3_650),
     fallback: '30',
+    help: 'How many days it stays known what became of mail and of each delivery of an event.',
+  },
+  eventRetentionDays: {
+    name: 'EVENT_RETENTION_DAYS',
+    kind: integer(1, 36_500),
+    fallback: '730',
     help:
-      'How many days it stays known what became of mail and of each delivery of an event. The log of events is ' +
-      'never shortened.',
+      'How many days the log of events goes back. An older event is removed once nothing of it waits to be ' +
+      'delivered. The books stay.',
   },
   payoutTime: {
     name: 'PAYOUT_TIME',

@@ -24,6 +24,7 @@ export async function startPaymentsService(
   const program = startOnServerCore([main], {
     ...fromCache,
     DATABASE_URL: databaseUrl,
+    MAX_CAPTURES: '10000',
     STATE_DIR: place,
     HOST: '127.0.0.1',
     PORT: `${port}`,

@@ -23,6 +23,7 @@ export function paymentsEnv(databaseUrl: string): Readonly<Record<string, string
   return {
     PATH: process.env['PATH'] ?? '',
     DATABASE_URL: databaseUrl,
+    MAX_CAPTURES: '10000',
     STATE_DIR: join(tmpdir(), `tollway-payments-${process.pid}`),
     TEST_PROCESSOR_KEY: 'a key for the tests alone',
     PAY_PAGE_SECRET: 'another key, for the tests alone too',

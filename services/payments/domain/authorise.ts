@@ -6,6 +6,7 @@ import type { JsonObject } from './json.ts'
 import type { Merchant } from './merchant.ts'
 import type { ProcessingErrorCode } from './processing-errors.ts'
 import { type Refused, refuse, refuseField, refuseProcessing } from './refusals.ts'
+import { noTrail } from './trail.ts'
 import type { Tds, Transaction } from './transaction.ts'
 
 /** How long an authorisation can be captured: the usual time of the card schemes. */
@@ -109,5 +110,6 @@ export function recordAuthorisation(authorisation: Authorisation): Transaction {
     expiresMs: nowMs + lifetimeMs,
     processorReference: result.processorReference,
     trail: [],
+    totals: noTrail,
   }
 }

@@ -5,7 +5,7 @@ import { feeOf } from './fees.ts'
 import { chargeFee, transfer } from './ledger.ts'
 import { fitsJson } from './money.ts'
 import { type Refused, refuse, refuseField } from './refusals.ts'
-import { checkCurrency, checkPending, movedBy, type Transaction } from './transaction.ts'
+import { checkCurrency, checkPending, checkTrail, type Transaction, withEntry } from './transaction.ts'
 
 export interface CaptureInput {
   readonly amount: bigint
@@ -24,14 +24,17 @@ export function captureTransaction(
   { amount, currency, descriptor }: CaptureInput,
   context: OperationContext,
 ): Change | Refused {
-  const { merchant, pricing, nowMs } = context
+  const { merchant, pricing, trailLimits, nowMs } = context
   if (merchant.closedMs !== null) return refuse('merchant_closed')
-  const refused = checkCurrency(transaction, currency) ?? checkPending(transaction, amount, 'captured', nowMs)
+  const refused =
+    checkCurrency(transaction, currency) ??
+    checkPending(transaction, amount, 'captured', nowMs) ??
+    checkTrail(transaction, 'captures', trailLimits)
   if (refused !== undefined) return refused
   const captured = { currency: transaction.currency, amount }
   const worth = worthOf(transaction, amount, context)
   if (worth === undefined) return refuse('rate_missing')
-  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, movedBy(transaction, 'capture'))
+  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, transaction.totals.captures.value)
   if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
     return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
@@ -66,7 +69,7 @@ export function captureTransaction(
     pendingAmount: transaction.pendingAmount - amount,
     capturedAmount: transaction.capturedAmount + amount,
     refundableValue: transaction.refundableValue + worth,
-    trail: [...transaction.trail, trailEntry],
+    ...withEntry(transaction, trailEntry),
   }
   return { transaction: after, trailEntry, line, ledgerEntry }
 }

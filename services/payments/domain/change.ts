@@ -4,13 +4,14 @@ import { balancesOf, type EntryKind, type LedgerEntry, type Posting } from './le
 import type { Line, LineKind } from './line.ts'
 import type { Merchant } from './merchant.ts'
 import type { Money } from './money.ts'
-import type { TrailDispute, TrailEntry, TrailKind } from './trail.ts'
+import type { TrailDispute, TrailEntry, TrailKind, TrailLimits } from './trail.ts'
 import type { Transaction } from './transaction.ts'
 
 /** What operations need besides the transaction itself. */
 export interface OperationContext {
   readonly merchant: Merchant
   readonly pricing: Pricing
+  readonly trailLimits: TrailLimits
   /** Milliseconds since the epoch. */
   readonly nowMs: number
   /** A new id at each call. */

@@ -5,7 +5,7 @@ import { chargeFee, type LedgerEntry, transfer } from './ledger.ts'
 import { fitsJson } from './money.ts'
 import { scale } from './ratio.ts'
 import { type Refused, refuse, refuseField } from './refusals.ts'
-import { movedBy, refundableAmount, shareOfValue, type Transaction } from './transaction.ts'
+import { refundableAmount, shareOfValue, type Transaction, withEntry } from './transaction.ts'
 
 /** A claim of a payer's bank for money that was captured, such as a chargeback. */
 export interface Dispute {
@@ -120,10 +120,10 @@ function valueOfExcess(
   amount: bigint,
   { merchant, pricing }: OperationContext,
 ): bigint | undefined {
-  const { capturedAmount, currency } = transaction
+  const { capturedAmount, currency, totals } = transaction
   if (amount === 0n) return 0n
   if (capturedAmount === 0n) return exchange(pricing.rates, { currency, amount }, merchant.currency)
-  return scale(amount, { numerator: movedBy(transaction, 'capture'), denominator: capturedAmount })
+  return scale(amount, { numerator: totals.captures.value, denominator: capturedAmount })
 }
 
 /**
@@ -160,7 +160,7 @@ export function resolveDispute(
     disputedAmount: transaction.disputedAmount - released.amount,
     excessDisputedAmount: transaction.excessDisputedAmount - released.excess,
     refundableValue: transaction.refundableValue + released.value,
-    trail: [...transaction.trail, trailEntry],
+    ...withEntry(transaction, trailEntry),
   }
   const resolved: Dispute = { ...dispute, status: outcome, resolvedMs: context.nowMs }
   return { transaction: after, trailEntry, line, ledgerEntry, dispute: resolved }

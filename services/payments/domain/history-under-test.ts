@@ -59,6 +59,9 @@ export function pricingUnderTest(
   return { fees: feeTable.table, rates: rateTable.table }
 }
 
+/** Higher than any test's history is long. */
+const trailLimits = { captures: 1_000, refunds: 1_000, voids: 1_000 }
+
 export function createHistory(
   merchant: Merchant = merchantUnderTest,
   pricing: Pricing = pricingUnderTest(),
@@ -67,7 +70,7 @@ export function createHistory(
   const nextId = () => newId(0, count => Buffer.from((++ids).toString(16).padStart(count * 2, '0'), 'hex'))
   const history: History = {
     merchant,
-    context: () => ({ merchant, pricing, nowMs: history.nowMs, nextId }),
+    context: () => ({ merchant, pricing, trailLimits, nowMs: history.nowMs, nextId }),
     transactions: [],
     disputes: [],
     lines: [],

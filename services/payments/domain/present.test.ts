@@ -57,6 +57,8 @@ test('a transaction has the fields of the specification', () => {
     error: false,
     trail: [
       {
+        id: transaction.trail[0]?.id,
+        kind: 'capture',
         capture: true,
         created,
         amount: 100,
@@ -65,8 +67,19 @@ test('a transaction has the fields of the specification', () => {
         descriptor,
         lineId: line.id,
       },
-      { void: true, created, amount: 40, balance: 0, fee: none, descriptor },
       {
+        id: transaction.trail[1]?.id,
+        kind: 'void',
+        void: true,
+        created,
+        amount: 40,
+        balance: 0,
+        fee: none,
+        descriptor,
+      },
+      {
+        id: transaction.trail[2]?.id,
+        kind: 'dispute',
         dispute: { id: dispute.id, won: true },
         created,
         amount: 10,
@@ -76,6 +89,7 @@ test('a transaction has the fields of the specification', () => {
         lineId: history.lines[2]?.id,
       },
     ],
+    trailLength: 3,
   })
   assert.deepEqual(presentLine(line), {
     id: line.id,
@@ -84,6 +98,7 @@ test('a transaction has the fields of the specification', () => {
     created,
     balance: 711,
     fee: 35,
+    kind: 'capture',
     description: 'Capture',
     amount: { amount: 100, currency: 'EUR' },
     transactionId: transaction.id,

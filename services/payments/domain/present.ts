@@ -48,7 +48,12 @@ export function presentUser({ id, email, createdMs }: User): JsonObject {
   return { id, email, created: isoDate(createdMs) }
 }
 
-export function presentTransaction(transaction: Transaction): JsonObject {
+/** How many entries of a trail an answer has. All of them are at GET /transactions/<id>/trail. */
+export const maxShownTrail = 100
+/** How many an event has. */
+const maxToldTrail = 10
+
+export function presentTransaction(transaction: Transaction, shownTrail = maxShownTrail): JsonObject {
   return {
     id: transaction.id,
     merchantId: transaction.merchantId,
@@ -69,13 +74,21 @@ export function presentTransaction(transaction: Transaction): JsonObject {
     recurring: transaction.recurring,
     successful: transaction.error === null,
     error: transaction.error === null ? false : presentProcessingError(transaction.error),
-    trail: transaction.trail.map(presentTrailEntry),
+    trail: transaction.trail.slice(-shownTrail).map(presentTrailEntry),
+    trailLength: transaction.totals.entries,
   }
 }
 
-/** One of capture, refund, void and dispute is there, and says the kind. */
+/** What an event has of a transaction. Its size does not grow with the trail. */
+export function presentSnapshot(transaction: Transaction): JsonObject {
+  return presentTransaction(transaction, maxToldTrail)
+}
+
+/** One of capture, refund, void and dispute is there besides the kind, as in the public API. */
 export function presentTrailEntry(entry: TrailEntry): JsonObject {
   return {
+    id: entry.id,
+    kind: entry.kind,
     ...presentTrailKind(entry),
     created: isoDate(entry.createdMs),
     amount: toJsonNumber(entry.amount),
@@ -140,6 +153,7 @@ export function presentLine(line: Line): JsonObject {
     created: isoDate(line.createdMs),
     balance: toJsonNumber(line.balance),
     fee: toJsonNumber(line.fee.total),
+    kind,
     description: line.description,
     amount: { amount: toJsonNumber(amount.amount), currency: amount.currency },
     ...(transactionId === null ? {} : { transactionId }),

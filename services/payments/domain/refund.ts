@@ -3,7 +3,14 @@ import { chooseDescriptor } from './descriptor.ts'
 import { feeOf } from './fees.ts'
 import { chargeFee, transfer } from './ledger.ts'
 import type { Refused } from './refusals.ts'
-import { checkCurrency, checkRefundable, movedBy, shareOfValue, type Transaction } from './transaction.ts'
+import {
+  checkCurrency,
+  checkRefundable,
+  checkTrail,
+  shareOfValue,
+  type Transaction,
+  withEntry,
+} from './transaction.ts'
 
 export interface RefundInput {
   readonly amount: bigint
@@ -23,12 +30,15 @@ export function refundTransaction(
   { amount, currency, descriptor }: RefundInput,
   context: OperationContext,
 ): Change | Refused {
-  const { merchant, pricing } = context
-  const refused = checkCurrency(transaction, currency) ?? checkRefundable(transaction, amount)
+  const { merchant, pricing, trailLimits } = context
+  const refused =
+    checkCurrency(transaction, currency) ??
+    checkRefundable(transaction, amount) ??
+    checkTrail(transaction, 'refunds', trailLimits)
   if (refused !== undefined) return refused
   const refunded = { currency: transaction.currency, amount }
   const worth = shareOfValue(transaction, amount)
-  const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, movedBy(transaction, 'refund'))
+  const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
   const to = { account: 'clearing', money: refunded } as const
   const { line, ledgerEntry } = book(
@@ -59,7 +69,7 @@ export function refundTransaction(
     ...transaction,
     refundedAmount: transaction.refundedAmount + amount,
     refundableValue: transaction.refundableValue - worth,
-    trail: [...transaction.trail, trailEntry],
+    ...withEntry(transaction, trailEntry),
   }
   return { transaction: after, trailEntry, line, ledgerEntry }
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from './json.ts'
 import type { ProcessingErrorCode } from './processing-errors.ts'
 import { scale } from './ratio.ts'
 import { type Refused, refuseField } from './refusals.ts'
-import type { TrailEntry } from './trail.ts'
+import { addToTotals, type TrailEntry, type TrailLimits, type TrailTotals } from './trail.ts'
 
 /**
  * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and
@@ -50,7 +50,10 @@ export interface Transaction {
   readonly expiresMs: number
   /** The processor's name of the authorisation; null for a declined one. */
   readonly processorReference: string | null
+  /** The newest entries of the trail, or all of them, as they were read. In the order of time. */
   readonly trail: readonly TrailEntry[]
+  /** Of the whole trail. */
+  readonly totals: TrailTotals
 }
 
 /** 3-D Secure: the bank did not take part, or did. */
@@ -72,12 +75,29 @@ export function shareOfValue(transaction: Transaction, amount: bigint): bigint {
   return scale(amount, { numerator: transaction.refundableValue, denominator })
 }
 
-/** What all captures, or all refunds, moved on the merchant's balance, before fees. */
-export function movedBy({ trail }: Transaction, kind: 'capture' | 'refund'): bigint {
-  const value = trail
-    .filter(entry => entry.kind === kind)
-    .reduce((sum, { balance, fee }) => sum + balance + fee.total, 0n)
-  return kind === 'capture' ? value : -value
+/** The trail and its totals with one more entry. */
+export function withEntry(
+  { trail, totals }: Transaction,
+  entry: TrailEntry,
+): Pick<Transaction, 'trail' | 'totals'> {
+  return { trail: [...trail, entry], totals: addToTotals(totals, entry) }
+}
+
+/** Refuses one more entry of a kind of which the trail has as many as it may have. */
+export function checkTrail(
+  { totals }: Transaction,
+  kind: keyof TrailLimits,
+  limits: TrailLimits,
+): Refused | undefined {
+  const { captures, refunds, voids } = totals
+  const count = { captures: captures.count, refunds: refunds.count, voids }[kind]
+  const limit = limits[kind]
+  if (count < limit) return undefined
+  return refuseField(
+    'amount',
+    'too_many',
+    `the transaction has ${count} ${kind}; at most ${limit} are allowed`,
+  )
 }
 
 /** Guards against a currency that somebody changed on the way. */

@@ -1,6 +1,6 @@
 import { type Change, type OperationContext, trailEntryOf } from './change.ts'
 import type { Refused } from './refusals.ts'
-import { checkCurrency, checkPending, type Transaction } from './transaction.ts'
+import { checkCurrency, checkPending, checkTrail, type Transaction, withEntry } from './transaction.ts'
 
 export interface VoidInput {
   readonly amount: bigint
@@ -15,7 +15,9 @@ export function voidTransaction(
   context: OperationContext,
 ): Change | Refused {
   const refused =
-    checkCurrency(transaction, currency) ?? checkPending(transaction, amount, 'voided', context.nowMs)
+    checkCurrency(transaction, currency) ??
+    checkPending(transaction, amount, 'voided', context.nowMs) ??
+    checkTrail(transaction, 'voids', context.trailLimits)
   return refused ?? cancel(transaction, amount, context)
 }
 
@@ -36,7 +38,7 @@ function cancel(transaction: Transaction, amount: bigint, context: OperationCont
     ...transaction,
     pendingAmount: transaction.pendingAmount - amount,
     voidedAmount: transaction.voidedAmount + amount,
-    trail: [...transaction.trail, trailEntry],
+    ...withEntry(transaction, trailEntry),
   }
   return { transaction: after, trailEntry, line: null, ledgerEntry: null }
 }

@@ -95,6 +95,7 @@ export function paymentsOn(storage: Storage, clock: Clock): Payments {
     clock,
     randomBytes,
     pricing: { fees: feeTable.table, rates: rateTable.table },
+    trailLimits: { captures: 100, refunds: 100, voids: 100 },
     fundingCurrencies: ['DKK', 'EUR'],
     authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,
     authorisationSweepMs: 30 * 60 * 1000,

@@ -12,6 +12,7 @@ export const exampleIds = {
   dispute: '0197f3a2-5c00-8a10-8b3c-5d2e9f014a0a',
   webhook: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a0b',
   event: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a0c',
+  trailEntry: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a0d',
 } as const
 
 const created = '2026-07-10T08:30:00.000Z'
@@ -58,6 +59,18 @@ export const exampleCard = {
   notes: 'Subscription of Jane',
 }
 
+export const exampleTrailEntry = {
+  id: exampleIds.trailEntry,
+  kind: 'capture',
+  capture: true,
+  created: '2026-07-10T09:00:00.000Z',
+  amount: 10_000,
+  balance: 9_840,
+  fee: { flat: 25, rate: 135, total: 160 },
+  descriptor: 'Coffee & Jane',
+  lineId: exampleIds.line,
+}
+
 export const exampleTransaction = {
   id: exampleIds.transaction,
   merchantId: exampleIds.merchant,
@@ -76,17 +89,8 @@ export const exampleTransaction = {
   recurring: true,
   successful: true,
   error: false,
-  trail: [
-    {
-      capture: true,
-      created: '2026-07-10T09:00:00.000Z',
-      amount: 10_000,
-      balance: 9_840,
-      fee: { flat: 25, rate: 135, total: 160 },
-      descriptor: 'Coffee & Jane',
-      lineId: exampleIds.line,
-    },
-  ],
+  trail: [exampleTrailEntry],
+  trailLength: 1,
 }
 
 export const exampleLine = {
@@ -96,6 +100,7 @@ export const exampleLine = {
   created: '2026-07-10T09:00:00.000Z',
   balance: 9_840,
   fee: 160,
+  kind: 'capture',
   description: 'Capture',
   amount: { amount: 10_000, currency: 'DKK' },
   transactionId: exampleIds.transaction,

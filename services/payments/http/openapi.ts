@@ -120,8 +120,8 @@ function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: 
   if (kind === 'sign-up') entries.push([403, refusals.signup_closed.message])
   else entries.push([401, refusals.unauthorized.message], [404, refusals.not_found.message])
   entries.push([406, refusals.not_acceptable.message])
+  if (method !== 'GET') entries.push([409, 'Something else is in the way: the code says what.'])
   if (method === 'POST' || method === 'PUT') {
-    entries.push([409, 'Something else is in the way: the code says what.'])
     entries.push([413, refusals.body_too_large.message], [415, refusals.unsupported_media_type.message])
   }
   if (method === 'POST') entries.push([422, refusals.idempotency_mismatch.message])

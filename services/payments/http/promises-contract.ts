@@ -115,6 +115,25 @@ test('an app that was added has complete access, and its key is shown to nobody'
   assert.equal(await statusOf('GET', merchant, second.key), 200)
 })
 
+test('the last app of a merchant stays, also when two revoke each other at once', async () => {
+  const owner = await openShop(api)
+  const revoke = (key: string, appId: string) =>
+    statusOf('DELETE', `/merchants/${owner.merchantId}/apps/${appId}`, key)
+  assert.equal(await revoke(owner.key, owner.appId), 409)
+  for (let round = 0; round < 5; round += 1) {
+    const shop = await openShop(api)
+    const { app } = await call('POST', '/apps', {})
+    const { id = '', key } = (app ?? {}) as { id?: string; key?: string }
+    await call('POST', `/merchants/${shop.merchantId}/apps`, { appId: id }, shop.key)
+    const path = `/merchants/${shop.merchantId}/apps`
+    const statuses = await Promise.all([
+      statusOf('DELETE', `${path}/${id}`, shop.key),
+      statusOf('DELETE', `${path}/${shop.appId}`, String(key)),
+    ])
+    assert.equal(statuses.filter(status => status === 204).length, 1, statuses.join())
+  }
+})
+
 test('a charge in another currency is exchanged at the capture; the trail names its line', async () => {
   const { id } = await payAt(api, shop, { currency: 'EUR', amount: 1_000n })
   await call('POST', `/transactions/${id}/captures`, { amount: 1_000, descriptor: 'Beans' })

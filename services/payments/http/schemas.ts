@@ -4,9 +4,12 @@ import { maxCustomBytes } from '../domain/input/custom.ts'
 import { maxEmailCharacters, maxUrlCharacters } from '../domain/input/fields.ts'
 import { maxNameCharacters, maxNotesCharacters } from '../domain/input/inputs.ts'
 import type { JsonObject } from '../domain/json.ts'
+import { lineKinds } from '../domain/line.ts'
 import { maxAmount } from '../domain/money.ts'
+import { maxShownTrail } from '../domain/present.ts'
 import { processingErrorCodes } from '../domain/processing-errors.ts'
 import { fieldErrorCodes, refusals } from '../domain/refusals.ts'
+import { trailKinds } from '../domain/trail.ts'
 import { tdsResults } from '../domain/transaction.ts'
 import { eventTypes } from '../operations/announce.ts'
 
@@ -157,6 +160,8 @@ const records = {
   Fee: fee,
   TrailEntry: {
     ...object({
+      id,
+      kind: { enum: trailKinds },
       'capture?': { const: true },
       'refund?': { const: true },
       'void?': { const: true },
@@ -190,7 +195,13 @@ const records = {
     recurring: flag,
     successful: flag,
     error: { anyOf: [{ const: false }, ref('ProcessingError')] },
-    trail: { type: 'array', items: ref('TrailEntry') },
+    trail: {
+      type: 'array',
+      items: ref('TrailEntry'),
+      maxItems: maxShownTrail,
+      description: 'In the order of time. Of a longer trail the newest; all are at /transactions/{id}/trail',
+    },
+    trailLength: { type: 'integer', description: 'How many entries the whole trail has' },
   }),
   Line: object({
     id,
@@ -199,6 +210,7 @@ const records = {
     created: date,
     balance: { ...minorUnits, description: 'The effect on the merchant’s balance, in its currency' },
     fee: minorUnits,
+    kind: { enum: lineKinds },
     description: text,
     amount: object({ amount: minorUnits, currency }),
     'transactionId?': id,
@@ -236,7 +248,11 @@ const records = {
     type: { enum: eventTypes },
     created: date,
     merchantId: id,
-    data: { type: 'object', description: 'The record under its name, as it was then: {transaction: {…}}' },
+    data: {
+      type: 'object',
+      description:
+        'The record under its name, as it was then, and the change of a trail: {transaction: {…}, change: {…}}',
+    },
   }),
 } satisfies Readonly<Record<string, JsonObject>>
 

@@ -1,9 +1,10 @@
 import type { App } from '../domain/app.ts'
 import { type CaptureInput, captureTransaction } from '../domain/capture.ts'
 import type { Change, OperationContext } from '../domain/change.ts'
-import { presentTransaction } from '../domain/present.ts'
+import { presentSnapshot, presentTrailEntry } from '../domain/present.ts'
 import { type RefundInput, refundTransaction } from '../domain/refund.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { TrailEntry } from '../domain/trail.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import { type VoidInput, voidTransaction } from '../domain/void.ts'
 import { saveChange } from '../storage/changes.ts'
@@ -54,22 +55,31 @@ export async function recordChange(
   await Promise.all([
     saveChange(tx, change),
     trailEntry && insertInstruction(tx, transaction, trailEntry),
-    announceTransaction(tx, payments, transaction, type),
+    announceTransaction(tx, payments, { transaction, change: trailEntry, type }),
   ])
   return transaction
+}
+
+interface TransactionNews {
+  readonly type: EventType
+  readonly transaction: Transaction
+  /** What was added to the trail; null for a new transaction. */
+  readonly change: TrailEntry | null
 }
 
 export function announceTransaction(
   tx: Tx,
   payments: Pick<Payments, 'clock' | 'randomBytes'>,
-  transaction: Transaction,
-  type: EventType,
+  { transaction, change, type }: TransactionNews,
 ): Promise<void> {
   const { id: subjectId, merchantId } = transaction
   return announce(tx, payments, {
     type,
     merchantId,
     subjectId,
-    data: { transaction: presentTransaction(transaction) },
+    data: {
+      transaction: presentSnapshot(transaction),
+      ...(change === null ? {} : { change: presentTrailEntry(change) }),
+    },
   })
 }

@@ -6,6 +6,7 @@ import type { Cursor, PageInput } from '../domain/input/page.ts'
 import type { Line } from '../domain/line.ts'
 import type { Merchant } from '../domain/merchant.ts'
 import { isRefused, refuse, refuseField } from '../domain/refusals.ts'
+import type { TrailEntry } from '../domain/trail.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import type { User } from '../domain/user.ts'
 import { listDisputes } from '../storage/disputes.ts'
@@ -16,6 +17,7 @@ import { listMerchantApps, listMerchantUsers } from '../storage/memberships.ts'
 import { listFilteredMerchantsOfApp } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
 import { firstFrom, lastUntil, timedLists } from '../storage/time-cursors.ts'
+import { listTrail } from '../storage/trail.ts'
 import { listTransactions } from '../storage/transactions.ts'
 import {
   listWebhookEndpoints,
@@ -23,7 +25,7 @@ import {
   type WebhookEndpoint,
   type WebhookEvent,
 } from '../storage/webhooks.ts'
-import { ownMerchant } from './access.ts'
+import { ownMerchant, ownTransaction } from './access.ts'
 import type { Outcome } from './operation.ts'
 
 export interface ListRequest<Filter> {
@@ -75,6 +77,15 @@ export const listOwnWebhooks = ofMerchant<NoFilter, WebhookEndpoint>('webhooks',
 export const listOwnEvents = ofMerchant<EventFilter, WebhookEvent>('events', listWebhookEvents)
 export const listOwnUsers = ofMerchant<NoFilter, User>('users', listMerchantUsers)
 export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
+
+/** The trail of a transaction, whose id is the owner. */
+export async function listOwnTrail(
+  tx: Tx,
+  { app, owner, page }: ListRequest<NoFilter>,
+): Outcome<readonly TrailEntry[]> {
+  const transaction = await ownTransaction(tx, app, owner)
+  return isRefused(transaction) ? transaction : listItems(tx, 'trail', { owner, page }, listTrail)
+}
 
 /** The merchants of an identity, which can only be the caller itself. */
 export async function listOwnMerchants(

@@ -9,9 +9,11 @@ import {
   addMerchantApp,
   addMerchantUser,
   findOrInsertUser,
+  listMerchantApps,
   removeMerchantApp,
   removeMerchantUser,
 } from '../storage/memberships.ts'
+import { lockMerchant } from '../storage/merchants.ts'
 import type { Tx } from '../storage/storage.ts'
 import { ownMerchant, ownOpenMerchant } from './access.ts'
 import { type Done, done, nextId, type Outcome, type Payments } from './operation.ts'
@@ -75,13 +77,23 @@ export async function associateApp(
   return found
 }
 
-/** Ends an app's access, which may be the caller's own. */
+/**
+ * Ends an app's access, which may be the caller's own. The last app stays: without one, the merchant would be out of
+ * reach.
+ */
 export async function dissociateApp(
   tx: Tx,
   { app, merchantId, appId }: OfMerchant & { readonly appId: string },
 ): Outcome<Done> {
   const merchant = await ownMerchant(tx, app, merchantId)
   if (isRefused(merchant)) return merchant
-  const removed = isId(appId) && (await removeMerchantApp(tx, merchantId, appId))
+  if (!isId(appId)) return refuse('not_found')
+  // Two apps that revoke each other at once wait for each other here.
+  await lockMerchant(tx, merchantId)
+  const apps = await listMerchantApps(tx, merchantId, { limit: 2 })
+  if ('items' in apps && apps.items.length === 1 && apps.items[0]?.id === appId) {
+    return refuse('conflict', 'The last app of a merchant cannot be revoked; add another one first.')
+  }
+  const removed = await removeMerchantApp(tx, merchantId, appId)
   return removed ? done : refuse('not_found')
 }

@@ -3,6 +3,7 @@ import type { OperationContext, Pricing } from '../domain/change.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { TrailLimits } from '../domain/trail.ts'
 import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
@@ -16,6 +17,7 @@ export interface Payments {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   readonly pricing: Pricing
+  readonly trailLimits: TrailLimits
   /** What merchants can be paid in. */
   readonly fundingCurrencies: readonly string[]
   /** How long an authorisation can be captured. */
@@ -79,8 +81,8 @@ export function nextId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomB
 
 /** What the domain's operations on a transaction of the merchant need. */
 export function contextOf(payments: Payments, merchant: Merchant): OperationContext {
-  const { pricing, clock } = payments
-  return { merchant, pricing, nowMs: clock.nowMs(), nextId: () => nextId(payments) }
+  const { pricing, trailLimits, clock } = payments
+  return { merchant, pricing, trailLimits, nowMs: clock.nowMs(), nextId: () => nextId(payments) }
 }
 
 /** The processor that moves the merchant's money; null when there is none for merchants like this. */

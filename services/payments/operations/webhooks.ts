@@ -1,6 +1,7 @@
 import type { App } from '../domain/app.ts'
 import { isRefused, refuse } from '../domain/refusals.ts'
 import { newWebhookSecret } from '../domain/webhook-secret.ts'
+import { lockMerchant } from '../storage/merchants.ts'
 import type { Tx } from '../storage/storage.ts'
 import { deliverAgain, retryUndelivered, type Waiting, waitingAt } from '../storage/webhook-deliveries.ts'
 import {
@@ -37,6 +38,8 @@ export async function createWebhook(
 ): Outcome<WebhookEndpoint> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
   if (isRefused(merchant)) return merchant
+  // Requests at the same time count one after another.
+  await lockMerchant(tx, merchantId)
   const known = await listWebhookEndpoints(tx, merchantId, { limit: maxWebhooks })
   if ('items' in known && known.items.length >= maxWebhooks) {
     return refuse('conflict', `The merchant has ${maxWebhooks} webhooks already, which is the most.`)

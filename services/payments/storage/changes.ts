@@ -16,7 +16,7 @@ export async function saveChange(tx: Tx, change: Change): Promise<void> {
   const { transaction, trailEntry, ledgerEntry, line } = change
   await Promise.all([
     updateAmounts(tx, transaction),
-    trailEntry && appendTrail(tx, trailEntry, transaction.trail.length - 1),
+    trailEntry && appendTrail(tx, trailEntry, transaction.totals.entries - 1),
     ledgerEntry && postLedger(tx, ledgerEntry),
     line && insertLine(tx, line),
   ])

@@ -4,6 +4,7 @@ import type { OperationContext } from '../domain/change.ts'
 import type { FeeTable } from '../domain/fees.ts'
 import { newId, newPublicKey } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
+import { noTrail } from '../domain/trail.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import { insertApp } from './apps.ts'
 import { addMerchantApp } from './memberships.ts'
@@ -64,6 +65,7 @@ export function someTransaction(merchant: Merchant, amount = 1_000n): Transactio
     expiresMs: nowMs + 7 * 86_400_000,
     processorReference: `auth_${someId()}`,
     trail: [],
+    totals: noTrail,
   }
 }
 
@@ -75,7 +77,8 @@ const rates = new Map([
 ])
 
 export function contextOf(merchant: Merchant): OperationContext {
-  return { merchant, pricing: { fees, rates: { base: 'EUR', rates } }, nowMs, nextId: someId }
+  const trailLimits = { captures: 1_000, refunds: 1_000, voids: 1_000 }
+  return { merchant, pricing: { fees, rates: { base: 'EUR', rates } }, trailLimits, nowMs, nextId: someId }
 }
 
 /** Stores a merchant with an app. */

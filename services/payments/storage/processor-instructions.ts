@@ -37,11 +37,11 @@ const insert = insertInto('processor_instructions', [
  * the processor has no name for was declined, and there is nothing to tell.
  */
 export async function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): Promise<void> {
-  const { id, test, processorReference, currency, trail } = transaction
+  const { id, test, processorReference, currency, totals } = transaction
   if (entry.kind === 'dispute' || processorReference === null) return
   await tx.query(insert, [
     id,
-    trail.length - 1,
+    totals.entries - 1,
     entry.id,
     entry.kind,
     test,

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
+import { newId } from '../domain/ids.ts'
 import { insertMail, markMailSent } from './mails.ts'
 import { nowMs, openMerchant, someId } from './payments-under-test.ts'
 import { type Prunable, prune } from './pruning.ts'
@@ -69,9 +71,9 @@ async function underTest(storage: Storage) {
       )
       return id
     },
-    async tell(): Promise<string> {
-      const [id, subjectId] = [someId(), someId()]
-      const event = { id, merchantId, createdMs: nowMs, type: 'a', subjectId, body: 'a' }
+    async tell(createdMs = nowMs): Promise<string> {
+      const [id, subjectId] = [newId(createdMs, randomBytes), someId()]
+      const event = { id, merchantId, createdMs, type: 'a', subjectId, body: 'a' }
       await storage.transaction(tx => insertWebhookEvent(tx, event))
       return id
     },
@@ -137,6 +139,27 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     for (const id of ids.slice(1)) await storage.transaction(tx => markMailSent(tx, id, nowMs))
     assert.deepEqual([await under.prune('mails', nowMs, 2), await under.prune('mails', nowMs, 2)], [2, 1])
     assert.equal(await under.count('mails'), 1)
+  },
+
+  'events of long ago, in parts, once nothing of them waits': async ({ merchantId, ...under }) => {
+    const { storage } = under
+    const longAgoMs = nowMs - 1_000 * dayMs
+    const times = [longAgoMs - 2, longAgoMs - 1, longAgoMs, longAgoMs + 1]
+    const events: string[] = []
+    for (const atMs of times) events.push(await under.tell(atMs))
+    await under.endpoint()
+    const waiting = await under.tell(longAgoMs)
+    assert.deepEqual(
+      [await under.prune('events', longAgoMs, 2), await under.prune('events', longAgoMs, 2)],
+      [2, 1],
+    )
+    const left = await storage.transaction(tx => listWebhookEvents(tx, merchantId, { limit: 9 }))
+    assert.deepEqual('items' in left && left.items.map(({ id }) => id), [waiting, events[3]])
+    const [delivery] = await under.claim()
+    assert.equal(delivery?.eventId, waiting)
+    await storage.transaction(tx => markDelivered(tx, delivery, nowMs - 900 * dayMs))
+    await under.prune('webhook deliveries', nowMs - 900 * dayMs)
+    assert.equal(await under.prune('events', longAgoMs), 1)
   },
 
   'events of the test processor that were told': async ({ storage, ...under }) => {

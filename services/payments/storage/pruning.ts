@@ -2,8 +2,8 @@ import { toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
 /**
- * What is of no use any more some time after its end. Of `$1` and older, the oldest `$2` rows. Events of the log,
- * and everything that the books consist of, are never removed.
+ * What is of no use any more some time after its end. Of `$1` and older, the oldest `$2` rows. What the books consist
+ * of is never removed.
  */
 const statements = {
   /** Delivered, or given up. */
@@ -38,7 +38,19 @@ const statements = {
       SELECT operation_id FROM test_processor_answers WHERE created <= $1
       ORDER BY created LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
+  /** By id, which begins with the time, so that no index is needed. Deliveries of an event go before it. */
+  events: `DELETE FROM webhook_events WHERE id IN (
+      SELECT id FROM webhook_events e WHERE id < ${firstIdOf('$1')} AND created <= $1
+        AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)
+      ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
 } as const
+
+/** The id that is below all UUIDs of version 7 made after that time. */
+function firstIdOf(time: string): string {
+  const ms = `lpad(to_hex(ceil(extract(epoch FROM ${time}::timestamptz) * 1000)::bigint + 1), 12, '0')`
+  return `rpad(${ms}, 32, '0')::uuid`
+}
 
 export type Prunable = keyof typeof statements
 export const prunables = Object.keys(statements) as readonly Prunable[]

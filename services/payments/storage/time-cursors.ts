@@ -33,6 +33,7 @@ export const timedLists = {
   disputes: ofMerchant('disputes'),
   webhooks: ofMerchant('webhook_endpoints'),
   events: ofMerchant('webhook_events'),
+  trail: { ...ofMerchant('trail_entries'), owner: 'transaction_id', position: 'number' },
   apps: memberships('merchant_apps', 'app_id', 'm.merchant_id', 'm.position'),
   users: memberships('merchant_users', 'user_id', 'm.merchant_id', 'm.position'),
   merchants: {

@@ -1,5 +1,6 @@
 import type { DisputeOutcome } from '../domain/dispute.ts'
-import type { TrailEntry, TrailKind } from '../domain/trail.ts'
+import type { TrailEntry, TrailKind, TrailTotals } from '../domain/trail.ts'
+import { type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
 import { insertInto, toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
@@ -8,6 +9,17 @@ import type { Tx } from './storage.ts'
  * as the transaction. Numbers that may be large are texts; times are milliseconds since the epoch.
  */
 export interface TrailJson {
+  readonly entries: number
+  readonly captures: number
+  readonly captured: string
+  readonly refunds: number
+  readonly refunded: string
+  readonly voids: number
+  /** In the order of time. */
+  readonly newest: readonly EntryJson[]
+}
+
+interface EntryJson {
   readonly id: string
   readonly kind: TrailKind
   readonly disputeId: string | null
@@ -21,34 +33,83 @@ export interface TrailJson {
   readonly lineId: string | null
 }
 
-/** @param transactionId a column or a parameter */
-export function selectTrail(transactionId: string): string {
-  return `SELECT coalesce(json_agg(json_build_object(
+/** The columns of an entry as one JSON value. */
+const entryJson = `json_build_object(
       'id', e.id, 'kind', e.kind, 'disputeId', e.dispute_id, 'outcome', e.dispute_outcome,
       'createdMs', round(extract(epoch FROM e.created) * 1000)::bigint,
       'amount', e.amount::text, 'balance', e.balance::text,
       'flat', e.fee_flat::text, 'rate', e.fee_rate::text,
-      'descriptor', e.descriptor, 'lineId', e.line_id) ORDER BY e.number), '[]')
+      'descriptor', e.descriptor, 'lineId', e.line_id)`
+
+function valueMoved(kind: 'capture' | 'refund'): string {
+  return `coalesce(abs(sum(e.balance + e.fee_flat + e.fee_rate) FILTER (WHERE e.kind = '${kind}')), 0)::text`
+}
+
+/**
+ * @param transactionId a column or a parameter
+ * @param newest how many entries come besides the totals; null for all
+ */
+export function selectTrail(transactionId: string, newest: number | null): string {
+  return `SELECT json_build_object('entries', count(*),
+      'captures', count(*) FILTER (WHERE e.kind = 'capture'), 'captured', ${valueMoved('capture')},
+      'refunds', count(*) FILTER (WHERE e.kind = 'refund'), 'refunded', ${valueMoved('refund')},
+      'voids', count(*) FILTER (WHERE e.kind = 'void'),
+      'newest', (SELECT coalesce(json_agg(${entryJson} ORDER BY e.number), '[]') FROM (
+        SELECT * FROM trail_entries WHERE transaction_id = ${transactionId}
+        ORDER BY number DESC LIMIT ${newest ?? 'ALL'}) e))
     FROM trail_entries e WHERE e.transaction_id = ${transactionId}`
 }
 
-export function trailOf(transactionId: string, trail: readonly TrailJson[]): readonly TrailEntry[] {
-  return trail.map(({ id, kind, disputeId, outcome, createdMs, descriptor, lineId, ...amounts }) => {
-    const flat = BigInt(amounts.flat)
-    const rate = BigInt(amounts.rate)
-    return {
-      id,
-      transactionId,
-      kind,
-      dispute: disputeId === null || outcome === null ? null : { id: disputeId, outcome },
-      createdMs,
-      amount: BigInt(amounts.amount),
-      balance: BigInt(amounts.balance),
-      fee: { flat, rate, total: flat + rate },
-      descriptor,
-      lineId,
-    }
-  })
+export function trailOf(
+  transactionId: string,
+  json: TrailJson,
+): { readonly trail: readonly TrailEntry[]; readonly totals: TrailTotals } {
+  const { entries, captures, captured, refunds, refunded, voids, newest } = json
+  return {
+    trail: newest.map(entry => entryOf(transactionId, entry)),
+    totals: {
+      entries,
+      captures: { count: captures, value: BigInt(captured) },
+      refunds: { count: refunds, value: BigInt(refunded) },
+      voids,
+    },
+  }
+}
+
+function entryOf(transactionId: string, entry: EntryJson): TrailEntry {
+  const { id, kind, disputeId, outcome, createdMs, descriptor, lineId, ...amounts } = entry
+  const flat = BigInt(amounts.flat)
+  const rate = BigInt(amounts.rate)
+  return {
+    id,
+    transactionId,
+    kind,
+    dispute: disputeId === null || outcome === null ? null : { id: disputeId, outcome },
+    createdMs,
+    amount: BigInt(amounts.amount),
+    balance: BigInt(amounts.balance),
+    fee: { flat, rate, total: flat + rate },
+    descriptor,
+    lineId,
+  }
+}
+
+interface EntryRow {
+  readonly transaction_id: string
+  readonly entry: EntryJson
+}
+
+const ofTransaction: ListSource<EntryRow, TrailEntry> = {
+  columns: `e.transaction_id, ${entryJson} AS entry`,
+  from: 'trail_entries e',
+  owner: 'e.transaction_id',
+  id: 'e.id',
+  position: 'e.number',
+  item: ({ transaction_id, entry }) => entryOf(transaction_id, entry),
+}
+
+export function listTrail(tx: Tx, transactionId: string, page: PageQuery): Promise<Page<TrailEntry>> {
+  return listPage(tx, ofTransaction, transactionId, page)
 }
 
 const insert = insertInto('trail_entries', [

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../domain/json.ts'
+import { maxShownTrail } from '../domain/present.ts'
 import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
 import type { Tds, Transaction } from '../domain/transaction.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
@@ -32,7 +33,7 @@ interface TransactionRow extends CardRow {
 }
 
 interface TransactionRowWithTrail extends TransactionRow {
-  readonly trail: readonly TrailJson[]
+  readonly trail: TrailJson
 }
 
 const columns = [
@@ -60,7 +61,8 @@ const columns = [
   'processor_reference',
 ]
 const selected = columns.map(column => `t.${column}`).join(', ')
-const selectedWithTrail = `${selected}, (${selectTrail('t.id')}) AS trail`
+const withTrail = (newest: number | null) => `${selected}, (${selectTrail('t.id', newest)}) AS trail`
+const selectedWithTrail = withTrail(maxShownTrail)
 
 function transactionOf(row: TransactionRowWithTrail): Transaction {
   const { card, cardReference } = cardOf(row)
@@ -89,7 +91,7 @@ function transactionOf(row: TransactionRowWithTrail): Transaction {
     error,
     expiresMs: row.expires.getTime(),
     processorReference: row.processor_reference,
-    trail: trailOf(id, row.trail),
+    ...trailOf(id, row.trail),
   }
 }
 
@@ -144,7 +146,7 @@ export async function findTransactionOfApp(
 }
 
 const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY UPDATE`
-const trailAlone = `SELECT (${selectTrail('$1')}) AS trail`
+const trailAlone = `SELECT (${selectTrail('$1', maxShownTrail)}) AS trail`
 
 /**
  * The transaction as it is now and as it stays, for everybody else, until this database transaction ends. Comes
@@ -154,7 +156,7 @@ export async function lockTransaction(tx: Tx, id: string): Promise<Transaction |
   // In the statement that waited for the lock, the trail would be the one from before the wait.
   const [[row], trails] = await Promise.all([
     tx.query<TransactionRow>(lock, [id]),
-    tx.query<{ trail: readonly TrailJson[] }>(trailAlone, [id]),
+    tx.query<{ trail: TrailJson }>(trailAlone, [id]),
   ])
   return row && transactionOf({ ...row, trail: onlyRow(trails).trail })
 }
@@ -191,7 +193,7 @@ export function listTransactions(tx: Tx, merchantId: string, page: PageQuery): P
 }
 
 /**
- * A merchant's transactions with their trails in the order of their ids, for replaying them part by part.
+ * A merchant's transactions with their whole trails in the order of their ids, for replaying them part by part.
  *
  * @param afterId the last id of the part before; null for the first part
  */
@@ -202,7 +204,7 @@ export async function listTransactionsById(
   limit: number,
 ): Promise<readonly Transaction[]> {
   const rows = await tx.query<TransactionRowWithTrail>(
-    `SELECT ${selectedWithTrail} FROM transactions t
+    `SELECT ${withTrail(null)} FROM transactions t
      WHERE t.merchant_id = $1 AND ($2::uuid IS NULL OR t.id > $2) ORDER BY t.id LIMIT $3`,
     [merchantId, afterId, limit],
   )

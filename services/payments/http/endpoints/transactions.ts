@@ -6,7 +6,7 @@ import {
   type TransactionInput,
 } from '../../domain/input/inputs.ts'
 import { type Encoding, isRecord, record } from '../../domain/input/record.ts'
-import { presentTransaction } from '../../domain/present.ts'
+import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
 import type { Transaction } from '../../domain/transaction.ts'
 import { ownTransaction } from '../../operations/access.ts'
@@ -17,12 +17,12 @@ import {
   voidOwnTransaction,
 } from '../../operations/change-transaction.ts'
 import { createTransaction } from '../../operations/create-transaction.ts'
-import { listOwnTransactions } from '../../operations/lists.ts'
+import { listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
 import type { Outcome, Payments } from '../../operations/operation.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { type Answer, answer, answerRefusal } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
-import { exampleIds, exampleTransaction } from '../examples.ts'
+import { exampleIds, exampleTrailEntry, exampleTransaction } from '../examples.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { ref, wrapped } from '../schemas.ts'
 
@@ -86,7 +86,19 @@ const list = listEndpoint({
   item: { schema: ref('Transaction'), example: exampleTransaction },
   owner: ({ params }) => params['merchantId'] ?? '',
   list: listOwnTransactions,
-  present: presentTransaction,
+  present: transaction => presentTransaction(transaction),
+})
+
+const trail = listEndpoint({
+  path: '/transactions/{transactionId}/trail',
+  operationId: 'listTrail',
+  tag,
+  summary: 'The captures, refunds, voids and disputes of a transaction',
+  filter: record({}),
+  item: { schema: ref('TrailEntry'), example: exampleTrailEntry },
+  owner: ({ params }) => params['transactionId'] ?? '',
+  list: listOwnTrail,
+  present: presentTrailEntry,
 })
 
 const read: AppEndpoint = {
@@ -140,6 +152,7 @@ export const transactionEndpoints: readonly Endpoint[] = [
   create,
   list,
   read,
+  trail,
   changeEndpoint({
     path: 'captures',
     operationId: 'captureTransaction',
