@@ -17,12 +17,14 @@ import type { ServiceName, Workload } from './ir.ts'
 import { unknownKinds } from './kinds/known-kinds.ts'
 import { createProvisionClient } from './payments/provision-client.ts'
 import { createFileSource } from './sources/files.ts'
+import { withBuiltIn } from './sources/with-built-in.ts'
 import { createComplaintsLog } from './standalone/complaints.ts'
 import { localWorkloads, redisUsers } from './standalone/local-workloads.ts'
 import { openLogFile } from './standalone/log-file.ts'
 import { type OperatorConfig, ownPorts } from './standalone/operator-config.ts'
 import { createOperatorLog, type OperatorLog } from './standalone/operator-log.ts'
 import { createOperatorServer } from './standalone/operator-server.ts'
+import { paymentsApiLimits } from './standalone/payments-limits.ts'
 import { rememberedPath } from './standalone/remembered-file.ts'
 import { openStandaloneKinds } from './standalone/standalone-kinds.ts'
 import { removeStatusReport, type StatusReport, writeStatusReport } from './standalone/status-report.ts'
@@ -78,7 +80,10 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const host = openHost(options, log) // locks the state folder; runs processes and tells how they are
   started.defer(() => host.close())
   removeStatusReport(stateDir)
-  const source = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
+  const source = withBuiltIn(
+    createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) }),
+    config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [],
+  )
   const feed = openFeed(log)
   const loads = createStreamLoads() // hears what brokers carry
   started.defer(async () => loads.stop())

@@ -53,12 +53,7 @@ const direction: readonly [string, readonly string[]][] = [
   ['services/chassis/', []],
   [
     'services/chassis/http1/',
-    [
-      'services/chassis/clock.ts',
-      'services/chassis/expected-error.ts',
-      'services/chassis/node-http.ts',
-      'services/chassis/request-memory.ts',
-    ],
+    ['services/chassis/clock.ts', 'services/chassis/node-http.ts', 'services/chassis/request-memory.ts'],
   ],
   ['services/grpc/', ['services/chassis/']],
   ['services/discovery/', ['proto/', 'services/chassis/', 'services/grpc/']],
@@ -66,10 +61,10 @@ const direction: readonly [string, readonly string[]][] = [
   ['services/ratelimit/rules/', []],
   ['services/ratelimit/limiter/decide.ts', []],
   ['services/broker/', ['proto/', 'services/chassis/', 'services/grpc/', 'services/discovery/']],
-  ['services/broker/wire/', ['proto/', 'services/chassis/expected-error.ts']],
+  ['services/broker/wire/', ['proto/']],
   ['services/broker/rules/', ['services/broker/wire/', 'services/broker/routes/route.ts']],
   ['services/broker/routes/choose-route.ts', ['services/broker/routes/route.ts']],
-  ['services/payments/', ['services/chassis/']],
+  ['services/payments/', ['proto/', 'services/chassis/', 'services/grpc/']],
   ['services/payments/domain/', []],
   ['services/payments/processor/', ['services/payments/domain/']],
   [

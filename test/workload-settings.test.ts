@@ -93,6 +93,7 @@ const paymentsOnOneMachine = paymentsWorkload({
   ...{ replicas: 1, port: 8090, provisionPort: 8091, logLevel: 'info', stopGraceMs: 10_000, env: {} },
   storage: { type: 'embedded', stateDir: '/state' },
   provisionAccess: { type: 'token', tokenFile: '/state/provision-token' },
+  rateLimit: { address: '127.0.0.1:8081', domain: 'tollway-payments-api' },
 })
 const payments = [paymentsOnOneMachine, ...inCluster('redis').filter(workload => !isFed(workload))]
 

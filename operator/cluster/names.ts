@@ -72,6 +72,11 @@ export function paymentsHost(installation: string, namespace: string): string {
   return `${objectName({ name: installation }, 'payments', 'http')}.${namespace}.svc`
 }
 
+/** The name by which callers find the rate limit service's port of gRPC. */
+export function rateLimitHost(installation: string, namespace: string): string {
+  return `${objectName({ name: installation }, 'ratelimit')}.${namespace}.svc`
+}
+
 /** What the processes of the payments service share. */
 export function paymentsSecret(installation: string): string {
   return `${installation}-payments`

@@ -4,7 +4,7 @@ import type { Workload } from '../ir.ts'
 import type { PaymentAddresses } from '../reconcilers/merchants.ts'
 import { paymentsEnv } from '../standalone/payments-env.ts'
 import { paymentsWorkload } from '../translate/payments-workload.ts'
-import { feedHost, paymentsHost, paymentsSecret } from './names.ts'
+import { feedHost, paymentsHost, paymentsSecret, rateLimitHost } from './names.ts'
 import { closeMs, feedFilesOf, feedFolder } from './pod-surroundings.ts'
 
 const databaseFolder = '/etc/tollway/database'
@@ -43,6 +43,7 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
       caFile: join(feedFolder, 'ca.crt'),
       clientName: feedHost(name, namespace),
     },
+    rateLimit: rateLimitOf(config, namespace),
     logLevel,
     stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
     env,
@@ -63,6 +64,12 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
       alive: { port: 'metrics', path: '/healthz' },
     },
   }
+}
+
+function rateLimitOf({ name, rateLimit }: ClusterConfig, namespace: string) {
+  if (!rateLimit.enabled) return null
+  const address = `${rateLimitHost(name, namespace)}:${rateLimit.grpcPort}`
+  return { address, domain: `${name}-payments-api` }
 }
 
 type Mail = ClusterConfig['payments']['mail']

@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net'
+import { settings } from '@tollway/payments/settings.ts'
 import type { ServiceName, Workload } from '../ir.ts'
 import { brokerWorkload } from '../translate/broker-workload.ts'
 import { paymentsWorkload } from '../translate/payments-workload.ts'
@@ -79,6 +81,12 @@ function brokerProcesses(config: OperatorConfig, options: LocalWorkloadsOptions)
   })
 }
 
+/** Where a process of this machine reaches what listens on that address. */
+function reachableHost(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
+  return isIPv6(host) ? `[${host}]` : host
+}
+
 /** One, for its database is inside of it. */
 function paymentsProcess(config: OperatorConfig, options: LocalWorkloadsOptions): Workload {
   const env = { ...drainDelay, DRAIN_TIMEOUT: '5s', ...config.paymentsEnv }
@@ -88,6 +96,10 @@ function paymentsProcess(config: OperatorConfig, options: LocalWorkloadsOptions)
     port: config.paymentsPort,
     provisionPort: config.paymentsProvisionPort,
     provisionAccess: { type: 'token', tokenFile: options.provisionTokenFile },
+    rateLimit: {
+      address: `${reachableHost(config.host)}:${config.grpcPort}`,
+      domain: settings.rateLimitDomain.fallback,
+    },
     logLevel: config.logLevel,
     stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
     env,

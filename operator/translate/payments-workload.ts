@@ -9,6 +9,8 @@ export interface PaymentsWorkloadOptions {
   /** Through which the operator provisions merchants, and nobody else. */
   readonly provisionPort: number
   readonly provisionAccess: ProvisionAccess
+  /** Counts the calls of the API for all processes; null where no rate limit service runs. */
+  readonly rateLimit: { readonly address: string; readonly domain: string } | null
   readonly logLevel: string
   /** How long a process may take from SIGTERM to its end. */
   readonly stopGraceMs: number
@@ -53,6 +55,7 @@ export function paymentsWorkload(options: PaymentsWorkloadOptions): Workload {
       LOG_LEVEL: options.logLevel,
       ...storageSettings(options.storage),
       ...provisionSettings(options.provisionAccess),
+      ...rateLimitSettings(options.rateLimit),
       ...options.env,
     },
   }
@@ -61,6 +64,11 @@ export function paymentsWorkload(options: PaymentsWorkloadOptions): Workload {
 function storageSettings(storage: PaymentsStorage): Record<string, string> {
   if (storage.type === 'embedded') return { STATE_DIR: storage.stateDir }
   return { DATABASE_URL_FILE: storage.urlFile }
+}
+
+function rateLimitSettings(rateLimit: PaymentsWorkloadOptions['rateLimit']): Record<string, string> {
+  if (rateLimit === null) return {}
+  return { RATE_LIMIT_ADDRESS: rateLimit.address, RATE_LIMIT_DOMAIN: rateLimit.domain }
 }
 
 function provisionSettings(access: ProvisionAccess): Record<string, string> {

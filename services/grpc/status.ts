@@ -1,4 +1,3 @@
-import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { Metadata } from './server.ts'
 
 /** The status codes of gRPC, under their standard names. */
@@ -36,7 +35,7 @@ export function statusName(code: number): StatusName {
 }
 
 /** Ends a call with this status; the message reaches the caller, so it must hold no secret. */
-export class GrpcError extends ExpectedError {
+export class GrpcError extends Error {
   readonly code: number
   readonly trailers: Metadata | undefined
 

@@ -14,9 +14,10 @@ import { type AdminServer, startAdminServer } from './http/admin-server.ts'
 import { createApiServer } from './http/api-server.ts'
 import { createMonitorServer } from './http/monitor-server.ts'
 import { createProvisionServer } from './http/provision-server.ts'
-import { createRateLimit } from './http/rate-limit.ts'
 import type { JsonServer, JsonServerOptions } from './http/server.ts'
+import { createRateLimit } from './limits/rate-limit.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { openCallGuard } from './open-call-guard.ts'
 import { folderOf, openStorage } from './open-storage.ts'
 import type { Payments } from './operations/operation.ts'
 import { eventOutcomes } from './operations/record-events.ts'
@@ -81,9 +82,11 @@ export async function startService(
     folder: folderOf(settings),
     onWarning: text => log.warn('follow PAY_PAGE_SECRET_FILE: failed', { reason: text }),
   })
+  const calls = await openCallGuard(settings, log, metrics)
   const api = createApiServer({
     ...shared,
     ready,
+    guard: calls.guard,
     onReplay: () => countReplay(),
     signUps: openSignup ? createRateLimit(signupsPerMinute, systemClock) : null,
     trustedProxies: settings.trustedProxies,
@@ -135,6 +138,7 @@ export async function startService(
       await background.stop()
       await delivery.settle()
       await monitor.close()
+      calls.close()
       await storage.close()
       for (const files of [tls.api, tls.provision]) files?.close()
     },

@@ -15,6 +15,7 @@ import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
 
 const port = integer(0, 65_535)
 const trailLimit = integer(1, 10_000)
+const callLimit = integer(1, 10_000_000)
 
 const serverSettings = settingsTable({
   host: {
@@ -64,6 +65,47 @@ const serverSettings = settingsTable({
     help: 'How long running requests may take after that.',
   },
   ...logSettings('info', 'What is logged. Requests are, at debug; their bodies and keys never are.'),
+})
+
+const callSettings = settingsTable({
+  apiCallsPerKey: {
+    name: 'API_CALLS_PER_KEY',
+    kind: callLimit,
+    fallback: '6000',
+    help: 'How many calls of the API one key may make a minute.',
+  },
+  apiCallsPerAddress: {
+    name: 'API_CALLS_PER_ADDRESS',
+    kind: callLimit,
+    fallback: '12000',
+    help: 'How many calls of the API one address may make a minute (IPv6: one /64), with all of its keys.',
+  },
+  apiFailedKeysPerAddress: {
+    name: 'API_FAILED_KEYS_PER_ADDRESS',
+    kind: callLimit,
+    fallback: '60',
+    help: 'How many keys that open nothing one address may try a minute. Then no call from it is taken.',
+  },
+  rateLimitAddress: {
+    name: 'RATE_LIMIT_ADDRESS',
+    kind: text,
+    fallback: '',
+    help:
+      'The gRPC port of a rate limit service, host:port, that counts these calls for all processes. Without it, ' +
+      'and while it does not answer, each process counts by itself.',
+  },
+  rateLimitDomain: {
+    name: 'RATE_LIMIT_DOMAIN',
+    kind: text,
+    fallback: 'tollway-payments-api',
+    help: 'The domain of its limits, which are of the keys `key`, `address` and `failed_key`.',
+  },
+  rateLimitTimeoutMs: {
+    name: 'RATE_LIMIT_TIMEOUT',
+    kind: durationAtLeast(1),
+    fallback: '20ms',
+    help: 'The longest wait for its answer.',
+  },
 })
 
 const provisionSettings = settingsTable({
@@ -222,7 +264,7 @@ const moneySettings = settingsTable({
     name: 'PAY_ATTEMPTS_PER_MERCHANT',
     kind: integer(1, 1_000_000),
     fallback: '600',
-    help: 'How many payments may be tried a minute on the page of one merchant. The API is not limited.',
+    help: 'How many payments may be tried a minute on the page of one merchant. API calls do not count.',
   },
   testProcessorKey: {
     name: 'TEST_PROCESSOR_KEY',
@@ -324,6 +366,7 @@ const deliverySettings = settingsTable({
 /** Every setting of the payments service. */
 export const settings = settingsTable({
   ...serverSettings,
+  ...callSettings,
   ...provisionSettings,
   ...storageSettings,
   ...moneySettings,

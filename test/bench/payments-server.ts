@@ -25,6 +25,8 @@ export async function startPaymentsService(
     ...fromCache,
     DATABASE_URL: databaseUrl,
     MAX_CAPTURES: '10000',
+    API_CALLS_PER_KEY: '10000000',
+    API_CALLS_PER_ADDRESS: '10000000',
     STATE_DIR: place,
     HOST: '127.0.0.1',
     PORT: `${port}`,

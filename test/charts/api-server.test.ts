@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { loadAll } from 'js-yaml'
 import { type ApiResource, isRecord, type KubeObject } from '../../operator/kube/kube-object.ts'
 import { permissions } from '../../operator/kube/permissions.ts'
 import { objectPath, placeOf, withQuery } from '../../operator/kube/resource-path.ts'
+import { paymentsApiLimits } from '../../operator/standalone/payments-limits.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { missingHelm, namespace, type RenderedObject, render } from './helm.ts'
+import { chart, helm, missingHelm, namespace, type RenderedObject, release, render } from './helm.ts'
 import { monitoringDefinitions } from './monitoring-definitions.ts'
 
 const folder = join(import.meta.dirname, 'testdata')
@@ -18,6 +20,7 @@ const skip = missingHelm() || missingKubeAssets()
 
 describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => {
   let api: KubeApiServer
+  let limitsOfPayments: KubeObject
   before(async () => {
     api = await startKubeApiServer()
     const modes = ['enforce', 'warn', 'audit'].map(mode => [
@@ -26,6 +29,7 @@ describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => 
     ])
     await makeNamespace(namespace, Object.fromEntries(modes))
     for (const watched of ['shop', 'search']) await makeNamespace(watched)
+    limitsOfPayments = installWithPayments()
     for (const definition of monitoringDefinitions) await assertTaken(definition, {})
     await waitFor(
       'the definitions to be served',
@@ -33,6 +37,48 @@ describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => 
     )
   })
   after(() => api?.stop())
+
+  /**
+   * Installs and uninstalls the chart on this server, which has no definitions of ours before and keeps them.
+   *
+   * @returns the limits of the payments API as they were installed
+   */
+  function installWithPayments(): KubeObject {
+    const access = [
+      `--kube-apiserver=${api.url}`,
+      `--kube-token=${api.token}`,
+      '--kube-insecure-skip-tls-verify',
+    ]
+    const place = ['--namespace=payments', ...access]
+    const values = `
+payments: {enabled: true, database: {urlSecret: {name: postgres}}, env: {API_CALLS_PER_KEY: '7'}}
+redis: {url: 'redis:6379'}
+waitUntilReady: {enabled: false}
+`
+    helm(['install', release, chart, '--create-namespace', '--values=-', ...place], values)
+    const installed = helm(['get', 'hooks', release, ...place])
+    helm(['uninstall', release, ...place])
+    return loadAll(installed).find(
+      found => isRecord(found) && found['kind'] === 'RateLimitConfig',
+    ) as KubeObject
+  }
+
+  it('and its definitions before the limits of the payments API', async () => {
+    const limits = await resourceOf({
+      ...limitsOfPayments,
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+    })
+    const key = { namespace: 'payments', name: limitsOfPayments.metadata.name ?? '' }
+    const { status, body } = await api.call('GET', objectPath(limits, key))
+    assert.equal(status, 200)
+    const { spec } = body as { spec: unknown }
+    const built = paymentsApiLimits({ API_CALLS_PER_KEY: '7' }).spec as {
+      readonly descriptors: readonly object[]
+    }
+    const descriptors = built.descriptors.map(descriptor => ({ ...descriptor, value: '' }))
+    assert.deepEqual(spec, { ...built, descriptors })
+  })
 
   async function makeNamespace(name: string, labels = {}): Promise<void> {
     const { status } = await api.call('POST', '/api/v1/namespaces', { metadata: { name, labels } })

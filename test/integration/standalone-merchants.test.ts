@@ -17,13 +17,21 @@ spec:
   company: {country: DK}
 ${more}`
 
+const failedKeys = 'API_FAILED_KEYS_PER_ADDRESS'
+const maxFailedKeys = 20
+
 test('a Merchant of a folder has an API key in a file, and is closed with its resource', async t => {
   const [paymentsPort = 0, debugPort = 0, provisionPort = 0] = await freePorts(3)
   const ports = { port: paymentsPort, 'debug-port': debugPort, 'provision-port': provisionPort }
   const options = Object.entries(ports).flatMap(([name, port]) => [`--payments-${name}`, `${port}`])
   const limits = manifest('a', 'checkout', { user: '1/hour' })
   const files = { 'shop.yaml': merchant(), 'limits.yaml': limits }
-  const tollway = await startTollway(t, files, ['--payments', ...options])
+  const tollway = await startTollway(t, files, [
+    '--payments',
+    ...options,
+    '--payments-env',
+    `${failedKeys}=${maxFailedKeys}`,
+  ])
   const file = join(tollway.stateDir, 'secrets/sales.shop.json')
   const entries = () => {
     const { stringData } = JSON.parse(readFileSync(file, 'utf8')) as { stringData: Record<string, string> }
@@ -71,5 +79,31 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
       async () => (await fetch(url, { headers: { authorization } })).status === 401,
     )
     await waitFor('the file to be gone', () => statSync(file, { throwIfNoEntry: false }) === undefined)
+  })
+
+  await t.test('and calls of the API are counted by the rate limit service', async () => {
+    const limits = tollway.status().resources.find(({ name }) => name === 'tollway-payments-api')
+    assert.ok(
+      limits?.conditions.every(({ status }) => status === 'True'),
+      JSON.stringify(limits),
+    )
+    const { addresses } = tollway.status()
+    const ask = async () => {
+      // hits 0 changes nothing.
+      const entries = [{ key: 'failed_key', value: '127.0.0.1' }]
+      const body = JSON.stringify({
+        domain: 'tollway-payments-api',
+        descriptors: [{ entries, hitsAddend: '0' }],
+      })
+      const answer = await fetch(`${addresses['http']}/json`, { method: 'POST', body })
+      return (await answer.json()) as { statuses: { currentLimit?: object; limitRemaining?: number }[] }
+    }
+    await waitFor('the service to have counted a wrong key', async () => {
+      const headers = { authorization: `Basic ${Buffer.from(':wrong').toString('base64')}` }
+      await fetch(`http://127.0.0.1:${paymentsPort}/me`, { headers })
+      const [counted] = (await ask()).statuses
+      assert.ok(counted?.currentLimit !== undefined, 'the service has the limit')
+      return (counted.limitRemaining ?? 0) < maxFailedKeys
+    })
   })
 })

@@ -24,6 +24,8 @@ export function paymentsEnv(databaseUrl: string): Readonly<Record<string, string
     PATH: process.env['PATH'] ?? '',
     DATABASE_URL: databaseUrl,
     MAX_CAPTURES: '10000',
+    API_CALLS_PER_KEY: '10000000',
+    API_CALLS_PER_ADDRESS: '10000000',
     STATE_DIR: join(tmpdir(), `tollway-payments-${process.pid}`),
     TEST_PROCESSOR_KEY: 'a key for the tests alone',
     PAY_PAGE_SECRET: 'another key, for the tests alone too',

@@ -18,6 +18,9 @@ export interface KubeApiServer {
    */
   call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
   stop(): Promise<void>
+  readonly url: string
+  /** Of an administrator. */
+  readonly token: string
 }
 
 export interface ApiAnswer {
@@ -89,7 +92,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
       startDeadlineMs,
     )
     if (programs.some(hasEnded)) throw new Error('etcd or kube-apiserver ended at once')
-    return { call, stop }
+    return { call, stop, url: `https://127.0.0.1:${port}`, token }
   } catch (error) {
     const said = programs.map(program => program.output().slice(-4000)).join('\n')
     await stop()

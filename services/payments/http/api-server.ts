@@ -1,5 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isRefused, refuse } from '../domain/refusals.ts'
+import { addressKey } from '../limits/address-key.ts'
+import type { CallGuard } from '../limits/call-guard.ts'
+import type { RateLimit } from '../limits/rate-limit.ts'
 import type { Payments } from '../operations/operation.ts'
 import { acceptsJson } from './accept.ts'
 import { readApiKey } from './credentials.ts'
@@ -7,7 +10,6 @@ import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints/endpoints.ts'
 import { RefusedError } from './failure.ts'
 import { createOpenapiDocument, openapiPath } from './openapi.ts'
-import { addressKey, type RateLimit } from './rate-limit.ts'
 import { type Request, runEndpoint } from './run-endpoint.ts'
 import {
   bodyOf,
@@ -21,7 +23,9 @@ import {
 export interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /** By address; null when nobody may make an app by the API. */
-  readonly signUps: RateLimit | null
+  readonly signUps: Pick<RateLimit, 'take'> | null
+  /** Null where calls are not limited. */
+  readonly guard: CallGuard | null
   /** Whether the database answers, and the process is not about to end. */
   readonly ready: () => Promise<boolean>
   /** Told of each answer that was given before. */
@@ -43,7 +47,7 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
     app.route({
       method: endpoint.method,
       url,
-      onRequest: async request => checkDoor(endpoint, request, options),
+      onRequest: async (request, reply) => checkDoor(endpoint, request, reply, options),
       handler: (request, reply) => handle(endpoint, request, reply, options),
     })
   }
@@ -64,26 +68,39 @@ function routeOf(path: string): string {
 }
 
 /** What can be refused before the body is read. */
-function checkDoor({ kind }: Endpoint, request: FastifyRequest, { signUps }: ApiServerOptions): void {
+async function checkDoor(
+  { kind }: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { signUps, guard }: ApiServerOptions,
+): Promise<FastifyReply | undefined> {
   const { accept, authorization } = request.headers
+  const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : readApiKey(authorization))
+  if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
   if (!acceptsJson(accept)) throw new RefusedError(refuse('not_acceptable'))
   if (kind !== 'sign-up') {
     if (readApiKey(authorization) === null) throw new RefusedError(refuse('unauthorized'))
   } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))
+  return undefined
 }
 
 async function handle(
   endpoint: Endpoint,
   request: FastifyRequest,
   reply: FastifyReply,
-  { payments, signUps, onReplay }: ApiServerOptions,
+  { payments, signUps, guard, onReplay }: ApiServerOptions,
 ): Promise<FastifyReply> {
   if (endpoint.kind === 'sign-up') {
     const waitMs = signUps?.take(addressKey(request.ip)) ?? 0
     if (waitMs > 0) return sendRefusal(reply, refuse('too_many_requests'), waitMs)
   }
   const { outcome, retryAfterMs, replayed = false } = await runEndpoint(payments, endpoint, read(request))
-  if (isRefused(outcome)) return sendRefusal(reply, outcome, retryAfterMs)
+  if (isRefused(outcome)) {
+    const isUnknownKey = outcome.refusal.code === 'unauthorized'
+    const refusal = isUnknownKey ? await guard?.countFailedKey(request.ip) : null
+    if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
+    return sendRefusal(reply, outcome, retryAfterMs)
+  }
   if (replayed) {
     onReplay()
     reply.header('idempotency-replayed', 'true')

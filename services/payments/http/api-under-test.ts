@@ -8,6 +8,8 @@ import { parseRateTable } from '../domain/exchange.ts'
 import { parseFeeTable } from '../domain/fees.ts'
 import { isRefused } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
+import type { CallGuard } from '../limits/call-guard.ts'
+import type { RateLimit } from '../limits/rate-limit.ts'
 import { instructProcessor } from '../operations/instruct-processor.ts'
 import type { Payments } from '../operations/operation.ts'
 import { payByCard } from '../operations/pay-under-test.ts'
@@ -20,7 +22,6 @@ import { createStoredAnswers } from '../storage/stored-answers.ts'
 import { createStoredJournal } from '../storage/stored-journal.ts'
 import { createApiServer } from './api-server.ts'
 import { assertConforms } from './conformance-under-test.ts'
-import type { RateLimit } from './rate-limit.ts'
 import type { JsonServerOptions } from './server.ts'
 
 /** A moment in which the test cards' usual dates are not past. */
@@ -146,7 +147,8 @@ export interface TestResponse {
 }
 
 export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'> {
-  readonly signUps?: RateLimit | null
+  readonly signUps?: Pick<RateLimit, 'take'> | null
+  readonly guard?: CallGuard
 }
 
 /** The API on a free port. Every answer is held against the OpenAPI document. */
@@ -162,6 +164,7 @@ export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUn
     onReplay: () => {},
     ready: async () => true,
     signUps: { take: () => 0 },
+    guard: null,
     ...options,
   })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })

@@ -70,6 +70,7 @@ test('the document has every endpoint of the specification, and the server has i
     onReplay: () => {},
     ready: async () => true,
     signUps: null,
+    guard: null,
   })
   await app.ready()
   for (const { method, path } of operations) {

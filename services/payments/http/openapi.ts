@@ -125,7 +125,7 @@ function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: 
     entries.push([413, refusals.body_too_large.message], [415, refusals.unsupported_media_type.message])
   }
   if (method === 'POST') entries.push([422, refusals.idempotency_mismatch.message])
-  if (kind === 'sign-up') entries.push([429, refusals.too_many_requests.message])
+  entries.push([429, refusals.too_many_requests.message])
   entries.push([500, refusals.internal_error.message], [503, refusals.unavailable.message])
   return {
     400: errorAnswer(invalid.description, invalid.schema),

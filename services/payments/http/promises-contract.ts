@@ -5,6 +5,7 @@ import { silentLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { createDelivery } from '../delivery.ts'
 import { isRefused } from '../domain/refusals.ts'
+import { createRateLimit, type RateLimit } from '../limits/rate-limit.ts'
 import { createMetrics } from '../metrics.ts'
 import { eventTypes } from '../operations/announce.ts'
 import { raiseDisputeByHand, resolveDisputeByHand } from '../operations/dispute-by-hand.ts'
@@ -22,7 +23,6 @@ import {
   sharedApi,
   type TestShop,
 } from './api-under-test.ts'
-import { createRateLimit, type RateLimit } from './rate-limit.ts'
 
 /** What the specification promises across several operations. */
 type Fields = Readonly<Record<string, unknown>> & { readonly id: string }
@@ -220,7 +220,7 @@ test('new apps are limited by address, and can be closed', async () => {
   const signUp = async (signUps: RateLimit | null, from: readonly string[]) => {
     const server = createApiServer({
       ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps },
-      ...{ onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
+      ...{ onAnswer: () => {}, onReplay: () => {}, ready: async () => true, guard: null },
       trustedProxies: [{ address: '127.0.0.0', prefix: 8 }],
     })
     const port = await server.listen({ host: '127.0.0.1', port: 0 })

@@ -70,6 +70,7 @@ test('a certificate that was replaced is shown to the next connection', { skip }
     signUps: null,
     ready: async () => true,
     onReplay: () => {},
+    guard: null,
   })
   tls.onChange(changed.resolve)
   const port = await server.listen({ host: '127.0.0.1', port: 0 })

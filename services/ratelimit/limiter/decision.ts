@@ -1,4 +1,3 @@
-import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { JsonObject, Unit } from '../rules/config.ts'
 
 /** The most descriptors and entries of one request, together. A megabyte could hold half a million. */
@@ -57,7 +56,7 @@ export interface DescriptorDecision {
 }
 
 /** The call cannot be answered; `invalid` when the request itself is at fault. */
-export class RequestError extends ExpectedError {
+export class RequestError extends Error {
   override readonly name = 'RequestError'
   readonly invalid: boolean
 

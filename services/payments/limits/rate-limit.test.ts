@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { addressKey, createRateLimit, maxKeys } from './rate-limit.ts'
+import { addressKey } from './address-key.ts'
+import { createRateLimit } from './rate-limit.ts'
 
 test('tries of one key are limited, and come back with time', () => {
   let nowMs = 0
@@ -23,14 +24,31 @@ test('tries of one key are limited, and come back with time', () => {
   }
 })
 
-test('so many keys are remembered, and those that asked last are', () => {
-  const limit = createRateLimit(1, { nowMs: () => 0, monotonicMs: () => 0 })
-  assert.equal(limit.take('first'), 0)
-  for (let key = 1; key < maxKeys; key += 1) limit.take(`${key}`)
-  assert.ok(limit.take('first') > 0)
-  limit.take('one more')
-  assert.ok(limit.take('first') > 0)
-  assert.equal(limit.take('1'), 0)
+test('a key that asks too often stays refused, however many others ask', () => {
+  let nowMs = 0
+  const limit = createRateLimit(2, { nowMs: () => 0, monotonicMs: () => nowMs })
+  assert.deepEqual([limit.take('a'), limit.take('a'), limit.take('a')], [0, 0, 30_000])
+  for (let other = 0; other < 20_000; other += 1) limit.take(`other ${other}`)
+  assert.ok(limit.take('a') >= 30_000)
+  nowMs = 1_000_000
+  assert.equal(limit.take('a'), 0)
+})
+
+test('few keys are refused for the calls of others', () => {
+  const limit = createRateLimit(60, { nowMs: () => 0, monotonicMs: () => 0 })
+  let refused = 0
+  for (let key = 0; key < 10_000; key += 1) refused += limit.take(`${key}`) > 0 ? 1 : 0
+  assert.equal(refused, 0)
+})
+
+test('a key that was blocked is refused for that time', () => {
+  let nowMs = 5_000
+  const limit = createRateLimit(3, { nowMs: () => 0, monotonicMs: () => nowMs })
+  assert.equal(limit.waitOf('a'), 0)
+  limit.block('a', 7_000)
+  assert.deepEqual([limit.waitOf('a'), limit.waitOf('b')], [7_000, 0])
+  nowMs += 7_000
+  assert.equal(limit.take('a'), 0)
 })
 
 test('an address is limited as who has it', () => {

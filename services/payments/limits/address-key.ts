@@ -1,0 +1,22 @@
+import { isIPv6 } from 'node:net'
+
+const maxAddressCharacters = 64
+/** Of an IPv6 address: a subscriber has the 64 bits behind them, and any number of addresses. */
+const ipv6Groups = 4
+
+/**
+ * What an address is limited as: an IPv4 address as it is, also one that is mapped into IPv6, and an IPv6 address
+ * by its first 64 bits. What is no address, as a proxy may tell it, is its own text.
+ */
+export function addressKey(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  if (!isIPv6(address)) return address.slice(0, maxAddressCharacters)
+  const [head = '', tail] = address.replace(/%.*$/, '').toLowerCase().split('::')
+  const before = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length)
+  const groups = [...before, ...Array.from({ length: zeros }, () => '0'), ...after]
+  const prefix = groups.slice(0, ipv6Groups).map(group => group.replace(/^0+(?=.)/, ''))
+  return `${prefix.join(':')}::/64`
+}

@@ -1,0 +1,50 @@
+import { hash } from 'node:crypto'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { addressKey } from './address-key.ts'
+import type { CallLimits, CallRefusal } from './call-limits.ts'
+import { createRateLimit } from './rate-limit.ts'
+
+/** Decides which calls of the API run at all. */
+export interface CallGuard {
+  /** Counts a call before its key is looked up. @param apiKey null without one */
+  admit(address: string, apiKey: string | null): Promise<CallRefusal | null>
+  /** Counts a key that opened nothing. While the address is over that limit, `admit` refuses it. */
+  countFailedKey(address: string): Promise<CallRefusal | null>
+}
+
+/** @param onRefused called for each call that is refused */
+export function createCallGuard(
+  limits: CallLimits,
+  clock: Clock,
+  onRefused: (refusal: CallRefusal) => void = () => {},
+): CallGuard {
+  /** Holds only blocks, so its own rate does not matter. */
+  const blocked = createRateLimit(1, clock)
+  const report = (refusal: CallRefusal | null) => {
+    if (refusal !== null) onRefused(refusal)
+    return refusal
+  }
+  return {
+    async admit(address, apiKey) {
+      const value = addressKey(address)
+      const waitMs = blocked.waitOf(value)
+      if (waitMs > 0) return report({ rule: 'failed_key', waitMs })
+      const hits = [{ rule: 'address', value }] as const
+      if (apiKey === null) return report(await limits.take(hits))
+      return report(await limits.take([...hits, { rule: 'key', value: nameOfKey(apiKey) }]))
+    },
+    async countFailedKey(address) {
+      const value = addressKey(address)
+      const refusal = await limits.take([{ rule: 'failed_key', value }])
+      if (refusal !== null) blocked.block(value, refusal.waitMs)
+      return report(refusal)
+    },
+  }
+}
+
+const nameCharacters = 32
+
+/** The name of a key for counters and the rate limit service. It is not the hash that the database has. */
+function nameOfKey(apiKey: string): string {
+  return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
+}
