@@ -4,6 +4,7 @@ import {
   nodeEnvironment as ratelimitEnvironment,
   nodeOptions as ratelimitOptions,
 } from '@tollway/ratelimit/node-options.ts'
+import { nodeOptions as operatorOptions } from '../operator/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './component.ts'
 import { copyOf, type Entries, type Entry, textFile, treeOf } from './file-tree.ts'
@@ -36,7 +37,7 @@ const ourImages: readonly OurImage[] = [
     command: 'tollway',
     source: 'operator/cli/tollway.ts',
     args: ['operator'],
-    nodeOptions: [],
+    nodeOptions: operatorOptions,
     ports: [8000, 18_000],
   },
   {

@@ -97,7 +97,10 @@ const direction: readonly [string, readonly string[]][] = [
     'operator/infrastructure/kubernetes/objects/',
     ['operator/ir.ts', 'operator/kube/kube-object.ts', 'crds/cluster-config.ts'],
   ],
-  ['images/', ['services/ratelimit/node-options.ts', 'services/broker/node-options.ts']],
+  [
+    'images/',
+    ['services/ratelimit/node-options.ts', 'services/broker/node-options.ts', 'operator/node-options.ts'],
+  ],
   ['operator/certificates/', ['services/chassis/', 'services/grpc/']],
   ['operator/xds/', ['operator/ir.ts', 'proto/', 'services/grpc/', 'services/chassis/']],
 ]

@@ -17,9 +17,6 @@ export interface FollowedKind {
   onChange(listener: (uid: string, resource: StoredResource) => void): void
 }
 
-/** Lost events are made good within so long, by another list; each kind is asked for by itself. */
-const timing = { shortestWatchSeconds: 40, longestWatchSeconds: 50, relistMs: 40_000 }
-
 export function followKind(
   client: KubeClient,
   resource: CustomResource,
@@ -30,13 +27,12 @@ export function followKind(
   const reflector = createReflector({
     source: collectionOf(client, resource),
     namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
-    keep: withoutManagedFields,
+    keep: withoutBookkeeping,
     onError(error, retryMs) {
       const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
       log.warn('the resources could not be followed', details)
     },
     random: Math.random,
-    timing,
   })
   return {
     source: createKubernetesSource([{ apiVersion, kind, ...reflector }]),
@@ -52,8 +48,11 @@ export function followKind(
   }
 }
 
-/** They are half of an object, and nobody here looks at them. */
-function withoutManagedFields(object: KubeObject): KubeObject {
-  const { managedFields: _, ...metadata } = object.metadata
-  return { ...object, metadata }
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/** Drops what clients note about their writes: more than half of an object, which nothing here reads. */
+function withoutBookkeeping(object: KubeObject): KubeObject {
+  const { managedFields: _, annotations, ...metadata } = object.metadata
+  const { [lastApplied]: _applied, ...kept } = (annotations ?? {}) as Readonly<Record<string, string>>
+  return { ...object, metadata: { ...metadata, ...(annotations !== undefined && { annotations: kept }) } }
 }

@@ -1,4 +1,6 @@
+import { createSlices } from '@tollway/chassis/slices.ts'
 import type { Condition } from '../controller/conditions.ts'
+import { createPace } from '../controller/pace.ts'
 import { isOlderVersion } from '../controller/reflector-store.ts'
 import { createWorkQueue, type Outcome } from '../controller/work-queue.ts'
 import type { Named } from '../kinds/fed-kind.ts'
@@ -51,6 +53,9 @@ export interface StatusWriter {
 
 /** Statuses that are written at the same time. */
 const concurrency = 8
+/** Thousands of writes must not take the API server from others. */
+const writesPerSecond = 300
+const writesAtOnce = 100
 /**
  * What is on its way to another state in a moment need not be told, and counts go together: after a start all pods
  * come anew, and their acknowledgements would double the writes.
@@ -61,8 +66,8 @@ const defaultLoadMs = 10_000
 export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   const { stored, memoryOf, apply, mayWrite, onTransition, onError, random } = options
   let wanted: ReadonlyMap<string, ResourceStatus> = new Map()
-  /** Our last writes, and what came of them: others may own parts, or the API server know fewer fields. */
-  const written = new Map<string, { readonly asked: StoredStatus; readonly answer: StoredResource }>()
+  /** The last write of each status. Others may own parts, or the API server know fewer fields. */
+  const written = new Map<string, Written>()
   const { loads = [], loadMs = defaultLoadMs } = options
 
   const queue = createWorkQueue({
@@ -72,21 +77,24 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
       options.onWritten?.(false)
       onError(wanted.get(uid)?.name ?? uid, error, retryMs)
     },
-    reconcile: write,
+    reconcile: writeInTurn,
   })
 
   /** undefined when the resource is not there, or not that one. */
   function newestOf({ namespace, name, uid }: ResourceKey): StoredResource | undefined {
     const read = stored(namespace, name)
     if (read?.metadata.uid !== uid) return undefined
-    const own = written.get(uid)?.answer
-    return own !== undefined && isOlderVersion(versionOf(read), versionOf(own)) ? own : read
+    const own = written.get(uid)
+    if (own?.answer === undefined) return read
+    if (isOlderVersion(versionOf(read), own.version)) return own.answer
+    written.set(uid, { ...own, answer: undefined })
+    return read
   }
 
   function isWritten(uid: string, newest: StoredResource, next: StoredStatus): boolean {
     if (isSameStatus(newest.status ?? {}, next)) return true
     const own = written.get(uid)
-    return own !== undefined && versionOf(own.answer) === versionOf(newest) && isSameStatus(own.asked, next)
+    return own !== undefined && own.version === versionOf(newest) && isSameStatus(own.asked, next)
   }
 
   /** When it has to be written: at once, when it has settled, or with others of its like. */
@@ -102,8 +110,28 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     return isSameStatus(without(old, passing), without(next, passing)) ? 'later' : 'now'
   }
 
+  const pace = createPace(writesPerSecond, writesAtOnce)
   const later = createDelay(settleMs, queue.add)
   const seldom = createDelay(loadMs, queue.add)
+  /** Those that may have to be written. Thousands of comparisons are made in slices. */
+  const unconsidered = new Set<string>()
+  let considering: Promise<void> | undefined
+
+  function lookAt(uid: string): void {
+    unconsidered.add(uid)
+    considering ??= considerAll()
+  }
+
+  async function considerAll(): Promise<void> {
+    const slices = createSlices()
+    for (const uid of unconsidered) {
+      unconsidered.delete(uid)
+      const status = wanted.get(uid)
+      if (status !== undefined && mayWrite()) consider(status)
+      await slices.rest()
+    }
+    considering = undefined
+  }
 
   function consider(status: ResourceStatus): void {
     const how = urgency(status)
@@ -112,13 +140,23 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     if (how === 'seldom') seldom.add(status.uid)
   }
 
+  async function writeInTurn(uid: string): Promise<Outcome> {
+    return (await pace.turn()) ? write(uid) : 'done'
+  }
+
   async function write(uid: string): Promise<Outcome> {
     const status = wanted.get(uid)
     const newest = status && newestOf(status)
     if (status === undefined || newest === undefined || !mayWrite()) return 'done'
     const next = toStoredStatus(status, memoryOf(uid))
     if (isWritten(uid, newest, next)) return 'done'
-    written.set(uid, { asked: next, answer: await apply(newest, next) })
+    const { metadata, status: answered = {} } = await apply(newest, next)
+    const { name, namespace, resourceVersion = '' } = metadata
+    const answer = {
+      metadata: { name, ...(namespace && { namespace }), uid, resourceVersion },
+      status: answered,
+    }
+    written.set(uid, { asked: next, version: resourceVersion, answer })
     options.onWritten?.(true)
     const [before, ready] = [readyCondition(newest.status ?? {}), readyCondition(next)]
     const isOther = before?.status !== ready?.status || before?.reason !== ready?.reason
@@ -128,25 +166,33 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
 
   return {
     write(statuses) {
+      const before = wanted
       wanted = new Map(statuses.map(status => [status.uid, status]))
       for (const uid of written.keys()) if (!wanted.has(uid)) written.delete(uid)
-      if (mayWrite()) for (const status of statuses) consider(status)
+      for (const status of statuses) if (before.get(status.uid) !== status) lookAt(status.uid)
     },
     conditionsOf: resource => newestOf(resource)?.status?.conditions ?? [],
-    lookAt(uid) {
-      const status = wanted.get(uid)
-      if (status !== undefined && mayWrite()) consider(status)
-    },
+    lookAt,
     lookAtAll() {
-      for (const status of wanted.values()) consider(status)
+      for (const uid of wanted.keys()) lookAt(uid)
     },
-    waiting: () => queue.waiting() + later.size(),
+    waiting: () => unconsidered.size + queue.waiting() + later.size(),
     async stop() {
+      unconsidered.clear()
+      pace.stop()
+      await considering
       later.stop()
       seldom.stop()
       await queue.stop()
     },
   }
+}
+
+interface Written {
+  readonly asked: StoredStatus
+  readonly version: string
+  /** Dropped when the watch has caught up, so that no second copy of every resource is kept. */
+  readonly answer: StoredResource | undefined
 }
 
 /** Hands on, all at once, what was added within that time since the first. */

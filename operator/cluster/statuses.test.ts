@@ -149,7 +149,8 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
       publish: domains => {
         published = domains
       },
-      enforcement: (domain, uids) => ({
+      encode: () => {},
+      enforcement: uids => domain => ({
         acknowledged: new Set(published.includes(domain) ? uids : []),
         refusals: [],
       }),

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createRunner, type Runner } from './runner.ts'
+import { createRunner, type Runner, type RunnerRest } from './runner.ts'
+
+const noRest: RunnerRest = { factor: 0, shortestMs: 0, longestMs: 0 }
 
 /** A runner whose runs end when the test says so. */
-function startRunner() {
+function startRunner(rest = noRest) {
   const runs: { succeed(): void; fail(): void }[] = []
   const errors: { readonly error: unknown; readonly retryMs: number }[] = []
   let atOnce = 0
@@ -20,6 +22,7 @@ function startRunner() {
     },
     onError: (error, retryMs) => errors.push({ error, retryMs }),
     random: () => 0,
+    rest,
   })
   return { runner, runs, errors, mostAtOnce: () => mostAtOnce }
 }
@@ -126,4 +129,44 @@ test('the stop waits for the run, and none begins after it', async t => {
   t.mock.timers.tick(60_000)
   await settle()
   assert.equal(runs.length, 1)
+})
+
+test('changes after a run gather until the rest is over, and a stop ends the rest', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { runner, runs } = startRunner({ factor: 0, shortestMs: 50, longestMs: 50 })
+  runner.trigger()
+  await settle()
+  runs[0]?.succeed()
+  await settle()
+  triggerTimes(runner, 5)
+  t.mock.timers.tick(49)
+  await settle()
+  assert.equal(runs.length, 1)
+  t.mock.timers.tick(1)
+  await settle()
+  assert.equal(runs.length, 2)
+  runs[1]?.succeed()
+  await settle()
+  await runner.stop()
+})
+
+test('the rest grows with the work of the run', async () => {
+  const lengthsMs: number[] = []
+  let endedMs = 0
+  const runner = createRunner({
+    async reconcile() {
+      const beginMs = performance.now()
+      if (endedMs > 0) lengthsMs.push(beginMs - endedMs)
+      while (performance.now() - beginMs < 20) await new Promise(setImmediate)
+      if (lengthsMs.length < 2) setImmediate(runner.trigger)
+      endedMs = performance.now()
+    },
+    onError: error => assert.fail(`${error}`),
+    random: () => 0,
+    rest: { factor: 3, shortestMs: 0, longestMs: 1_000 },
+  })
+  runner.trigger()
+  while (lengthsMs.length < 2) await settle()
+  await runner.stop()
+  assert.ok(Math.min(...lengthsMs) >= 40, `the rests took ${lengthsMs} ms`)
 })

@@ -14,20 +14,37 @@ export interface RunnerOptions {
   readonly onError: (error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
+  readonly rest?: RunnerRest
 }
+
+/**
+ * The rest after each run, in which changes gather. It grows with the work of the run, so that a stream of
+ * changes costs a bounded share of the event loop, and a single change after a quiet time waits for nothing.
+ */
+export interface RunnerRest {
+  /** The length of the rest, as a multiple of the time in which the event loop was busy during the run. */
+  readonly factor: number
+  readonly shortestMs: number
+  readonly longestMs: number
+}
+
+const defaultRest: RunnerRest = { factor: 3, shortestMs: 10, longestMs: 1_000 }
 
 /** The waits between runs that fail one after the other. */
 const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const
 
 /**
- * Never two runs at a time; a failed one is repeated with growing waits, or at once when something changes.
+ * Never two runs at a time; a failed one is repeated with growing waits, or sooner when something changes.
  */
 export function createRunner(options: RunnerOptions): Runner {
+  const { factor, shortestMs, longestMs } = options.rest ?? defaultRest
   const backoff = createBackoff({ ...retries, random: options.random })
   let wanted = false
   let stopped = false
   let retry: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
+  /** Ends the rest when the runner is stopped. */
+  let endRest = () => {}
 
   async function run(): Promise<void> {
     // What else is triggered in this turn is part of the same run.
@@ -35,6 +52,7 @@ export function createRunner(options: RunnerOptions): Runner {
     while (wanted && !stopped) {
       wanted = false
       clearTimeout(retry)
+      const begin = performance.eventLoopUtilization()
       try {
         await options.reconcile()
         backoff.reset()
@@ -43,9 +61,20 @@ export function createRunner(options: RunnerOptions): Runner {
         retry = setTimeout(trigger, retryMs)
         options.onError(error, retryMs)
       }
+      const busyMs = performance.eventLoopUtilization(begin).active
+      await rest(Math.min(Math.max(shortestMs, factor * busyMs), longestMs))
     }
-    // In the same breath as the last look at `wanted`, so that no trigger falls in between.
+    // Synchronous with the last check of `wanted`, so that no trigger is lost in between.
     running = undefined
+  }
+
+  async function rest(ms: number): Promise<void> {
+    if (stopped || ms === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    endRest = resolve
+    await promise
+    clearTimeout(timer)
   }
 
   function trigger(): void {
@@ -58,6 +87,7 @@ export function createRunner(options: RunnerOptions): Runner {
     trigger,
     async stop() {
       stopped = true
+      endRest()
       await running
       clearTimeout(retry)
     },

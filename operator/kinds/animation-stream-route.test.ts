@@ -37,7 +37,8 @@ function openWorld() {
         publish: routes => {
           published = routes
         },
-        enforcement: (route, uids) => ({
+        encode: () => {},
+        enforcement: uids => route => ({
           acknowledged: new Set(published.includes(route) ? uids : []),
           refusals: [],
         }),

@@ -29,8 +29,20 @@ export function rateLimitConfigs(reservations?: Reservations): FedKind<RateLimit
     complete: domain => ({ fed: domain }),
     encode: encodeRateLimitDomain,
     show: showRateLimitConfig,
-    countsOf: domain => ({ rules: domain ? countLimits(domain.descriptors) : 0 }),
+    countsOf: domain => (domain ? countOnce(domain) : noRules),
   }
+}
+
+const noRules = { rules: 0 }
+const counted = new WeakMap<RateLimitDomain, { readonly rules: number }>()
+
+/** The rules of a domain are counted once, because a large domain has tens of thousands. */
+function countOnce(domain: RateLimitDomain): { readonly rules: number } {
+  const known = counted.get(domain)
+  if (known !== undefined) return known
+  const counts = { rules: countLimits(domain.descriptors) }
+  counted.set(domain, counts)
+  return counts
 }
 
 const maxShownCharacters = 253

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { createPace } from '../controller/pace.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
@@ -47,12 +48,16 @@ const repeatMs = 600_000
 const maxRemembered = 1_000
 /** Beyond so many that are on their way, events are dropped. */
 const maxPending = 50
+/** A bulk change must not double the writes to the API server: beyond that rate events are dropped. */
+const eventsPerSecond = 5
+const eventsAtOnce = 100
 
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, clock = systemClock, onError } = options
   /** When what was told last, in that order. */
   const told = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
+  const pace = createPace(eventsPerSecond, eventsAtOnce, clock)
 
   function wasToldLately(key: string): boolean {
     const nowMs = clock.monotonicMs()
@@ -72,6 +77,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       const { regarding, type, reason, note } = event
       if (pending.size >= maxPending) return onError(new Error(`${pending.size} events wait; one is dropped`))
       if (wasToldLately(JSON.stringify([regarding.metadata.uid, type, reason, note]))) return
+      if (!pace.tryTurn())
+        return onError(new Error(`more than ${eventsPerSecond} events a second; one is dropped`))
       const sent = client
         .create(eventResource, toObject(event, options, clock.nowMs()))
         .catch(onError)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { RateLimitDomain } from '../ir.ts'
 import { openDomainClaims } from '../kinds/claim-domains.ts'
-import { chooseContents } from './choose-contents.ts'
+import { chooseContents, nameOf } from './choose-contents.ts'
 
 /** A resource that names one domain, and may have another one in force. */
 function resource(name: string, firstSeenMs: number, domain: string, lastGood?: string) {
@@ -19,7 +19,7 @@ function resource(name: string, firstSeenMs: number, domain: string, lastGood?: 
     origin: `${name}.yaml`,
   }
   const memory = { firstSeenMs, origin: `${name}.yaml`, ...(lastGood && { lastGood: content(lastGood) }) }
-  return { resource, memory, translation: { value: content(domain), warnings: [] } }
+  return { name: nameOf(resource), resource, memory, translation: { value: content(domain), warnings: [] } }
 }
 
 const choose = (...gathered: readonly ReturnType<typeof resource>[]) =>

@@ -6,6 +6,8 @@ import type { Memory } from './remembered.ts'
 
 /** A resource, what it says, and what is remembered of it. */
 export interface Gathered<Content> {
+  /** `nameOf` the resource. */
+  readonly name: string
   readonly resource: SourcedResource
   readonly memory: Memory<Content>
   readonly translation: Translation<Content>
@@ -45,15 +47,7 @@ export function chooseContents<Content extends Named>(
   claims: Claims<Content>,
 ): readonly Chosen<Content>[] {
   const chosen = new Map<string, Chosen<Content>>()
-  for (const item of gathered.toSorted(byAge)) {
-    const { namespace, uid } = item.resource
-    const claimant = { name: nameOf(item.resource), namespace }
-    const wanted = candidates(item)
-    const refusals = wanted.map(content => claims.refusalOf(content, claimant))
-    const content = wanted.find((_, index) => refusals[index] === undefined)
-    if (content !== undefined) claims.grant(content, claimant)
-    chosen.set(uid, { ...item, refusal: refusals[0], content })
-  }
+  for (const item of gathered.toSorted(byAge)) chosen.set(item.resource.uid, choose(item, claims))
   return gathered.flatMap(({ resource }) => chosen.get(resource.uid) ?? [])
 }
 
@@ -61,8 +55,21 @@ function byAge(a: Gathered<unknown>, b: Gathered<unknown>): number {
   return a.memory.firstSeenMs - b.memory.firstSeenMs || (a.resource.uid < b.resource.uid ? -1 : 1)
 }
 
-/** What of a resource could be in force: its present content if it is right, then the last that was. */
-function candidates<Content>({ translation, memory }: Gathered<Content>): readonly Content[] {
-  const present = 'value' in translation ? [translation.value] : []
-  return memory.lastGood === undefined ? present : [...present, memory.lastGood]
+/** The present content if it is right and may be in force, else the last one that was. */
+function choose<Content extends Named>(item: Gathered<Content>, claims: Claims<Content>): Chosen<Content> {
+  const { name, translation, memory, resource } = item
+  const claimant = { name, namespace: resource.namespace }
+  let first: Refusal | undefined
+  const granted = (content: Content | undefined): Content | undefined => {
+    if (content === undefined) return undefined
+    const refusal = claims.refusalOf(content, claimant)
+    first ??= refusal
+    if (refusal !== undefined) return undefined
+    claims.grant(content, claimant)
+    return content
+  }
+  const present = 'value' in translation ? translation.value : undefined
+  // The last good content is read only where it is needed, because reading it may mean decoding it.
+  const content = granted(present) ?? granted(memory.lastGood)
+  return { name, resource, memory, translation, refusal: first, content }
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import type { RateLimitDomain } from '../ir.ts'
 import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
@@ -41,7 +42,8 @@ function openWorld() {
           if (domains.length > 5) throw new Error('at most 5 domains')
           published = domains
         },
-        enforcement(domain, uids) {
+        encode: () => {},
+        enforcement: uids => domain => {
           const pods = uids.filter(() => refused.has(domain.domain))
           return {
             acknowledged: new Set(published?.includes(domain) && pods.length === 0 ? uids : []),
@@ -278,3 +280,60 @@ test('of a paused resource stays what is in force, over a restart too, until it 
   assert.equal(await world.reconcile(), 'shop/a checkout: 4')
   assert.equal(world.status('a').observedGeneration, 3)
 })
+
+test('a status is the same object until something about its resource changes', async () => {
+  const world = openWorld()
+  world.write('a', 'one', 3)
+  world.write('b', 'two', 4)
+  await world.reconcile()
+  const first = [world.status('a'), world.status('b')]
+  await world.reconcile()
+  assert.equal(world.status('a'), first[0])
+  world.write('b', 'two', 5)
+  await world.reconcile()
+  assert.equal(world.status('a'), first[0])
+  assert.notEqual(world.status('b'), first[1])
+  world.refused.add('one')
+  await world.reconcile()
+  assert.notEqual(world.status('a'), first[0])
+})
+
+test('after any history the statuses are those of an operator that has just started', async () => {
+  const names = fc.constantFrom('a', 'b', 'c')
+  const domains = fc.constantFrom('one', 'two')
+  const step = fc.oneof(
+    fc.record({
+      what: fc.constant('write' as const),
+      name: names,
+      domain: domains,
+      limit: fc.constantFrom(1, 2, -1),
+    }),
+    fc.record({ what: fc.constant('remove' as const), name: names }),
+    fc.record({ what: fc.constant('refuse' as const), domain: domains }),
+    fc.record({ what: fc.constant('accept' as const), domain: domains }),
+    fc.record({ what: fc.constant('pause' as const), name: names }),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 12 }), async steps => {
+      const world = openWorld()
+      for (const step of steps) {
+        if (step.what === 'write') world.write(step.name, step.domain, step.limit)
+        else if (step.what === 'remove') world.remove(step.name)
+        else if (step.what === 'refuse') world.refused.add(step.domain)
+        else if (step.what === 'accept') world.refused.delete(step.domain)
+        else world.paused.add(step.name)
+        await world.reconcile()
+      }
+      await world.reconcile()
+      const grown = world.statuses().map(withoutTimes)
+      world.restart()
+      await world.reconcile()
+      assert.deepEqual(world.statuses().map(withoutTimes), grown)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+function withoutTimes({ conditions, ...status }: ResourceStatus) {
+  return { ...status, conditions: conditions.map(({ lastTransitionTime: _, ...rest }) => rest) }
+}

@@ -1,14 +1,16 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Condition, withTransitionTimes } from '../controller/conditions.ts'
-import type { Infrastructure, Replica } from '../infrastructure/provider.ts'
+import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
+import type { Condition } from '../controller/conditions.ts'
+import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { Completed, FedKind, Named } from '../kinds/fed-kind.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import type { Translation } from '../translate/translation.ts'
 import type { ContentFeed } from '../xds/content-feed.ts'
-import { type Chosen, chooseContents, type Gathered, translateResource } from './choose-contents.ts'
+import { type Chosen, chooseContents, translateResource } from './choose-contents.ts'
+import { createStatuses, type Surroundings } from './derive-statuses.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
-import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
+import type { ResourceStatus } from './resource-status.ts'
 
 export interface FedResourcesOptions<Content, Fed> {
   readonly source: Pick<Source, 'list' | 'unread'>
@@ -20,7 +22,10 @@ export interface FedResourcesOptions<Content, Fed> {
   readonly switchedOff?: string | undefined
   /** The conditions that were written before, where that outlives this process: their times are kept. */
   storedConditions?(resource: SourcedResource): readonly Condition[]
-  /** The one place where status is written: those of all resources of the kind. */
+  /**
+   * The one place where status is written: those of all resources of the kind. A status is the same object as
+   * before until it says something else.
+   */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
@@ -34,54 +39,53 @@ export interface FedResources<Content> {
 }
 
 /** With what goes out of it, if anything does. */
-interface Ready<Content, Fed> extends Chosen<Content> {
+export interface Ready<Content, Fed> extends Chosen<Content> {
   readonly completed: Completed<Fed> | undefined
-}
-
-/** What is the same for all resources in one run. */
-interface Surroundings {
-  readonly replicas: readonly Replica[]
-  readonly uids: readonly string[]
-  readonly switchedOff: string | undefined
-  /** Why the feed did not take what should be in force. */
-  readonly unpublished: string | undefined
 }
 
 /**
  * Makes the feed carry every resource of a kind that there is, and tells how far each one got. Gather, translate,
- * choose, complete, publish, remember, write status: each step looks at all resources, for they share what only
- * one can have, and the feed.
+ * choose, complete, publish, remember, write status: each step passes all resources, because they share what only
+ * one can have, and the feed. A resource that has not changed costs each step a comparison: its translation, its
+ * encoding, its memory and its status are those of the run before. Long runs are divided into slices.
  */
 export function createFedResources<Content extends Named, Fed>(
   kind: FedKind<Content, Fed>,
   options: FedResourcesOptions<Content, Fed>,
 ): FedResources<Content> {
   const { source, remembered, feed, infrastructure, clock } = options
-  const translate = createTranslations(kind)
-  let statuses: ReadonlyMap<string, ResourceStatus> = new Map()
+  const translations = createTranslations(kind)
+  const statuses = createStatuses<Content, Fed>(kind, { clock, storedConditions: options.storedConditions })
   let inForce: readonly Content[] = []
 
-  function gatherAll(): readonly Gathered<Content>[] {
+  async function gatherAll(slices: Slices) {
     const resources = source.list()
-    translate.retain(resources)
+    await translations.prepare(resources, slices)
     const sighting = {
       resources,
       unread: source.unread(),
       memories: remembered.all(),
       nowMs: clock.nowMs(),
     }
-    return gather(kind, sighting, translate.of)
+    return gather(kind, sighting, translations.of)
   }
 
-  async function completeAll(all: readonly Chosen<Content>[]): Promise<readonly Ready<Content, Fed>[]> {
+  async function completeAll(
+    all: readonly Chosen<Content>[],
+    slices: Slices,
+  ): Promise<readonly Ready<Content, Fed>[]> {
     if (kind.prepare) await kind.prepare(all.flatMap(({ content }) => content ?? []))
-    return all.map(item => ({
-      ...item,
-      completed: item.content && kind.complete(item.content, item.memory.firstSeenMs),
-    }))
+    const ready: Ready<Content, Fed>[] = []
+    for (const { name, resource, memory, translation, refusal, content } of all) {
+      const completed = content && kind.complete(content, memory.firstSeenMs)
+      if (completed !== undefined) feed.encode(completed.fed)
+      ready.push({ name, resource, memory, translation, refusal, content, completed })
+      await slices.rest()
+    }
+    return ready
   }
 
-  /** Answers why the feed did not take it. */
+  /** Returns why the feed rejected the contents; undefined when it carries them. */
   function publish(all: readonly Ready<Content, Fed>[]): Error | undefined {
     try {
       feed.publish(all.flatMap(({ completed }) => (completed ? [completed.fed] : [])))
@@ -92,38 +96,27 @@ export function createFedResources<Content extends Named, Fed>(
     }
   }
 
-  function statusOf(item: Ready<Content, Fed>, surroundings: Surroundings): ResourceStatus {
-    const { resource, content, translation } = item
-    const facts = factsOf(item, feed, surroundings)
-    const old = options.storedConditions?.(resource) ?? statuses.get(resource.uid)?.conditions ?? []
-    const present = 'value' in translation ? translation.value : undefined
-    return {
-      kind: resource.kind,
-      namespace: resource.namespace,
-      name: resource.name,
-      uid: resource.uid,
-      origin: resource.origin,
-      observedGeneration: resource.generation,
-      subject: kind.subjectOf(present ?? content, resource.spec),
-      counts: kind.countsOf(content, surroundings.uids),
-      enforced: `${facts.enforcing}/${facts.running}`,
-      problems: facts.problems,
-      conditions: withTransitionTimes(old, deriveConditions(facts), resource.generation, clock.nowMs()),
-    }
-  }
-
   return {
     inForce: () => inForce,
     async reconcile() {
-      const all = await completeAll(chooseContents(gatherAll(), kind.openClaims()))
+      const slices = createSlices()
+      const gathered = await gatherAll(slices)
+      await slices.rest()
+      const chosen = chooseContents(gathered, kind.openClaims())
+      const all = await completeAll(chosen, slices)
       const failure = publish(all)
       const replicas = infrastructure.observe(kind.workload)
       const uids = replicas.map(({ uid }) => uid)
-      const { switchedOff } = options
-      const surroundings = { replicas, uids, switchedOff, unpublished: failure?.message }
-      statuses = new Map(all.map(item => [item.resource.uid, statusOf(item, surroundings)]))
+      const surroundings: Surroundings<Fed> = {
+        uids,
+        taking: replicas.flatMap(({ ready, uid }) => (ready ? [uid] : [])),
+        switchedOff: options.switchedOff,
+        unpublished: failure?.message,
+        enforcement: feed.enforcement(uids),
+      }
+      const derived = await statuses.derive(all, surroundings, slices)
       try {
-        options.writeStatus([...statuses.values()])
+        options.writeStatus(derived)
       } finally {
         // Each is kept for itself: of one that cannot be written the other does not know.
         remembered.replace(memoriesOf(all, failure === undefined))
@@ -133,63 +126,56 @@ export function createFedResources<Content extends Named, Fed>(
   }
 }
 
-/** Most resources are the same as last time. */
+/** Translates a resource once, until it changes. */
 function createTranslations<Content extends Named>(kind: FedKind<Content>) {
   const known = new Map<string, { readonly resource: SourcedResource; readonly made: Translation<Content> }>()
+
+  function of(resource: SourcedResource): Translation<Content> {
+    const before = known.get(resource.uid)
+    if (before?.resource === resource) return before.made
+    const made = translateResource(kind, resource)
+    known.set(resource.uid, { resource, made })
+    return made
+  }
+
+  function retain(resources: readonly SourcedResource[]): void {
+    if (known.size === 0) return
+    const uids = new Set(resources.map(({ uid }) => uid))
+    for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid)
+  }
+
   return {
-    of(resource: SourcedResource): Translation<Content> {
-      const before = known.get(resource.uid)
-      if (before?.resource === resource) return before.made
-      const made = translateResource(kind, resource)
-      known.set(resource.uid, { resource, made })
-      return made
-    },
-    retain(resources: readonly SourcedResource[]): void {
-      const uids = new Set(resources.map(({ uid }) => uid))
-      for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid)
+    of,
+    /** Translates what is new of these, in slices, and forgets all others. */
+    async prepare(resources: readonly SourcedResource[], slices: Slices): Promise<void> {
+      retain(resources)
+      for (const resource of resources) {
+        if (resource.kind !== kind.definition.kind || resource.paused) continue
+        of(resource)
+        await slices.rest()
+      }
     },
   }
 }
 
-/** What was not published was never good. */
+/** Only published content becomes the last good version. A memory is the same object until it changes. */
 function memoriesOf<Content>(
   all: readonly Chosen<Content>[],
   published: boolean,
 ): ReadonlyMap<string, Memory<Content>> {
-  const memories = all.map(({ resource, memory, translation, content }): [string, Memory<Content>] => {
-    const lastGood = (published ? content : undefined) ?? memory.lastGood
-    const isPresent = 'value' in translation && translation.value === lastGood
-    const lastGoodGeneration = isPresent ? resource.generation : memory.lastGoodGeneration
-    const { firstSeenMs } = memory
-    const { origin, uid } = resource
-    const good = lastGood === undefined ? {} : { lastGood, ...(lastGoodGeneration && { lastGoodGeneration }) }
-    return [uid, { firstSeenMs, origin, ...good }]
-  })
-  return new Map(memories)
+  return new Map(all.map(item => [item.resource.uid, memoryOf(item, published)]))
 }
 
-const nobody = { acknowledged: new Set<string>(), refusals: [] }
-
-function factsOf<Content, Fed>(
-  item: Ready<Content, Fed>,
-  feed: ContentFeed<Fed>,
-  { replicas, uids, switchedOff, unpublished }: Surroundings,
-): Facts {
-  const { translation, refusal, content, completed } = item
-  const present = 'value' in translation ? translation.value : undefined
-  const taking = replicas.filter(({ ready }) => ready)
-  const { acknowledged, refusals } =
-    completed === undefined || unpublished !== undefined ? nobody : feed.enforcement(completed.fed, uids)
-  return {
-    problems: 'problems' in translation ? translation.problems : [],
-    refusal: present ? refusal : undefined,
-    paused: item.resource.paused,
-    inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
-    unpublished,
-    lacking: completed?.lacking,
-    switchedOff,
-    running: taking.length,
-    enforcing: taking.filter(({ uid }) => acknowledged.has(uid)).length,
-    refusals: content === present ? refusals : [],
-  }
+function memoryOf<Content>(
+  { resource, memory, translation, content }: Chosen<Content>,
+  published: boolean,
+): Memory<Content> {
+  const lastGood = (published ? content : undefined) ?? memory.lastGood
+  const isPresent = 'value' in translation && translation.value === lastGood
+  const lastGoodGeneration = isPresent ? resource.generation : memory.lastGoodGeneration
+  const isSame = lastGood === memory.lastGood && lastGoodGeneration === memory.lastGoodGeneration
+  if (isSame && memory.origin === resource.origin) return memory
+  const { firstSeenMs } = memory
+  const good = lastGood === undefined ? {} : { lastGood, ...(lastGoodGeneration && { lastGoodGeneration }) }
+  return { firstSeenMs, origin: resource.origin, ...good }
 }

@@ -30,17 +30,19 @@ export function gather<Content extends Named>(
   const present = ofKind.map((resource): Gathered<Content> => {
     const firstSeenMs = resource.createdMs ?? nowMs
     const memory = memories.get(resource.uid) ?? { firstSeenMs, origin: resource.origin }
-    return resource.paused
-      ? heldAsItWas(resource, memory)
-      : { resource, memory, translation: translate(resource) }
+    if (resource.paused) return heldAsItWas(resource, memory)
+    return { name: nameOf(resource), resource, memory, translation: translate(resource) }
   })
   const uids = new Set(present.map(({ resource }) => resource.uid))
   const apiVersion = `${apiGroup}/${definition.version}`
-  const hidden = [...memories].flatMap(([uid, memory]) => {
-    if (uids.has(uid)) return []
-    return hiddenResource({ apiVersion, kind: definition.kind, uid }, memory, unread) ?? []
-  })
-  return [...present, ...hidden].sort((a, b) => (nameOf(a.resource) < nameOf(b.resource) ? -1 : 1))
+  const hidden: Gathered<Content>[] = []
+  for (const [uid, memory] of unread.length === 0 ? [] : memories) {
+    const found = uids.has(uid)
+      ? undefined
+      : hiddenResource({ apiVersion, kind: definition.kind, uid }, memory, unread)
+    if (found !== undefined) hidden.push(found)
+  }
+  return [...present, ...hidden].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 /** What is in force of a paused resource counts as what it says, whatever it says by now. */
@@ -54,7 +56,8 @@ function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>
           ],
         }
       : { value: lastGood, warnings: [] }
-  return { resource: { ...resource, generation: lastGoodGeneration }, memory, translation }
+  const held = { ...resource, generation: lastGoodGeneration }
+  return { name: nameOf(resource), resource: held, memory, translation }
 }
 
 function hiddenResource<Content extends Named>(
@@ -80,7 +83,7 @@ function hiddenResource<Content extends Named>(
     ? 'the resource cannot be read'
     : 'the resource is not here any more, and may stand elsewhere'
   const message = `${what}: ${hiding.origin}: ${hiding.message}`
-  return { resource, memory, translation: { problems: [{ path: '', message }] } }
+  return { name: lastGood.name, resource, memory, translation: { problems: [{ path: '', message }] } }
 }
 
 /** `shop/limits.yaml#2.items[0]` stands in the file `shop/limits.yaml`. */

@@ -37,7 +37,7 @@ function start(limits = {}) {
   function ask(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
-    const { acknowledged, refusals, pending } = acknowledgements.enforcement(resource, uids)
+    const { acknowledged, refusals, pending } = acknowledgements.enforcement(uids)(resource)
     const refused = refusals.map(({ pod, message }) => `${pod} (${message})`)
     const parts = { ok: [...acknowledged], refused, pending }
     return Object.entries(parts)
@@ -145,7 +145,7 @@ test('a pod of several workers enforces what all of them acknowledged', () => {
   const resource = snapshot.resources.get('x')
   assert.ok(resource)
   const told = () => {
-    const { acknowledged, refusals, pending } = acknowledgements.enforcement(resource, ['a'])
+    const { acknowledged, refusals, pending } = acknowledgements.enforcement(['a'])(resource)
     return [acknowledged.size, refusals.length, pending.length]
   }
   acknowledgements.opened(second, '')
@@ -175,7 +175,7 @@ test('what another operator knows counts as far as its stream is the newer one, 
   const ask = (content: string) => {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
-    const { acknowledged, refusals } = acknowledgements.enforcement(resource, ['1'])
+    const { acknowledged, refusals } = acknowledgements.enforcement(['1'])(resource)
     return acknowledged.size > 0 ? 'ok' : (refusals[0]?.message ?? 'pending')
   }
   assert.deepEqual([ask('a=1'), ask('a=2'), ask('b=1')], ['ok', 'pending', 'bad'])
@@ -203,7 +203,7 @@ test('a client that moves here keeps what it proved elsewhere, until it says oth
   const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])
   const [resource] = parse('a=1').resources.values()
   assert.ok(resource)
-  const enforced = () => acknowledgements.enforcement(resource, ['1']).acknowledged.size
+  const enforced = () => acknowledgements.enforcement(['1'])(resource).acknowledged.size
   acknowledgements.opened(client, 'v1')
   assert.equal(enforced(), 1)
   acknowledgements.acknowledged('1', parse('a=2'))

@@ -29,10 +29,11 @@ export interface Acknowledgements {
   /** Contents that may go out in place of a refused one: this client's own, then those of any. */
   lastGood(id: string, name: string): readonly Resource[]
   /**
-   * Which of these pods or processes enforce exactly this content of the resource, all workers of each. What
-   * other operators know counts as well: of each client what its newest stream proved.
+   * Looks up these pods or processes once. The answer says for any resource which of them enforce exactly that
+   * content, with all their workers. Reports of other operators count: of each client the newest stream decides.
+   * The answer describes the present, so it is not to be kept.
    */
-  enforcement(resource: Pick<Resource, 'name' | 'hash'>, uids: readonly string[]): Enforcement
+  enforcement(uids: readonly string[]): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
   /** What is known here of each client, whatever others know. */
   standings(): readonly OwnStanding[]
 }
@@ -182,21 +183,38 @@ export function createAcknowledgements(
       const own = clients.get(id)?.lastGood?.resources.get(name)
       return own ? [own, ...goodContents.of(name)] : goodContents.of(name)
     },
-    enforcement(resource, uids) {
-      const acknowledged = new Set<string>()
-      const refusals: Enforcement['refusals'][number][] = []
-      const pending: string[] = []
-      for (const uid of uids) {
-        const parts = partsOf(uid)
-        const refusal = parts.flatMap(part => refusalIn(part, resource) ?? [])[0]
-        if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
-        else if (refusal !== undefined) refusals.push({ uid, ...refusal })
-        else pending.push(uid)
+    enforcement(uids) {
+      const clients = uids.map(uid => ({ uid, parts: partsOf(uid) }))
+      const byAll: Enforcement = { acknowledged: new Set(uids), refusals: [], pending: [] }
+      return resource => {
+        const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
+        return isByAll ? byAll : enforcementOf(clients, resource)
       }
-      return { acknowledged, refusals, pending }
     },
     standings: () => [...clients.values()],
   }
+}
+
+interface ClientParts {
+  readonly uid: string
+  /** The standings of each worker. */
+  readonly parts: readonly (readonly Standing[])[]
+}
+
+function enforcementOf(
+  clients: readonly ClientParts[],
+  resource: Pick<Resource, 'name' | 'hash'>,
+): Enforcement {
+  const acknowledged = new Set<string>()
+  const refusals: Enforcement['refusals'][number][] = []
+  const pending: string[] = []
+  for (const { uid, parts } of clients) {
+    const refusal = parts.flatMap(part => refusalIn(part, resource) ?? [])[0]
+    if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
+    else if (refusal !== undefined) refusals.push({ uid, ...refusal })
+    else pending.push(uid)
+  }
+  return { acknowledged, refusals, pending }
 }
 
 function refusalIn(standings: readonly Standing[], resource: Pick<Resource, 'name' | 'hash'>) {

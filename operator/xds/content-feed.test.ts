@@ -44,7 +44,7 @@ test('no domain at all is a snapshot too', () => {
 test('enforcement is asked by content', () => {
   const { contents } = start()
   contents.publish([domain('shop/a')])
-  assert.deepEqual(contents.enforcement(domain('shop/a'), ['pod-1']), {
+  assert.deepEqual(contents.enforcement(['pod-1'])(domain('shop/a')), {
     acknowledged: new Set(),
     refusals: [],
     pending: ['pod-1'],

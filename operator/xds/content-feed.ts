@@ -9,19 +9,20 @@ export interface ContentCodec<Fed> {
 
 /** The feed in terms of one kind's contents. */
 export interface ContentFeed<Fed> {
+  /** Encodes a content ahead of its publication. A content is encoded once, and publication is short then. */
+  encode(content: Fed): void
   /** Every content that shall be in force; all others of the kind end. Throws as `Feed.publish` does. */
   publish(contents: readonly Fed[]): void
-  /** Which of these clients enforce exactly this content, and which refused it. */
-  enforcement(
-    content: Fed,
-    uids: readonly string[],
-  ): {
-    readonly acknowledged: ReadonlySet<string>
-    readonly refusals: readonly { readonly pod: string; readonly message: string }[]
-  }
+  /** Says for any content which of these clients enforce exactly that now, and which refused it. */
+  enforcement(uids: readonly string[]): (content: Fed) => ContentEnforcement
 }
 
-/** The same object is not encoded twice. */
+export interface ContentEnforcement {
+  readonly acknowledged: ReadonlySet<string>
+  readonly refusals: readonly { readonly pod: string; readonly message: string }[]
+}
+
+/** Neither the same content is encoded twice, nor the same list published twice. */
 export function createContentFeed<Fed extends object>(
   feed: Pick<Feed, 'publish' | 'enforcement'>,
   { typeUrl, encode }: ContentCodec<Fed>,
@@ -36,10 +37,22 @@ export function createContentFeed<Fed extends object>(
     return resource
   }
 
+  let published: readonly Fed[] | undefined
+
   return {
+    encode: content => void encodeOnce(content),
     publish(contents) {
+      if (published !== undefined && isSameList(published, contents)) return
       feed.publish(createSnapshot(typeUrl, contents.map(encodeOnce)))
+      published = contents
     },
-    enforcement: (content, uids) => feed.enforcement(typeUrl, encodeOnce(content), uids),
+    enforcement(uids) {
+      const enforcementOf = feed.enforcement(typeUrl, uids)
+      return content => enforcementOf(encodeOnce(content))
+    },
   }
+}
+
+function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
+  return one.length === other.length && one.every((item, index) => item === other[index])
 }

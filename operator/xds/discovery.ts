@@ -14,13 +14,13 @@ export const discoveryPath =
 /** Streams that withhold something have snapshots of their own; the rest share one. */
 const maxEncodedSnapshots = 4
 
-/** Requests are read and responses written; what is the same for every stream is encoded once. */
+/** Reads requests and writes responses. What is the same for every stream is encoded once. */
 export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> {
-  const encoded = new Map<string, Uint8Array>()
+  const encoded = new Map<string, Buffer>()
 
-  function encodeSnapshot(snapshot: Snapshot): Uint8Array {
+  function encodeOnce(snapshot: Snapshot): Buffer {
     const known = encoded.get(snapshot.version)
-    const bytes = known ?? toBinary(DiscoveryResponseSchema, toMessage(snapshot))
+    const bytes = known ?? encodeSnapshot(snapshot)
     encoded.delete(snapshot.version)
     encoded.set(snapshot.version, bytes)
     for (const oldest of encoded.keys()) {
@@ -35,15 +35,60 @@ export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> {
     encode({ nonce, snapshot }) {
       // Two encoded messages, one after the other, are the message that has the fields of both.
       const ofStream = toBinary(DiscoveryResponseSchema, create(DiscoveryResponseSchema, { nonce }))
-      return Buffer.concat([encodeSnapshot(snapshot), ofStream])
+      return Buffer.concat([encodeOnce(snapshot), ofStream])
     },
   }
 }
 
-function toMessage({ version, typeUrl, resources }: Snapshot) {
-  return create(DiscoveryResponseSchema, {
-    versionInfo: version,
-    typeUrl,
-    resources: Array.from(resources.values(), ({ bytes }) => ({ typeUrl, value: bytes })),
-  })
+/** Fields of a DiscoveryResponse and of an Any: the number, and wire type 2, bytes with their length. */
+const tags = {
+  versionInfo: (1 << 3) | 2,
+  resources: (2 << 3) | 2,
+  responseTypeUrl: (4 << 3) | 2,
+  anyTypeUrl: (1 << 3) | 2,
+  anyValue: (2 << 3) | 2,
+}
+
+/**
+ * A snapshot as a DiscoveryResponse without a nonce. The resources are copied as they are: a message object for
+ * each of thousands of resources, most of which have not changed, would block the event loop.
+ */
+function encodeSnapshot({ version, typeUrl, resources, bytes }: Snapshot): Buffer {
+  const typeBytes = Buffer.from(typeUrl)
+  const versionBytes = Buffer.from(version)
+  const ofTypeBytes = fieldBytes(typeBytes.length)
+  const mostBytesOfHead = 1 + maxVarintBytes + ofTypeBytes + 1 + maxVarintBytes
+  const most = fieldBytes(versionBytes.length) + resources.size * mostBytesOfHead + bytes + ofTypeBytes
+  const target = Buffer.allocUnsafe(most)
+  let at = writeField(target, 0, tags.versionInfo, versionBytes)
+  for (const { bytes: value } of resources.values()) {
+    at = writeHead(target, at, tags.resources, ofTypeBytes + fieldBytes(value.length))
+    at = writeField(target, at, tags.anyTypeUrl, typeBytes)
+    at = writeField(target, at, tags.anyValue, value)
+  }
+  return target.subarray(0, writeField(target, at, tags.responseTypeUrl, typeBytes))
+}
+
+/** Enough for a length of 32 bits. */
+const maxVarintBytes = 5
+
+/** The bytes of a field with a value of that length. Its tag is one byte. */
+function fieldBytes(length: number): number {
+  let bytes = 2
+  for (let rest = length >>> 7; rest > 0; rest >>>= 7) bytes += 1
+  return bytes + length
+}
+
+function writeField(target: Buffer, at: number, tag: number, value: Uint8Array): number {
+  const end = writeHead(target, at, tag, value.length)
+  target.set(value, end)
+  return end + value.length
+}
+
+/** Writes a tag and a length. Returns the position after them. */
+function writeHead(target: Buffer, at: number, tag: number, length: number): number {
+  let end = target.writeUInt8(tag, at)
+  let rest = length
+  for (; rest > 0x7f; rest >>>= 7) end = target.writeUInt8((rest & 0x7f) | 0x80, end)
+  return target.writeUInt8(rest, end)
 }

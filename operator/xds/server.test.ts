@@ -68,7 +68,7 @@ async function startFeed(
   const enforces = (text: string, ...uids: readonly string[]) => {
     const [resource] = parse(text).resources.values()
     assert.ok(resource)
-    return feed.enforcement(typeUrl, resource, uids)
+    return feed.enforcement(typeUrl, uids)(resource)
   }
   return { feed, enforces, address: `127.0.0.1:${bound.port}` }
 }

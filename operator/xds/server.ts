@@ -36,12 +36,11 @@ export interface Feed {
   publish(snapshot: Snapshot): void
   /** What was published last; undefined before the sources have synced. */
   published(typeUrl: string): Snapshot | undefined
-  /** Which of these clients enforce exactly this content of the resource, and which refused it. */
+  /** Says for any resource which of these clients enforce exactly that content now, and which refused it. */
   enforcement(
     typeUrl: string,
-    resource: Pick<Resource, 'name' | 'hash'>,
     uids: readonly string[],
-  ): Enforcement
+  ): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
   /** Called after each change of what `enforcement` or `clients` tells. Says nothing about what changed. */
   onChange(listener: () => void): void
   /** One entry for each stream that has said who it is, here or at another operator. */
@@ -160,7 +159,7 @@ export function createFeed(options: FeedOptions): Feed {
       for (const session of sessions) session.publish(snapshot)
     },
     published: typeUrl => typeOf(typeUrl).snapshot,
-    enforcement: (typeUrl, resource, uids) => typeOf(typeUrl).acknowledgements.enforcement(resource, uids),
+    enforcement: (typeUrl, uids) => typeOf(typeUrl).acknowledgements.enforcement(uids),
     onChange: listener => void listeners.push(listener),
     clients: allClients,
     standings: () =>

@@ -297,7 +297,7 @@ function createComparison() {
     for (const resource of newest?.resources.values() ?? []) {
       const value = Buffer.from(resource.bytes).toString()
       const expected = clients.filter(name => model.byName.get(name)?.inForce?.get(resource.name) === value)
-      const { acknowledged } = acknowledgements.enforcement(resource, clients)
+      const { acknowledged } = acknowledgements.enforcement(clients)(resource)
       assert.deepEqual([...acknowledged], expected, `who enforces ${resource.name}=${value}`)
     }
   }

@@ -47,10 +47,10 @@ async function startOperator(t: Cleanup, port: number) {
       feed.publish(createSnapshot(rateLimitTypeUrl, [shop, bank]))
       return {
         refused: () =>
-          waitFor('the refusal', () => feed.enforcement(rateLimitTypeUrl, shop, [uid]).refusals.length > 0),
+          waitFor('the refusal', () => feed.enforcement(rateLimitTypeUrl, [uid])(shop).refusals.length > 0),
         acknowledged: () =>
           waitFor('the acknowledgement', () =>
-            [shop, bank].every(each => feed.enforcement(rateLimitTypeUrl, each, [uid]).acknowledged.has(uid)),
+            [shop, bank].every(each => feed.enforcement(rateLimitTypeUrl, [uid])(each).acknowledged.has(uid)),
           ),
       }
     },

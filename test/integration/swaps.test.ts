@@ -56,7 +56,7 @@ async function startFeed(t: Cleanup) {
     /** Resolves when the process has acknowledged it. */
     async putInForce(domain: RateLimitDomain): Promise<void> {
       rateLimits.publish([domain])
-      while (!rateLimits.enforcement(domain, [uid]).acknowledged.has(uid)) {
+      while (!rateLimits.enforcement([uid])(domain).acknowledged.has(uid)) {
         await new Promise<void>(resolve => (wake = resolve))
       }
     },

@@ -75,7 +75,7 @@ async function startOperator(t: TestContext, name: string) {
   function tells(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
-    const { acknowledged, refusals, pending } = feed.enforcement(typeUrl, resource, uids)
+    const { acknowledged, refusals, pending } = feed.enforcement(typeUrl, uids)(resource)
     const refused = refusals.map(({ pod, message }) => `${pod} (${message})`)
     return Object.entries({ ok: [...acknowledged], refused, pending })
       .flatMap(([what, list]) => (list.length > 0 ? `${what}: ${list.join(' ')}` : []))

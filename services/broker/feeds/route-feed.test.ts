@@ -93,7 +93,7 @@ test('what the operator publishes is in force, and the operator knows it', async
   const resource = first.resources.get('shop/a')
   assert.ok(resource)
   await waitFor('the acknowledgement', () =>
-    feed.enforcement(streamRouteTypeUrl, resource, ['u-1']).acknowledged.has('u-1'),
+    feed.enforcement(streamRouteTypeUrl, ['u-1'])(resource).acknowledged.has('u-1'),
   )
   assert.equal(feed.clients()[0]?.uid, 'u-1')
   feed.publish(snapshotOf([]))
@@ -112,7 +112,7 @@ test('a wrong route is refused by name, and holds up no other', async t => {
   assert.ok(resource)
   const refusal = await waitFor(
     'the refusal',
-    () => feed.enforcement(streamRouteTypeUrl, resource, ['u-1']).refusals[0],
+    () => feed.enforcement(streamRouteTypeUrl, ['u-1'])(resource).refusals[0],
   )
   assert.match(JSON.stringify(refusal), /slowConsumers: .*kill.* is not allowed: one of wait, drop-oldest/)
 })

@@ -1,0 +1,150 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Slices } from '@tollway/chassis/slices.ts'
+import { type Condition, withTransitionTimes } from '../controller/conditions.ts'
+import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { SourcedResource } from '../sources/source.ts'
+import type { ContentEnforcement } from '../xds/content-feed.ts'
+import type { Ready } from './fed-resources.ts'
+import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
+
+/** What is the same for all resources in one run. */
+export interface Surroundings<Fed> {
+  /** The processes of the kind. */
+  readonly uids: readonly string[]
+  /** Those of them that take calls. */
+  readonly taking: readonly string[]
+  readonly switchedOff: string | undefined
+  /** Why the feed rejected what should be in force. */
+  readonly unpublished: string | undefined
+  readonly enforcement: (fed: Fed) => ContentEnforcement
+}
+
+interface StatusOptions {
+  readonly clock: Clock
+  readonly storedConditions: ((resource: SourcedResource) => readonly Condition[]) | undefined
+}
+
+/** A status, and everything that it was derived from. */
+interface Derived {
+  readonly resource: SourcedResource
+  readonly facts: Facts
+  readonly counts: Readonly<Record<string, number>>
+  readonly stored: readonly Condition[] | undefined
+  readonly status: ResourceStatus
+}
+
+/** Derives the statuses of one kind, each again only when a fact about its resource changed. */
+export function createStatuses<Content extends Named, Fed>(
+  kind: Pick<FedKind<Content, Fed>, 'subjectOf' | 'countsOf'>,
+  { clock, storedConditions }: StatusOptions,
+) {
+  let known: ReadonlyMap<string, Derived> = new Map()
+
+  function deriveOne(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Derived {
+    const { resource, content, translation } = item
+    const before = known.get(resource.uid)
+    const facts = factsOf(item, surroundings)
+    const counts = kind.countsOf(content, surroundings.uids)
+    const stored = storedConditions?.(resource)
+    const isSame =
+      before !== undefined &&
+      isSameResource(before.resource, resource) &&
+      before.stored === stored &&
+      isSameCounts(before.counts, counts) &&
+      isSameFacts(before.facts, facts)
+    if (isSame) return before
+    const present = 'value' in translation ? translation.value : undefined
+    const old = stored ?? before?.status.conditions ?? []
+    const status = {
+      kind: resource.kind,
+      namespace: resource.namespace,
+      name: resource.name,
+      uid: resource.uid,
+      origin: resource.origin,
+      observedGeneration: resource.generation,
+      subject: kind.subjectOf(present ?? content, resource.spec),
+      counts,
+      enforced: `${facts.enforcing}/${facts.running}`,
+      problems: facts.problems,
+      conditions: withTransitionTimes(old, deriveConditions(facts), resource.generation, clock.nowMs()),
+    }
+    return { resource, facts, counts, stored, status }
+  }
+
+  return {
+    async derive(
+      all: readonly Ready<Content, Fed>[],
+      surroundings: Surroundings<Fed>,
+      slices: Slices,
+    ): Promise<readonly ResourceStatus[]> {
+      const derived = new Map<string, Derived>()
+      for (const item of all) {
+        derived.set(item.resource.uid, deriveOne(item, surroundings))
+        await slices.rest()
+      }
+      known = derived
+      return Array.from(derived.values(), ({ status }) => status)
+    },
+  }
+}
+
+const byNone: ContentEnforcement = { acknowledged: new Set<string>(), refusals: [] }
+const none: readonly never[] = []
+
+function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Facts {
+  const { translation, refusal, content, completed, resource } = item
+  const { taking, switchedOff, unpublished, enforcement } = surroundings
+  const present = 'value' in translation ? translation.value : undefined
+  const { acknowledged, refusals } =
+    completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
+  let enforcing = 0
+  for (const uid of taking) if (acknowledged.has(uid)) enforcing += 1
+  return {
+    problems: 'problems' in translation ? translation.problems : none,
+    refusal: present ? refusal : undefined,
+    paused: resource.paused,
+    inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
+    unpublished,
+    lacking: completed?.lacking,
+    switchedOff,
+    running: taking.length,
+    enforcing,
+    refusals: content === present ? refusals : none,
+  }
+}
+
+/** A paused resource is another object in each run. */
+function isSameResource(a: SourcedResource, b: SourcedResource): boolean {
+  return a === b || (a.generation === b.generation && a.spec === b.spec && a.origin === b.origin)
+}
+
+function isSameCounts(a: Derived['counts'], b: Derived['counts']): boolean {
+  for (const field in a) if (a[field] !== b[field]) return false
+  return true
+}
+
+function isSameFacts(a: Facts, b: Facts): boolean {
+  return (
+    a.problems === b.problems &&
+    a.paused === b.paused &&
+    a.inForce === b.inForce &&
+    a.unpublished === b.unpublished &&
+    a.lacking === b.lacking &&
+    a.switchedOff === b.switchedOff &&
+    a.running === b.running &&
+    a.enforcing === b.enforcing &&
+    isSameRefusal(a.refusal, b.refusal) &&
+    isSameList(a.refusals, b.refusals)
+  )
+}
+
+function isSameRefusal(a: Facts['refusal'], b: Facts['refusal']): boolean {
+  return a?.reason === b?.reason && a?.path === b?.path && a?.message === b?.message
+}
+
+function isSameList(a: Facts['refusals'], b: Facts['refusals']): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ pod, message }, index) => pod === b[index]?.pod && message === b[index].message)
+  )
+}

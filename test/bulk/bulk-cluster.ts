@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { addressOf, makeOperatorAccount } from '../../operator/kube/testdata/service-account.ts'
+import { nodeOptions } from '../../operator/node-options.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { type KubeApiServer, startKubeApiServer } from '../support/kube-api-server.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Cleanup, root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+export const systemNamespace = 'tollway-system'
+/** Its resources are changed at once. */
+export const bulkNamespace = 'many'
+/** Its resources stay as they are. */
+export const steadyNamespace = 'steady'
+
+/** A real API server, operators as processes of their own, and rate limit processes that play the pods. */
+export interface BulkCluster {
+  readonly api: KubeApiServer
+  readonly operators: readonly OperatorProcess[]
+  readonly services: readonly RateLimitProcess[]
+  /** Creates an object and answers it. */
+  make(path: string, object: unknown): Promise<Record<string, unknown>>
+}
+
+export interface OperatorProcess {
+  readonly program: Program
+  /** Of its pages. */
+  readonly port: number
+  readonly feedPort: number
+}
+
+const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const rateLimitConfigs = '/apis/tollway.dev/v1alpha1/ratelimitconfigs'
+
+/** Node chooses it in a container with the chart's memory limit of 512 MiB. */
+const heapOfChart = '--max-old-space-size=256'
+
+export const limitsIn = (namespace: string) =>
+  `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
+
+export async function startBulkCluster(
+  t: Cleanup,
+  counts: { readonly operators: number; readonly services: number },
+): Promise<BulkCluster> {
+  const api = await startKubeApiServer()
+  t.after(() => api.stop())
+  const make: BulkCluster['make'] = async (path, object) => {
+    const answer = await api.call('POST', path, object)
+    assert.equal(answer.status, 201, JSON.stringify(answer.body))
+    return answer.body as Record<string, unknown>
+  }
+  for (const kind of resourceKinds) await make(definitions, customResourceDefinition(kind))
+  const token = await makeOperatorAccount(api, systemNamespace)
+  for (const name of [bulkNamespace, steadyNamespace])
+    await make('/api/v1/namespaces', { metadata: { name } })
+  await waitFor(
+    'the kinds to be served',
+    async () => (await api.call('GET', rateLimitConfigs)).status === 200,
+  )
+  await make(`/api/v1/namespaces/${systemNamespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
+
+  const folder = temporaryFolder('bulk')
+  const kubeconfig = join(folder, 'kubeconfig')
+  writeFileSync(kubeconfig, JSON.stringify(kubeconfigFor(await addressOf(api), token)), { mode: 0o600 })
+  const operators: OperatorProcess[] = []
+  for (let index = 0; index < counts.operators; index++) {
+    operators.push(await startOperator(t, folder, kubeconfig, index))
+  }
+  const services = await startServices(
+    t,
+    { api, make, folder, feedPort: operators[0]?.feedPort ?? 0 },
+    counts.services,
+  )
+  return { api, operators, services, make }
+}
+
+function kubeconfigFor({ host, port, ca }: { host: string; port: number; ca: string }, token: string) {
+  const server = `https://${host}:${port}`
+  const authority = Buffer.from(ca).toString('base64')
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'test', cluster: { server, 'certificate-authority-data': authority } }],
+    users: [{ name: 'operator', user: { token } }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'operator', namespace: systemNamespace } }],
+    'current-context': 'test',
+  }
+}
+
+async function startOperator(
+  t: Cleanup,
+  folder: string,
+  kubeconfig: string,
+  index: number,
+): Promise<OperatorProcess> {
+  const [port = 0, feedPort = 0] = await freePorts(2)
+  const config = join(folder, `operator-${index}.yaml`)
+  const rateLimit = { replicas: 1, backend: { type: 'memory' } }
+  writeFileSync(config, JSON.stringify({ operatorPort: port, feedPort, rateLimit }))
+  const { NODE_COMPILE_CACHE } = process.env
+  const program = startProgram(
+    process.execPath,
+    [...nodeOptions, heapOfChart, join(root, 'operator/cli/tollway.ts'), 'operator', '--config', config],
+    {
+      env: {
+        ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
+        KUBECONFIG: kubeconfig,
+        POD_NAME: `operator-${index}`,
+        POD_NAMESPACE: systemNamespace,
+        POD_IP: '127.0.0.1',
+        REVISION: 'bulk',
+        HOME: folder,
+      },
+    },
+  )
+  t.after(async () => {
+    await program.end('SIGTERM')
+  })
+  await program.said('"serving"', 60_000)
+  return { program, port, feedPort }
+}
+
+interface ServicePlace extends Pick<BulkCluster, 'api' | 'make'> {
+  readonly folder: string
+  readonly feedPort: number
+}
+
+async function startServices(t: Cleanup, place: ServicePlace, count: number): Promise<RateLimitProcess[]> {
+  const { api, folder } = place
+  const deployment = `/apis/apps/v1/namespaces/${systemNamespace}/deployments/tollway-ratelimit`
+  await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200, 30_000)
+  const secret = `/api/v1/namespaces/${systemNamespace}/secrets/tollway-feed-client`
+  await waitFor('the certificate of the pods', async () => (await api.call('GET', secret)).status === 200)
+  const { data } = (await api.call('GET', secret)).body as { data: Record<string, string> }
+  mkdirSync(join(folder, 'feed'))
+  for (const [name, value] of Object.entries(data))
+    writeFileSync(join(folder, 'feed', name), Buffer.from(value, 'base64'))
+  const uids = await Promise.all(
+    Array.from({ length: count }, (_, index) => playPod(place, deployment, index)),
+  )
+  const services = await Promise.all(uids.map((uid, index) => startService(t, place, uid, index)))
+  await Promise.all(services.map(service => service.serves()))
+  return services
+}
+
+function startService(t: Cleanup, { folder, feedPort }: ServicePlace, uid: string, index: number) {
+  return startRateLimit(t, {
+    BACKEND_TYPE: 'memory',
+    USE_PUSHSTATS: 'false',
+    DISABLE_STATS: 'true',
+    CONFIG_TYPE: 'GRPC_XDS_SOTW',
+    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+    CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+    CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${systemNamespace}.svc`,
+    CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(folder, 'feed/ca.crt'),
+    CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(folder, 'feed/tls.crt'),
+    CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(folder, 'feed/tls.key'),
+    CONFIG_GRPC_XDS_NODE_METADATA: `pod:played-${index},namespace:${systemNamespace},uid:${uid}`,
+  })
+}
+
+/** No kubelet is there: the test plays a ready pod of the Deployment. Answers with its uid. */
+async function playPod({ api, make }: ServicePlace, deployment: string, index: number): Promise<string> {
+  const pods = `/api/v1/namespaces/${systemNamespace}/pods`
+  const { spec } = (await api.call('GET', deployment)).body as {
+    spec: { template: { metadata: { labels: Record<string, string> } } }
+  }
+  const name = `played-${index}`
+  const pod = await make(pods, {
+    metadata: { name, labels: spec.template.metadata.labels },
+    spec: { containers: [{ name: 'ratelimit', image: 'none' }] },
+  })
+  const status = { phase: 'Running', podIP: '127.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] }
+  const answer = await api.call('PUT', `${pods}/${name}/status`, { ...pod, status })
+  assert.equal(answer.status, 200, JSON.stringify(answer.body))
+  return (pod['metadata'] as { uid: string }).uid
+}
+
+/** Deletes the definition of the rate limits with everything of its kind, and makes it anew. */
+export async function replaceDefinition({ api, make }: BulkCluster): Promise<void> {
+  const name = 'ratelimitconfigs.tollway.dev'
+  await api.call('DELETE', `${definitions}/${name}`)
+  const isGone = async () => (await api.call('GET', `${definitions}/${name}`)).status === 404
+  await waitFor('the definition to be gone', isGone, 120_000)
+  const kind = resourceKinds.find(({ plural }) => plural === 'ratelimitconfigs')
+  assert.ok(kind)
+  await make(definitions, customResourceDefinition(kind))
+  await waitFor('the kind to be served', async () => (await api.call('GET', rateLimitConfigs)).status === 200)
+}
