@@ -53,7 +53,12 @@ const direction: readonly [string, readonly string[]][] = [
   ['services/chassis/', []],
   [
     'services/chassis/http1/',
-    ['services/chassis/clock.ts', 'services/chassis/node-http.ts', 'services/chassis/request-memory.ts'],
+    [
+      'services/chassis/clock.ts',
+      'services/chassis/expected-error.ts',
+      'services/chassis/node-http.ts',
+      'services/chassis/request-memory.ts',
+    ],
   ],
   ['services/grpc/', ['services/chassis/']],
   ['services/discovery/', ['proto/', 'services/chassis/', 'services/grpc/']],
@@ -61,7 +66,7 @@ const direction: readonly [string, readonly string[]][] = [
   ['services/ratelimit/rules/', []],
   ['services/ratelimit/limiter/decide.ts', []],
   ['services/broker/', ['proto/', 'services/chassis/', 'services/grpc/', 'services/discovery/']],
-  ['services/broker/wire/', ['proto/']],
+  ['services/broker/wire/', ['proto/', 'services/chassis/expected-error.ts']],
   ['services/broker/rules/', ['services/broker/wire/', 'services/broker/routes/route.ts']],
   ['services/broker/routes/choose-route.ts', ['services/broker/routes/route.ts']],
   ['services/payments/', ['proto/', 'services/chassis/', 'services/grpc/']],

@@ -4,6 +4,7 @@ import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { frameFlags, frameTypes } from './http2/frames.ts'
 import { encodeHeaderBlock } from './http2/hpack-encoder.ts'
 import { errorOf, openRawClient, requestFields } from './http2/testdata/raw-client.ts'
+import type { GrpcLimits } from './server.ts'
 import { frame, request, startRig, texts, waitFor } from './server-contract/support.ts'
 import { createSocketServer } from './socket-server.ts'
 import { statusCodes } from './status.ts'
@@ -13,14 +14,24 @@ const slow = texts.clientStream('/test.Test/Slow', async (_, { signal }) => {
   await new Promise(resolve => signal.addEventListener('abort', resolve))
   return ''
 })
+const read = texts.clientStream('/test.Test/Read', async requests => {
+  let length = 0
+  for await (const text of requests) length += text.length
+  return `${length}`
+})
 const list = texts.serverStream('/test.Test/List', async function* (text) {
   yield `${text.length}`
 })
 const maxBytes = 8 * 1024 * 1024
 
-async function start(t: TestContext) {
+async function start(t: TestContext, limits: Partial<GrpcLimits> = {}) {
   const memory = new RequestMemory(maxBytes)
-  const rig = await startRig(t, options => createSocketServer({ ...options, memory }), [echo, slow, list])
+  const rig = await startRig(
+    t,
+    options => createSocketServer({ ...options, memory }),
+    [echo, slow, read, list],
+    limits,
+  )
   return { ...rig, memory, caller: await openRawClient(t, rig.port) }
 }
 
@@ -153,4 +164,30 @@ test('connections that end release what they held', async t => {
   await waitFor('the message', () => memory.bytes > 0)
   caller.socket.destroy()
   await waitFor('none', () => memory.bytes === 0)
+})
+
+for (const { path } of [echo, read, list]) {
+  test(`${path}: a message that is not complete in time ends its call and gives its memory back`, async t => {
+    const { memory, caller } = await start(t, { requestTimeoutMs: 50 })
+    const message = frame('x'.repeat(10_000))
+    caller.begin(1, requestFields(path))
+    caller.data(1, message.subarray(0, -1), false)
+    await waitFor('its memory to be counted', () => memory.bytes > 0)
+    await waitFor('the status', () => statusOf(caller, 1) === String(statusCodes.DEADLINE_EXCEEDED))
+    assert.equal(memory.bytes, 0)
+  })
+}
+
+test('messages that a handler does not read are not late', async t => {
+  const { memory, caller } = await start(t, { requestTimeoutMs: 20 })
+  const message = frame('x'.repeat(10_000))
+  caller.begin(1, requestFields(slow.path))
+  for (let sent = 0; sent < 3; sent += 1) caller.data(1, message, false)
+  await waitFor('the messages to be counted', () => memory.bytes >= 20_000)
+  // This call is late, and begins after the first one.
+  caller.begin(3, requestFields(echo.path))
+  caller.data(3, message.subarray(0, -1), false)
+  await waitFor('the status', () => statusOf(caller, 3) === String(statusCodes.DEADLINE_EXCEEDED))
+  assert.equal(statusOf(caller, 1), undefined)
+  assert.ok(memory.bytes >= 20_000)
 })

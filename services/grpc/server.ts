@@ -204,6 +204,11 @@ export interface GrpcLimits {
   readonly maxConnectionAgeMs: number
   /** What still runs on a connection that was told to go is cut after this; 0 for never. */
   readonly maxConnectionAgeGraceMs: number
+  /**
+   * A request message of more than 1 KiB that is not complete this long after its first part, while the server waits for
+   * the rest, ends the call with DEADLINE_EXCEEDED.
+   */
+  readonly requestTimeoutMs: number
   /** A caller that takes longer for its TLS handshake is refused. */
   readonly handshakeTimeoutMs: number
   /** Connections beyond so many unfinished TLS handshakes of an address are closed at once. */
@@ -219,6 +224,7 @@ export const defaultLimits: GrpcLimits = {
   maxConcurrentStreams: 1000,
   maxConnectionAgeMs: 0,
   maxConnectionAgeGraceMs: 0,
+  requestTimeoutMs: 60_000,
   handshakeTimeoutMs: 10_000,
   maxHandshakes: 1000,
   maxHandshakesOfPeer: 200,

@@ -1,3 +1,4 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { Metadata } from './server.ts'
 
 /** The status codes of gRPC, under their standard names. */
@@ -35,7 +36,7 @@ export function statusName(code: number): StatusName {
 }
 
 /** Ends a call with this status; the message reaches the caller, so it must hold no secret. */
-export class GrpcError extends Error {
+export class GrpcError extends ExpectedError {
   readonly code: number
   readonly trailers: Metadata | undefined
 

@@ -5,6 +5,7 @@ import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from
 import { healthWatchPath } from './health.ts'
 import type { Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader } from './message-reader.ts'
+import { RequestTimeout } from './request-timeout.ts'
 import { type CallWire, type RunningCall, runCall } from './run-call.ts'
 import { GrpcError, statusCodes } from './status.ts'
 import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
@@ -49,16 +50,18 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
   let takenBytes = 0
   const takesOne = head.method.kind === 'server-stream' || head.method.kind === 'server-sink'
   let held: HeldMemory | undefined
+  const timeout = new RequestTimeout(context, { cut })
 
   function drop(): void {
     reader.clear()
     takenBytes = 0
     held?.resize(0)
+    timeout.stop()
   }
 
-  function refuse(): void {
+  function cut(error: GrpcError): void {
     drop()
-    call?.cut(noMemoryLeft())
+    call?.cut(error)
   }
 
   /** At the end of a turn: what is left lies in memory of its own, which is counted. */
@@ -70,7 +73,10 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
   function count(): void {
     if (ended) takenBytes = 0
     const bytes = reader.ownBytes + takenBytes
-    if (bytes > uncountedBytes) held ??= context.memory.open(refuse)
+    // A message that the handler does not want yet is no delay of the caller.
+    if (wanted && !ended && bytes > uncountedBytes) timeout.start()
+    else timeout.stop()
+    if (bytes > uncountedBytes) held ??= context.memory.open(() => cut(noMemoryLeft()))
     held?.resize(bytes)
   }
 

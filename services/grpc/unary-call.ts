@@ -6,6 +6,7 @@ import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
 import type { AnswerFrames, Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
+import { RequestTimeout } from './request-timeout.ts'
 import type { AnyMethod, Call, Metadata } from './server.ts'
 import { GrpcError, statusCodes } from './status.ts'
 import { responseHeaders, statusTrailers, trailersOnly } from './wire-metadata.ts'
@@ -44,6 +45,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   #request: Uint8Array | undefined
   #reader: MessageReader | undefined
   #held: HeldMemory | undefined
+  #requestTimeout: RequestTimeout | undefined
   #abort: AbortController | undefined
   #timer: NodeJS.Timeout | undefined
   #trailers: Metadata | undefined
@@ -128,8 +130,14 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     const request = this.#request
     if (request && request.buffer.byteLength !== request.length) this.#request = new Uint8Array(request)
     const bytes = this.#head.metadataBytes + (request?.length ?? 0) + (this.#reader?.ownBytes ?? 0)
-    if (bytes > uncountedBytes) this.#held ??= this.#context.memory.open(() => this.cut(noMemoryLeft()))
+    if (bytes > uncountedBytes) this.#startCounting()
     this.#held?.resize(bytes)
+  }
+
+  #startCounting(): void {
+    this.#held ??= this.#context.memory.open(() => this.cut(noMemoryLeft()))
+    this.#requestTimeout ??= new RequestTimeout(this.#context, this)
+    this.#requestTimeout.start()
   }
 
   /** An answer that was taken is over: whatever comes then, the caller gets it. */
@@ -279,6 +287,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#request = undefined
     this.#reader = undefined
     this.#held?.resize(0)
+    this.#requestTimeout?.stop()
   }
 
   #workEnded(): void {

@@ -1,3 +1,4 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import type { Status } from '../wire/status.ts'
 
@@ -154,7 +155,7 @@ export const interruptedMs = 60_000
 /** What an entry counts besides its bytes, so that a flood of empty messages is bounded too. */
 export const entryOverheadBytes = 256
 
-export class LogRefusal extends Error {
+export class LogRefusal extends ExpectedError {
   readonly reason: 'exists' | 'interrupted' | 'unavailable' | 'gone'
 
   constructor(reason: LogRefusal['reason'], message: string) {

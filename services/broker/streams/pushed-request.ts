@@ -1,3 +1,4 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { type LoggedRequest, LogRefusal, type RequestEnd, type RequestWriter } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
@@ -44,7 +45,7 @@ export interface Received {
 }
 
 /** A rule that the route rejects for: told by a Status, to producer and consumers. */
-export class RuleBroken extends Error {}
+export class RuleBroken extends ExpectedError {}
 
 export interface PushedHeader {
   readonly bytes: Uint8Array

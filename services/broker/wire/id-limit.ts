@@ -1,10 +1,11 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { AnimationIds } from './animation-ids.ts'
 
 /** Of each id and of a source service's name, in Unicode characters. Real pipelines allow 50 to 100. */
 export const maxIdCharacters = 100
 
 /** An id, or the name of a source service, has more than `maxIdCharacters`. */
-export class IdTooLong extends Error {
+export class IdTooLong extends ExpectedError {
   constructor(field: string, characters: number) {
     super(`${field}: ${characters} characters are found, at most ${maxIdCharacters} are allowed`)
     this.name = 'IdTooLong'

@@ -1,3 +1,5 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+
 /** The frames of HTTP/2 (RFC 9113, section 6), as numbers and as bytes. */
 export const frameTypes = {
   DATA: 0,
@@ -56,7 +58,7 @@ export const maxWindowBytes = 2 ** 31 - 1
 export const maxStreamId = 2 ** 31 - 1
 
 /** Ends the connection by GOAWAY (RFC 9113, 5.4.1). */
-export class ConnectionError extends Error {
+export class ConnectionError extends ExpectedError {
   readonly code: number
 
   constructor(code: ErrorName, message: string) {
@@ -67,7 +69,7 @@ export class ConnectionError extends Error {
 }
 
 /** Ends one stream by RST_STREAM (RFC 9113, 5.4.2). */
-export class StreamError extends Error {
+export class StreamError extends ExpectedError {
   readonly streamId: number
   readonly code: number
 

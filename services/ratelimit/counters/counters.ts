@@ -1,3 +1,5 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+
 /**
  * Counters of hits, each under a key that names its window, so that a counter only ever grows and then
  * expires. `counters-contract.ts` holds every backend to what is said here.
@@ -55,6 +57,6 @@ export interface Hit {
 export const maxCount = Number.MAX_SAFE_INTEGER
 
 /** The backend failed. The message reaches the callers, as the reference's does, so it holds no secret. */
-export class CountersError extends Error {
+export class CountersError extends ExpectedError {
   override readonly name = 'CountersError'
 }

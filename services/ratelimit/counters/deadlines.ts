@@ -19,6 +19,12 @@ export interface Deadlines {
   rejectAll(problem: string): void
 }
 
+/**
+ * Timers have a resolution of a millisecond, and one that is set for the deadline itself ends after it. A call whose
+ * deadline is nearer than this is rejected, so that its caller has the answer by the deadline.
+ */
+const timerResolutionMs = 1
+
 export function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
   let oldest: Waiting | undefined
   let newest: Waiting | undefined
@@ -48,8 +54,8 @@ export function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
     const nowMs = clock.monotonicMs()
     for (forgetSettled(); oldest !== undefined; forgetSettled()) {
       const leftMs = oldest.startedMs + deadlineMs - nowMs
-      if (leftMs > 0) {
-        timer = setTimeout(readFirst, leftMs)
+      if (leftMs > timerResolutionMs) {
+        timer = setTimeout(readFirst, leftMs - timerResolutionMs)
         return
       }
       rejectOldest(`the backend did not answer within ${deadlineMs} ms`)
@@ -68,7 +74,7 @@ export function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
       if (newest === undefined) oldest = call
       else newest.next = call
       newest = call
-      timer ??= setTimeout(readFirst, deadlineMs)
+      timer ??= setTimeout(readFirst, deadlineMs - timerResolutionMs)
     },
     forgetSettled,
     rejectAll(problem) {

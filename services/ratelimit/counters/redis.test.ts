@@ -297,7 +297,7 @@ describe('Redis that fails', { skip }, () => {
     const problems = await Promise.all(Array.from({ length: 6 }, () => problemOf(counters.add([hit('a')]))))
     const tookMs = performance.now() - startMs
     for (const problem of problems) assert.match(problem, /did not answer within 150 ms/)
-    assert.ok(tookMs >= 150 && tookMs < 1_500, `it took ${tookMs} ms`)
+    assert.ok(tookMs >= 148 && tookMs < 1_500, `it took ${tookMs} ms`)
     await redis.kill('SIGCONT')
     const [value] = await waitFor('an answer', () => counters.add([hit('a')]))
     assert.ok(value !== undefined && value > 5, `the counter is ${value}`)

@@ -1,3 +1,4 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { JsonObject, Unit } from '../rules/config.ts'
 
 /** The most descriptors and entries of one request, together. A megabyte could hold half a million. */
@@ -56,7 +57,7 @@ export interface DescriptorDecision {
 }
 
 /** The call cannot be answered; `invalid` when the request itself is at fault. */
-export class RequestError extends Error {
+export class RequestError extends ExpectedError {
   override readonly name = 'RequestError'
   readonly invalid: boolean
 
