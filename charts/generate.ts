@@ -9,18 +9,25 @@ import { definitionFiles } from '@tollway/crds/definition-files.ts'
 import type { JsonObject } from '@tollway/crds/schema.ts'
 import { type GeneratedFile, writeGenerated } from '@tollway/crds/write-generated.ts'
 import { dump } from 'js-yaml'
-import { permissions as allPermissions, makeRules } from '../operator/kube/permissions.ts'
+import { makeRules, mountedSecretNames, ownSecretNames, workloads } from '../operator/kube/permissions.ts'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
 
 const chart = join(import.meta.dirname, 'tollway')
 const note = '# Made by charts/generate.ts from the code; run: make generate\n'
 
+/** Stands in the rules where the chart puts the name of the installation. */
+const installation = '$NAME'
+const namesOf = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
 const permissions = dump(
   {
-    own: makeRules('own'),
+    accounts: namesOf(workloads),
+    ownSecrets: namesOf(ownSecretNames),
+    mountedSecrets: namesOf(mountedSecretNames),
+    own: makeRules('own', { installation }),
     watched: makeRules('watched'),
-    watchedWithPayments: makeRules('watched', allPermissions, 'payments'),
+    granted: makeRules('granted'),
+    grantedWithPayments: makeRules('granted', { only: 'payments' }),
   },
   { noRefs: true },
 )

@@ -9,6 +9,7 @@ import type { JsonObject, Schema } from '@tollway/crds/schema.ts'
 export function valuesSchema(): JsonObject {
   const {
     name: _,
+    operators: __,
     operatorPort,
     feedPort,
     rateLimit,
@@ -21,6 +22,12 @@ export function valuesSchema(): JsonObject {
     title: 'Values of the Tollway chart',
     ...closed({
       ...Object.fromEntries(Object.entries(shared).map(([name, schema]) => [name, toJsonSchema(schema)])),
+      secretNamespaces: secretNamespaces(),
+      operatorPolicy: closed({
+        enabled: flag(
+          "Admission policies limit what the operator's account writes: Secrets, pods, Merchants.",
+        ),
+      }),
       operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),
       rateLimit: toJsonSchema(withoutUrlSecret(rateLimit)),
       broker: toJsonSchema(withOwnUrlSecret(broker)),
@@ -65,6 +72,22 @@ function withOwnUrlSecret(broker: Schema = {}): Schema {
     'A Secret of this namespace with the address of a Redis for streams; without a name, redis.'
   const properties = { ...logFields, urlSecret: { ...urlSecret, description } }
   return { ...broker, properties: { ...fields, streamLog: { ...streamLog, properties } } }
+}
+
+function secretNamespaces(): JsonObject {
+  const { watchNamespaces } = clusterConfigSchema.properties ?? {}
+  const { maxItems, items } = toJsonSchema(watchNamespaces ?? {}) as { maxItems: number; items: JsonObject }
+  const { pattern, ...bounds } = items as { readonly pattern: string }
+  return {
+    type: 'array',
+    maxItems,
+    items: { ...bounds, pattern: `${pattern}|^\\*$` },
+    description:
+      'The namespaces whose Secrets the operator may read by name, and with payments write. Left out or empty: ' +
+      "none, until a namespace grants it by a RoleBinding. `'*'`: all that are watched; without " +
+      'watchNamespaces these are all Secrets of the cluster, and with them every account whose token or ' +
+      'password is in a Secret.',
+  }
 }
 
 function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonObject {

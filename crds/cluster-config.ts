@@ -147,6 +147,12 @@ const config = Type.Object({
     maxItems: 100,
     description: 'The namespaces whose resources count. Empty for all of them.',
   }),
+  operators: Type.Integer({
+    minimum: 1,
+    maximum: 9,
+    default: 2,
+    description: 'How many operators run. They share the limit of reads of Secrets.',
+  }),
   operatorPort: port(8000, 'The port of health, metrics and status.'),
   feedPort: port(18_000, 'The port of the feed.'),
   lease: Type.Object(

@@ -47,7 +47,9 @@ one of the tokens there, also when a route without tokens has a longer prefix. T
 matches it. A route with \`sourceServiceId\` alone protects only the requests that name this source.
 
 - The Secret stands in the namespace of the route. In a cluster the operator reads it by its name, and again
-  every 30 seconds; it never lists Secrets. On one machine the Secret is a manifest in the folder, with
+  30 seconds later, with very many Secrets [less often](install.md#secrets); it never lists Secrets. The
+  namespace must have [granted](install.md#secrets) it: until then the route is closed, and its condition
+  \`SecretForbidden\` has the command. On one machine the Secret is a manifest in the folder, with
   \`stringData\` or \`data\`.
 - Brokers get the SHA-256 of each token and nothing else, and no token stands in a status, a log or an
   event. A token should be long and drawn at random: \`openssl rand -hex 32\`.

@@ -35,7 +35,10 @@ ${example}\`\`\`
   Merchant is left alone (\`SecretForeign\`); entries that others add stay.
 - Programs find a key only once it opens something. A key that is on its way stands in an entry of its own,
   \`apiKey.next\`, for a moment.
-- When it is deleted it is made again within 30 seconds, with another key; the key before opens nothing any
+- The namespace must have granted its Secrets to the operator ([install.md](install.md#secrets)). Until then
+  the condition \`SecretForbidden\` has the command that grants it.
+- When it is deleted it is made again within 45 seconds, with very many Merchants
+  [later](install.md#secrets), with another key; the key before opens nothing any
   more. The same happens when somebody writes another text into the entry of the key.
 
 ${anotherKey}
@@ -105,6 +108,7 @@ const whatTheStatusTells = `## What the status tells
 | | \`NotClosed\` | the resource is deleted, and its merchant could not be closed yet |
 | \`CredentialsReady\` | \`Written\` | the Secret has the key and the ids |
 | | \`SecretForeign\` | a Secret of that name is there, and is somebody else's |
+| | \`SecretForbidden\` | the namespace has not granted its Secrets; the message has the command |
 | | \`SecretUnknown\`, \`SecretNotWritten\` | the Secret cannot be read or written; it is tried again |
 | \`Ready\` | \`Provisioned\` | all three |
 `

@@ -9,16 +9,18 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
 import { type ClusterKind, openClusterKind, openRunner } from './cluster/cluster-kind.ts'
 import { makeClusterReport } from './cluster/cluster-report.ts'
-import { openClusterMerchants } from './cluster/merchants.ts'
+import { type ClusterMerchantsOptions, openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
 import { paymentAddressesOf } from './cluster/payments-workload.ts'
-import { createPolledSecrets } from './cluster/polled-secrets.ts'
 import { provideWorkloads } from './cluster/provide-workloads.ts'
 import { createSecretDigests } from './cluster/secret-digests.ts'
 import { clusterWorkloads, describeServices, podShapeOf, switchedOff } from './cluster/services.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
+import { createGrantedSecrets } from './cluster/tenant-secrets/granted-secrets.ts'
+import { createPolledSecrets } from './cluster/tenant-secrets/polled-secrets.ts'
+import { createReadPace, readsPerSecond } from './cluster/tenant-secrets/read-pace.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
 import {
   createKubernetesInfrastructure,
@@ -87,7 +89,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const loads = createStreamLoads({ operatorName }) // hears what brokers carry
   started.defer(async () => loads.stop())
   const feed = openFeed(peers, log)
-  const secrets = openSecrets(client, log)
+  const tenants = openTenantSecrets(options)
+  const secrets = openSecrets(client, tenants, log)
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
   const open = { client, feed, infrastructure, mayWrite: leadership.mayWrite, metrics, log, pod: pod.name }
@@ -98,7 +101,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => limits.stop())
   const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
   started.defer(() => routes.stop())
-  const merchants = openMerchants(started, client, certificates, leadership.mayWrite, options)
+  const merchants = openMerchants(started, client, tenants, certificates, leadership.mayWrite, options)
   kinds.push(limits, routes, merchants)
   const digests = openSecretDigests(client, leadership.mayWrite, options)
   const providing = openRunner(
@@ -268,6 +271,7 @@ async function waitAWhile(start: Promise<void>, kind: string | undefined, log: L
 function openMerchants(
   started: AsyncDisposableStack,
   client: KubeClient,
+  tenants: TenantSecrets,
   certificates: Certificates,
   mayWrite: () => boolean,
   { config, pod, log }: ClusterOptions,
@@ -294,6 +298,7 @@ function openMerchants(
     provisioner: payments.enabled ? provisioner : undefined,
     addresses: paymentAddressesOf(config, namespace),
     mayWrite,
+    ...tenants,
     events,
     log,
   })
@@ -301,13 +306,29 @@ function openMerchants(
   return merchants
 }
 
-function openSecrets(client: KubeClient, log: Log) {
+/** How the Secrets of tenants are used: by their grants, and at a pace that all operators share. */
+type TenantSecrets = Pick<ClusterMerchantsOptions, 'granted' | 'pace'>
+
+function openTenantSecrets({ config, pod }: ClusterOptions): TenantSecrets {
+  return {
+    granted: createGrantedSecrets(config, pod.namespace),
+    pace: createReadPace({
+      readsPerSecond: readsPerSecond / config.operators,
+      clock: systemClock,
+      random: Math.random,
+    }),
+  }
+}
+
+function openSecrets(client: KubeClient, { granted, pace }: TenantSecrets, log: Log) {
   return createPolledSecrets({
-    async read(namespace, name, signal) {
-      return (await secretAccess(client, { namespace }).get(name, signal))?.data
-    },
-    clock: systemClock,
-    onError: (secret, error) => log.warn('a Secret cannot be read', { secret, error: error.message }),
+    read: (namespace, name, signal) =>
+      granted.attempt(namespace, name, async () => {
+        return (await secretAccess(client, { namespace }).get(name, signal))?.data
+      }),
+    pace,
+    random: Math.random,
+    onError: (secret, error) => log.warn('read a Secret', { secret, error: error.message }),
   })
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
@@ -17,6 +18,8 @@ import type { ObjectEvent } from '../kube/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../kube/testdata/service-account.ts'
 import { type ProvisioningUnderTest, startProvisioning } from '../payments/testdata/start-provisioning.ts'
 import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
+import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
+import { createReadPace } from './tenant-secrets/read-pace.ts'
 
 const merchants = '/apis/tollway.dev/v1alpha1/namespaces/default/merchants'
 const secrets = '/api/v1/namespaces/default/secrets'
@@ -40,6 +43,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   let api: KubeApiServer
   let service: ProvisioningUnderTest
   let client: KubeClient
+  let token: string
   let operator: ReturnType<typeof openClusterMerchants>
 
   before(async () => {
@@ -47,7 +51,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     service = await startProvisioning()
     const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
     await call('POST', definitions, customResourceDefinition(merchantKind), 201)
-    const token = await makeOperatorAccount(api, 'tollway')
+    token = await makeOperatorAccount(api, 'tollway')
     await waitFor('the kind to be served', async () => (await api.call('GET', merchants)).status === 200)
     const access = writeServiceAccount(place, await addressOf(api), { namespace: 'tollway', token })
     client = createKubeClient(access, { random: Math.random })
@@ -57,6 +61,8 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       provisioner: service.provisioner,
       addresses,
       mayWrite: () => true,
+      granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
+      pace: createReadPace({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
       log: silentLog,
       timing: { lookMs: 100 },
@@ -225,6 +231,43 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     const envelope = { apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant', metadata: { name, ...metadata } }
     await call('PATCH', path, { ...envelope, ...rest }, 200)
   }
+
+  it('is not read with all others at once by a new leader, nor ever faster than the pace', async t => {
+    const names = Array.from({ length: 12 }, (_, index) => `many-${index}`)
+    for (const name of names) await create(name)
+    for (const name of names) await become(name, 'Provisioned')
+    const readMs: number[] = []
+    const access = writeServiceAccount(place, await addressOf(api), { namespace: 'tollway', token })
+    const counting = createKubeClient(access, {
+      random: Math.random,
+      onRequest: (method, resource) => {
+        if (method === 'GET' && resource === 'secrets') readMs.push(performance.now())
+      },
+    })
+    const beginMs = performance.now()
+    const readsPerSecond = 10
+    const leader = openClusterMerchants({
+      ...{
+        client: counting,
+        watchNamespaces: [],
+        addresses,
+        log: silentLog,
+        provisioner: service.provisioner,
+      },
+      ...{ mayWrite: () => true, events: { record: () => {} }, timing: { lookMs: 1 } },
+      granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
+      pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
+    })
+    t.after(async () => {
+      await leader.stop()
+      counting.close()
+    })
+    await leader.start()
+    leader.statuses.lookAtAll()
+    await waitFor('30 reads', async () => readMs.length >= 30)
+    const seconds = (performance.now() - beginMs) / 1000
+    assert.ok(readMs.length <= readsPerSecond * seconds + 4, `${readMs.length} reads in ${seconds} s`)
+  })
 })
 
 function resource(name: string, changes: object, annotations: object) {

@@ -11,6 +11,7 @@ import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resour
 import type { EventRecorder } from '../kube/events.ts'
 import type { KubeObject } from '../kube/kube-object.ts'
 import { secretAccess } from '../kube/secrets.ts'
+import type { CredentialStore } from '../payments/credential-store.ts'
 import type { Provisioner } from '../payments/provisioner.ts'
 import {
   deriveMerchantConditions,
@@ -23,14 +24,18 @@ import {
   type MerchantOutcome,
   type MerchantsTiming,
   type PaymentAddresses,
+  secretsOf,
 } from '../reconcilers/merchants.ts'
 import { readAnnotations } from '../sources/source.ts'
 import { translateMerchant } from '../translate/translate-merchant.ts'
 import type { Translation } from '../translate/translation.ts'
 import type { ClusterKind } from './cluster-kind.ts'
-import { createCredentialSecrets } from './credential-secrets.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import { isSameStatus, readyCondition, type StoredResource, type StoredStatus } from './stored-resource.ts'
+import { createCredentialSecrets } from './tenant-secrets/credential-secrets.ts'
+import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
+import type { ReadPace } from './tenant-secrets/read-pace.ts'
+import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 
 /** Holds a resource until its merchant is closed. Only with the deletion policy Delete. */
 export const merchantFinalizer = 'tollway.dev/merchant'
@@ -44,6 +49,8 @@ export interface ClusterMerchantsOptions {
   readonly addresses: PaymentAddresses
   /** Only the operator that may write does anything at all. */
   readonly mayWrite: () => boolean
+  readonly granted: GrantedSecrets
+  readonly pace: ReadPace
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
   readonly timing?: Partial<MerchantsTiming>
@@ -57,14 +64,19 @@ const resourceKind = customResource(kind.definition)
 
 /** The Merchants of a cluster: from the API server to the payments service, their Secrets and statuses. */
 export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterKind {
-  const { client, provisioner, addresses, mayWrite, log } = options
+  const { client, provisioner, addresses, mayWrite, granted, pace, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
   const stopping = new AbortController()
+  const shared = createSharedReads(
+    (namespace, name, signal) =>
+      granted.attempt(namespace, name, async () => {
+        return (await secretAccess(client, { namespace }).get(name, signal))?.data
+      }),
+    systemClock,
+  )
   const merchants = createMerchants({
-    store: createCredentialSecrets(client),
-    async readSecret(namespace, name, signal) {
-      return (await secretAccess(client, { namespace }).get(name, signal))?.data
-    },
+    store: grantedStore(createCredentialSecrets(client), granted),
+    readSecret: shared.read,
     provisioner,
     addresses,
     clock: systemClock,
@@ -74,8 +86,11 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
   const writer = createWriter(options, followed)
   /** What each asked for when it was looked at last, by its key. */
   const seen = new Map<string, { readonly uid: string; readonly wish: string }>()
+  /** Keys that a new leader has not looked at. */
+  const unseen = new Set<string>()
 
   async function look(key: string): Promise<Outcome> {
+    const isFirst = unseen.delete(key)
     const [namespace = '', name = ''] = key.split('/')
     const resource = writer.newest(namespace, name)
     if (resource === undefined) return leave(key)
@@ -83,29 +98,34 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
     const uid = resource.metadata.uid ?? ''
     seen.set(key, { uid, wish: wishOf(resource) })
     if (resource.metadata.deletionTimestamp !== undefined) return finalize(resource)
-    const outcome = await bringAbout(resource)
-    return outcome.afterMs === undefined ? retry(outcome.obstacle) : { afterMs: outcome.afterMs }
+    // A new leader would otherwise read the Secrets of all Merchants at once.
+    if (isFirst && isSettled(resource)) return { afterMs: pace.reserve(key, { atLeastMs: 0 }) }
+    const { afterMs, obstacle, reads } = await bringAbout(resource)
+    if (reads === 0) return { afterMs: afterMs ?? idleMs }
+    if (afterMs !== undefined) return { afterMs: pace.reserve(key, { atLeastMs: afterMs, reads }) }
+    return retry(obstacle, pace.reserve(key, { atLeastMs: 0, reads }))
   }
 
   function leave(key: string): Outcome {
     merchants.forget(seen.get(key)?.uid ?? '')
     seen.delete(key)
+    pace.release(key)
     writer.forget(key)
     return 'done'
   }
 
-  async function bringAbout(stored: StoredResource): Promise<Pick<MerchantOutcome, 'afterMs' | 'obstacle'>> {
+  async function bringAbout(stored: StoredResource): Promise<LookOutcome> {
     const { name, namespace = '', uid = '', annotations } = stored.metadata
     const { paused, rotation = '' } = readAnnotations(annotations)
     if (paused) {
       await writer.pause(stored)
-      return { afterMs: idleMs, obstacle: undefined }
+      return idle
     }
     const translation = translate(stored)
     if ('problems' in translation) {
       const { problems } = translation
       await writer.write(stored, { facts: { problems, obstacle: undefined, synced: false } })
-      return { afterMs: idleMs, obstacle: undefined }
+      return idle
     }
     const { value: account } = translation
     const held = await holdIfWanted(stored, account)
@@ -113,7 +133,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
     const outcome = await merchants.reconcile(wanted, stopping.signal)
     const { obstacle, synced, ids } = outcome
     await writer.write(held, { facts: { problems: [], obstacle, synced }, account, ids })
-    return outcome
+    return { afterMs: outcome.afterMs, obstacle, reads: secretsOf(account).size }
   }
 
   /** Before there is a merchant to close, its resource cannot vanish any more. */
@@ -164,7 +184,10 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
   })
 
   function lookAtAll(): void {
-    for (const resource of followed.list()) queue.add(keyOf(resource))
+    for (const resource of followed.list()) {
+      unseen.add(keyOf(resource))
+      queue.add(keyOf(resource))
+    }
   }
 
   return {
@@ -174,7 +197,9 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
     async start(): Promise<void> {
       await followed.source.start()
       followed.onChange((_, resource) => {
-        if (seen.get(keyOf(resource))?.wish !== wishOf(resource)) queue.add(keyOf(resource))
+        if (seen.get(keyOf(resource))?.wish === wishOf(resource)) return
+        shared.refresh(resource.metadata.namespace ?? '')
+        queue.add(keyOf(resource))
       })
       lookAtAll()
     },
@@ -189,12 +214,35 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
   }
 }
 
-/** One that is wrong, or paused, is looked at when it changes; and now and then, if only to forget it. */
+/** A Merchant that is wrong or paused is looked at when it changes, and at this interval. */
 const idleMs = 30_000
 
-/** It passes by itself: the queue comes again, later each time. */
-function retry(obstacle: Obstacle | undefined): never {
-  throw new Error(`${obstacle?.reason}: ${obstacle?.message}`)
+interface LookOutcome extends Pick<MerchantOutcome, 'afterMs' | 'obstacle'> {
+  /** How many Secrets the look read. */
+  readonly reads: number
+}
+
+const idle: LookOutcome = { afterMs: idleMs, obstacle: undefined, reads: 0 }
+
+/** The obstacle passes by itself: the queue repeats the look, later each time, and at the pace of reads. */
+function retry(obstacle: Obstacle | undefined, retryAfterMs: number): never {
+  throw Object.assign(new Error(`${obstacle?.reason}: ${obstacle?.message}`), { retryAfterMs })
+}
+
+/** Whether its status says that all of it was done, so that a look would find nothing new at once. */
+function isSettled({ metadata, status = {} }: StoredResource): boolean {
+  const { paused, rotation = '' } = readAnnotations(metadata.annotations)
+  const isObserved = status.observedGeneration === metadata.generation
+  return isObserved && !paused && rotation === '' && readyCondition(status)?.status === 'True'
+}
+
+/** The store, whose calls say what grants the right that they lack. */
+function grantedStore(store: CredentialStore, granted: GrantedSecrets): CredentialStore {
+  return {
+    get: (place, signal) => granted.attempt(place.namespace, place.name, () => store.get(place, signal)),
+    put: (place, content, known, signal) =>
+      granted.attempt(place.namespace, place.name, () => store.put(place, content, known, signal)),
+  }
 }
 
 function keyOf({ metadata: { namespace = '', name } }: StoredResource): string {

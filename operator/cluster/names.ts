@@ -1,4 +1,5 @@
 import { objectName } from '../infrastructure/kubernetes/objects/place.ts'
+import { ownSecretNames } from '../kube/permissions.ts'
 
 /** Names of what the operator makes and of what it finds itself by, all beginning with the installation's. */
 
@@ -59,12 +60,7 @@ export function feedClientSecret(installation: string): string {
 
 /** Every Secret that the operator creates for itself and its services. */
 export function operatorSecrets(installation: string): readonly string[] {
-  return [
-    authoritySecret(installation),
-    feedServerSecret(installation),
-    feedClientSecret(installation),
-    paymentsSecret(installation),
-  ]
+  return ownSecretNames.map(name => `${installation}-${name}`)
 }
 
 /** The name by which callers find the API and the payment page, and the operator its own port there. */

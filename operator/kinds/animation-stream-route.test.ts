@@ -138,6 +138,29 @@ test('tokens come from a Secret of the namespace, and only their hashes go out',
   assert.doesNotMatch(JSON.stringify(world.status('shop/kiosk')), /first|second/)
 })
 
+test('a route whose Secret may not be read says what grants it, and keeps the tokens that are known', () => {
+  const advice = 'An administrator grants it with: a command'
+  const closed = 'the route is closed to everybody until then'
+  const kept = 'the tokens that were read before stay in force'
+  const known = [new Uint8Array(32).fill(1)]
+  for (const [tokens, effect, hashes] of [
+    [{ forbidden: advice }, closed, [new Uint8Array(32)]],
+    [{ hashes: known, forbidden: advice }, kept, known],
+  ] as const) {
+    const secrets = { follow: async () => {}, tokens: () => tokens, onChange: () => {} }
+    const kind = animationStreamRoutes({ secrets, loadOf: () => ({ activeStreams: 0, consumers: 0 }) })
+    const spec = { match: { streamIdPrefix: 'kiosk-' }, tokenSecretRef: { name: 'tokens' } }
+    const { apiVersion, kind: name } = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute' }
+    const metadata = { name: 'kiosk', namespace: 'shop' }
+    const translation = kind.translate('shop/kiosk', { apiVersion, kind: name, metadata, spec })
+    assert.ok('value' in translation)
+    const { lacking, fed } = kind.complete(translation.value, 0)
+    const message = `the operator may not read the Secret shop/tokens; ${effect}. ${advice}`
+    assert.deepEqual(lacking, { reason: 'SecretForbidden', message })
+    assert.deepEqual(fed.tokenHashes, hashes)
+  }
+})
+
 test('without its Secret a route is closed to everybody, and says which one is missing', async () => {
   const world = openWorld()
   world.secret('other/tokens', { token: 'theirs' })

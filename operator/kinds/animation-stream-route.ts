@@ -73,14 +73,17 @@ function placeOf({ name, tokenSecret }: StreamRoute): TokenPlace | undefined {
 }
 
 function lackOf({ namespace, secret, key }: TokenPlace, tokens: Tokens): Lack | undefined {
-  if ('hashes' in tokens) return undefined
   const name = `the Secret ${namespace}/${secret}`
   const closed = 'the route is closed to everybody until then'
-  if ('unknown' in tokens) {
-    const message = `${name} has not been read yet for its entry ${key}; ${closed}`
-    return { reason: 'SecretUnknown', message }
+  if ('forbidden' in tokens && tokens.forbidden !== undefined) {
+    const effect = 'hashes' in tokens ? 'the tokens that were read before stay in force' : closed
+    const message = `the operator may not read ${name}; ${effect}. ${tokens.forbidden}`
+    return { reason: 'SecretForbidden', message }
   }
-  return { reason: 'SecretMissing', message: `${name} ${tokens.missing}; ${closed}` }
+  if ('hashes' in tokens) return undefined
+  if ('missing' in tokens) return { reason: 'SecretMissing', message: `${name} ${tokens.missing}; ${closed}` }
+  const message = `${name} has not been read yet for its entry ${key}; ${closed}`
+  return { reason: 'SecretUnknown', message }
 }
 
 const maxShownCharacters = 100

@@ -69,3 +69,8 @@ export function isConflict(error: unknown): boolean {
 export function isNotFound(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 404
 }
+
+/** Whether roles do not allow the call; a policy or a quota that refuses its content answers 403 as well. */
+export function isUnauthorized(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 403 && /\bcannot \w+ resource "/.test(error.message)
+}

@@ -5,10 +5,12 @@ export interface Permission {
   readonly resource: string
   readonly verbs: readonly Verb[]
   /**
-   * Where: in the namespaces whose custom resources are looked at (all of them, or some), or only in the
-   * operator's own, where its workloads are.
+   * Where: in the namespaces whose custom resources the operator watches (all of them, or some); in those that
+   * granted their Secrets; or only in the operator's own namespace, where its workloads are.
    */
-  readonly scope: 'watched' | 'own'
+  readonly scope: 'watched' | 'granted' | 'own'
+  /** The only objects, by the part of their names after that of the installation: `ca` for `tollway-ca`. */
+  readonly names?: readonly string[]
   /** Only where that service runs. */
   readonly only?: 'payments'
   readonly why: string
@@ -17,25 +19,36 @@ export interface Permission {
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete'
 
 const reflect = ['get', 'list', 'watch'] as const
-/** An apply that finds nothing creates, and then both verbs are asked for. */
-const apply = ['create', 'patch'] as const
+/** A server-side apply that finds no object also needs the right to create one of that name. */
+const write = ['create', 'patch', 'delete'] as const
 
-const ownChildren = (group: string, resource: string, why: string): Permission => ({
-  group,
-  resource,
-  verbs: [...reflect, ...apply, 'delete'],
-  scope: 'own',
-  why,
-})
+/** The Secrets that the operator makes for itself and its services. */
+export const ownSecretNames = ['ca', 'feed-server', 'feed-client', 'payments'] as const
+/** Those of them that pods mount. */
+export const mountedSecretNames = ['feed-client', 'payments'] as const
+
+/** The workloads, each with an account of its name. */
+export const workloads = ['ratelimit', 'broker', 'payments'] as const
+
+/** A role cannot limit a list or a watch to names. */
+const ownChildren = (
+  group: string,
+  resource: string,
+  why: string,
+  names: readonly string[] = workloads,
+): readonly Permission[] => [
+  { group, resource, verbs: reflect, scope: 'own', why },
+  { group, resource, verbs: write, scope: 'own', names, why },
+]
 
 const customResource = (resource: string): readonly Permission[] => [
-  { group: 'tollway.dev', resource, verbs: reflect, scope: 'watched', why: 'what shall be' },
+  { group: 'tollway.dev', resource, verbs: reflect, scope: 'watched', why: 'the desired state' },
   {
     group: 'tollway.dev',
     resource: `${resource}/status`,
     verbs: ['patch'],
     scope: 'watched',
-    why: 'what is, and why',
+    why: 'the observed state',
   },
 ]
 
@@ -46,23 +59,25 @@ export const permissions: readonly Permission[] = [
   {
     group: 'tollway.dev',
     resource: 'merchants',
+    // RBAC cannot name the field; a policy of the chart refuses a change of the spec.
     verbs: ['patch'],
     scope: 'watched',
-    why: 'its finalizer: one whose merchant is to be closed stays until it is',
+    why: 'the finalizer that keeps a Merchant until its merchant is closed',
   },
   {
     group: '',
     resource: 'secrets',
-    // By the name that a resource tells, and never listed or watched.
+    // By the name that a resource gives. The operator never lists or watches Secrets.
     verbs: ['get'],
-    scope: 'watched',
-    why: 'the tokens that open routes, and what webhooks are signed with',
+    scope: 'granted',
+    why: 'the tokens of routes and the secrets that sign webhooks',
   },
   {
     group: '',
     resource: 'secrets',
+    // A policy of the chart limits these writes to Secrets that the operator labels as its own.
     verbs: ['create', 'update'],
-    scope: 'watched',
+    scope: 'granted',
     only: 'payments',
     why: 'the credentials of merchants',
   },
@@ -71,27 +86,39 @@ export const permissions: readonly Permission[] = [
     resource: 'events',
     verbs: ['create'],
     scope: 'watched',
-    why: 'tells people what was done, beside the resource',
+    why: 'reports what was done, beside the resource',
   },
-  ownChildren('apps', 'deployments', 'the services'),
-  ownChildren('', 'services', 'their addresses'),
-  ownChildren('', 'serviceaccounts', 'their identities, which may do nothing'),
-  ownChildren('policy', 'poddisruptionbudgets', 'no drain takes all replicas at once'),
-  ownChildren('autoscaling', 'horizontalpodautoscalers', 'more replicas under load'),
-  ownChildren('networking.k8s.io', 'networkpolicies', 'who may reach them'),
+  ...ownChildren('apps', 'deployments', 'the services'),
+  ...ownChildren('', 'services', 'the addresses of the services', [
+    ...workloads,
+    ...workloads.map(workload => `${workload}-http`),
+  ]),
+  ...ownChildren('', 'serviceaccounts', 'the identities of the services, which have no rights'),
+  ...ownChildren('policy', 'poddisruptionbudgets', 'no drain evicts all replicas at once'),
+  ...ownChildren('autoscaling', 'horizontalpodautoscalers', 'more replicas under load'),
+  ...ownChildren('networking.k8s.io', 'networkpolicies', 'who may reach the services'),
   {
     group: '',
     resource: 'secrets',
-    // Never listed or watched: the operator looks at those that it made itself, by their names.
-    verbs: ['get', ...apply, 'delete'],
+    verbs: ['get', 'patch'],
     scope: 'own',
-    why: 'the certificates of the feed',
+    names: ownSecretNames,
+    why: 'the certificates of the feed, and what the payments pods share',
+  },
+  {
+    group: '',
+    resource: 'secrets',
+    // A create carries no name that RBAC sees; a policy of the chart limits the names and the type.
+    verbs: ['create'],
+    scope: 'own',
+    why: 'the same Secrets, when they do not exist',
   },
   {
     group: '',
     resource: 'configmaps',
     verbs: ['get'],
     scope: 'own',
+    names: ['operator'],
     why: 'the object that owns everything that the operator creates',
   },
   {
@@ -99,20 +126,29 @@ export const permissions: readonly Permission[] = [
     resource: 'pods',
     verbs: reflect,
     scope: 'own',
-    why: 'which replicas are ready, and who acknowledges the feed',
+    why: 'which replicas are ready, and which acknowledge the feed',
   },
   {
     group: 'coordination.k8s.io',
     resource: 'leases',
-    verbs: ['get', 'create', 'update'],
+    verbs: ['get', 'update'],
     scope: 'own',
+    names: ['operator'],
     why: 'which operator writes',
+  },
+  {
+    group: 'coordination.k8s.io',
+    resource: 'leases',
+    verbs: ['create'],
+    scope: 'own',
+    why: 'the same Lease, when it does not exist',
   },
 ]
 
 export interface PolicyRule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
+  readonly resourceNames?: readonly string[]
   readonly verbs: readonly Verb[]
 }
 
@@ -123,48 +159,77 @@ export interface Role {
   readonly rules: readonly PolicyRule[]
 }
 
+export interface RuleChoice {
+  /** The name of the installation, to which rules are limited that have names; left out for any name. */
+  readonly installation?: string | undefined
+  /** The rules that come with this service; left out for those that always apply. */
+  readonly only?: Permission['only']
+  readonly list?: readonly Permission[]
+}
+
+/** The rules of one scope. */
+export function makeRules(
+  scope: Permission['scope'],
+  { installation, only, list = permissions }: RuleChoice = {},
+): readonly PolicyRule[] {
+  const chosen = list.filter(permission => permission.scope === scope && permission.only === only)
+  return toRules(chosen, installation)
+}
+
 export interface RolePlaces {
   /** The name of the installation, with which the roles' names begin. */
   readonly name: string
   readonly ownNamespace: string
   readonly watchedNamespaces: 'all' | readonly string[]
+  /** The namespaces that granted their Secrets. */
+  readonly grantedNamespaces: 'all' | readonly string[]
   /** Whether the payments service runs. */
   readonly payments?: boolean
 }
 
-/** The rules of one scope; those that are there always, or those that come with a service. */
-export function makeRules(
-  scope: Permission['scope'],
-  list: readonly Permission[] = permissions,
-  only?: Permission['only'],
-): readonly PolicyRule[] {
-  return toRules(list.filter(permission => permission.scope === scope && permission.only === only))
-}
-
 /**
- * The roles that the operator needs: one for its own namespace, and one for the resources that it watches, a
- * ClusterRole for all namespaces, or else a Role in each of them.
+ * The roles that the operator needs: one for its own namespace, one for the resources that it watches, and one for
+ * the Secrets that it was granted; each of the latter a ClusterRole for all namespaces, or else a Role in each.
  */
 export function makeRoles(places: RolePlaces, list: readonly Permission[] = permissions): readonly Role[] {
-  const { name, ownNamespace, watchedNamespaces, payments = false } = places
+  const { name, ownNamespace, watchedNamespaces, grantedNamespaces, payments = false } = places
   const role = (kind: Role['kind'], scope: Permission['scope'], metadata: Role['metadata']): Role => ({
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind,
     metadata,
-    rules: [...makeRules(scope, list), ...(payments ? makeRules(scope, list, 'payments') : [])],
+    rules: [...makeRules(scope, { list }), ...(payments ? makeRules(scope, { list, only: 'payments' }) : [])],
   })
-  const own = role('Role', 'own', { name: `${name}-workloads`, namespace: ownNamespace })
-  const watched = `${name}-resources`
-  if (watchedNamespaces === 'all') return [own, role('ClusterRole', 'watched', { name: watched })]
-  return [own, ...watchedNamespaces.map(namespace => role('Role', 'watched', { name: watched, namespace }))]
+  const rolesIn = (scope: Permission['scope'], suffix: string, namespaces: 'all' | readonly string[]) =>
+    namespaces === 'all'
+      ? [role('ClusterRole', scope, { name: `${name}-${suffix}` })]
+      : namespaces.map(namespace => role('Role', scope, { name: `${name}-${suffix}`, namespace }))
+  return [
+    role('Role', 'own', { name: `${name}-workloads`, namespace: ownNamespace }),
+    ...rolesIn('watched', 'resources', watchedNamespaces),
+    ...rolesIn('granted', 'secrets', grantedNamespaces),
+  ]
 }
 
-/** One rule for the resources of a group that allow the same. */
-function toRules(list: readonly Permission[]): readonly PolicyRule[] {
-  const grouped = Map.groupBy(list, ({ group, verbs }) => JSON.stringify([group, verbs]))
-  return [...grouped.values()].map(alike => ({
-    apiGroups: [alike[0]?.group ?? ''],
-    resources: alike.map(({ resource }) => resource),
-    verbs: alike[0]?.verbs ?? [],
-  }))
+/** One rule for the resources of a group that allow the same verbs on the same names. */
+function toRules(list: readonly Permission[], installation: string | undefined): readonly PolicyRule[] {
+  const named = list.map(permission => ({ ...permission, resourceNames: namesOf(permission, installation) }))
+  const alike = ({ group, verbs, resourceNames }: (typeof named)[number]) =>
+    JSON.stringify([group, verbs, resourceNames])
+  return [...Map.groupBy(named, alike).values()].flatMap(group => {
+    const [first] = group
+    if (first === undefined) return []
+    const { resourceNames } = first
+    return [
+      {
+        apiGroups: [first.group],
+        resources: group.map(({ resource }) => resource),
+        ...(resourceNames && { resourceNames }),
+        verbs: first.verbs,
+      },
+    ]
+  })
+}
+
+function namesOf({ names }: Permission, installation: string | undefined): readonly string[] | undefined {
+  return installation === undefined ? undefined : names?.map(name => `${installation}-${name}`)
 }

@@ -13,6 +13,7 @@ import {
   someAccount,
   startProvisioning,
 } from '../payments/testdata/start-provisioning.ts'
+import { SecretForbiddenError } from '../sources/secret-forbidden.ts'
 import { createCredentialFiles, credentialFile } from '../standalone/credential-files.ts'
 import { createMerchants } from './merchants.ts'
 
@@ -59,7 +60,7 @@ describe('a Merchant, by a real payments service', () => {
   })
 
   /** One resource, with a Secret in a file, and an operator that can be killed. */
-  function openWorld(provisioner?: Provisioner | null) {
+  function openWorld(provisioner?: Provisioner | null, changes: Partial<CredentialStore> = {}) {
     const uid = `uid-${uids++}`
     const stateDir = join(place, uid)
     const killer = createKiller()
@@ -69,6 +70,7 @@ describe('a Merchant, by a real payments service', () => {
     const store: CredentialStore = {
       get: (...args) => killer.killable(() => files.get(...args)),
       put: (...args) => killer.killable(() => files.put(...args)),
+      ...changes,
     }
     const asked = provisioner ?? service.provisioner
     const start = () =>
@@ -286,6 +288,21 @@ describe('a Merchant, by a real payments service', () => {
       a: `${newWebhookSecret(randomBytes)}\n${newWebhookSecret(randomBytes)}\n`,
     })
     await ready(world)
+  })
+
+  it('says what grants a right to Secrets that the operator lacks, and waits for it', async () => {
+    const forbidden = new SecretForbiddenError('it may not', 'Run this')
+    const world = openWorld(undefined, { get: () => Promise.reject(forbidden) })
+    const { obstacle, afterMs, synced } = await world.reconcile()
+    const message = 'it may not. Run this'
+    assert.deepEqual(obstacle, {
+      step: 'CredentialsReady',
+      reason: 'SecretForbidden',
+      message,
+      stalled: true,
+    })
+    assert.equal(synced, false)
+    assert.ok(afterMs !== undefined && afterMs <= 30_000)
   })
 
   it('takes no secret of a webhook that receivers could not verify with, and quotes none', async () => {

@@ -5,6 +5,7 @@ import type { MerchantAccount, SecretEntry } from '../ir.ts'
 import type { CredentialPlace, CredentialStore, KeptCredentials } from '../payments/credential-store.ts'
 import { dueInMs, graceOf, readKeys, stagedEntry, whyNewKey } from '../payments/key-plan.ts'
 import type { Provisioned, Provisioner, ProvisionRefusal, ProvisionRequest } from '../payments/provisioner.ts'
+import { SecretForbiddenError } from '../sources/secret-forbidden.ts'
 import { formatFieldProblem } from '../translate/field-problem.ts'
 import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
 
@@ -41,8 +42,14 @@ export interface MerchantOutcome {
   readonly ids: Provisioned | undefined
   readonly synced: boolean
   readonly obstacle: Obstacle | undefined
-  /** When to look again even if nothing happens; undefined for soon, and later each time. */
+  /** The shortest time until the next look; undefined for soon, and later each time. */
   readonly afterMs: number | undefined
+}
+
+/** The names of the Secrets that a look reads: that of the credentials, and those that the resource names. */
+export function secretsOf({ secret, webhooks, adopt }: MerchantAccount): ReadonlySet<string> {
+  const named = webhooks.map(webhook => webhook.secret.name)
+  return new Set([secret.name, ...named, ...(adopt ? [adopt.apiKey.name] : [])])
 }
 
 export interface MerchantsOptions {
@@ -251,8 +258,11 @@ async function readWishes(
   { account: { webhooks, adopt }, namespace }: WantedMerchant,
   signal: AbortSignal,
 ): Promise<Run['wishes']> {
+  const read = new Map<string, ReturnType<typeof readSecret>>()
   const textIn = async ({ name, key }: SecretEntry) => {
-    const entries = await attempt('SecretUnknown', () => readSecret(namespace, name, signal))
+    const reading = read.get(name) ?? readSecret(namespace, name, signal)
+    read.set(name, reading)
+    const entries = await attempt('SecretUnknown', () => reading)
     return entries !== undefined && Object.hasOwn(entries, key) ? entries[key]?.trim() : undefined
   }
   const found: ProvisionRequest['webhooks'][number][] = []
@@ -282,14 +292,19 @@ const stepOf: Readonly<Record<PassingReason, Obstacle['step']>> = {
   PaymentsUnreachable: 'Synced',
 }
 
-/** Whatever a step rejects with passes, as far as is known. */
+/** Unexpected errors are treated as transient. A missing right waits for an administrator. */
 async function attempt<Result>(reason: PassingReason, step: () => Promise<Result>): Promise<Result> {
   try {
     return await step()
   } catch (error) {
     if (error instanceof Stop) throw error
     const { message } = error as Error
-    throw new Stop({ step: stepOf[reason], reason, message, stalled: false })
+    const step = stepOf[reason]
+    if (error instanceof SecretForbiddenError) {
+      const whole = `${message}. ${error.advice}`
+      throw new Stop({ step, reason: 'SecretForbidden', message: whole, stalled: true })
+    }
+    throw new Stop({ step, reason, message, stalled: false })
   }
 }
 

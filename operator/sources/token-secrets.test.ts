@@ -11,6 +11,7 @@ const hashOf = (token: string) => createHash('sha256').update(token).digest()
 function show(tokens: Tokens): string {
   if ('unknown' in tokens) return 'unknown'
   if ('missing' in tokens) return tokens.missing
+  if (!('hashes' in tokens)) return 'forbidden'
   const known = ['abc', 'def', 'plain', 'secret']
   return tokens.hashes
     .map(hash => known.find(token => Buffer.from(hash).equals(hashOf(token))) ?? 'another')

@@ -9,9 +9,12 @@ export interface TokenPlace {
 
 /** What is known of the tokens in one place. Who reads a Secret sees a token; all others see its hash. */
 export type Tokens =
-  | { readonly hashes: readonly Uint8Array[] }
+  /** `forbidden`: the Secret may not be read any more, so that these may be old. */
+  | { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string }
   /** Why there are none, as the end of a sentence that begins with the Secret's name. */
   | { readonly missing: string }
+  /** The Secret may not be read: what grants it, as a sentence. */
+  | { readonly forbidden: string }
   /** It has not been looked at yet. */
   | { readonly unknown: true }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { loadAll } from 'js-yaml'
 import { type ApiResource, isRecord, type KubeObject } from '../../operator/kube/kube-object.ts'
-import { permissions } from '../../operator/kube/permissions.ts'
+import { type Permission, permissions } from '../../operator/kube/permissions.ts'
 import { objectPath, placeOf, withQuery } from '../../operator/kube/resource-path.ts'
 import { paymentsApiLimits } from '../../operator/standalone/payments-limits.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -131,29 +131,42 @@ waitUntilReady: {enabled: false}
   })
 
   it('lets the operator do what it must, and only where it watches', async () => {
-    const set = ['redis.bundled.enabled=true', 'watchNamespaces={shop,search}']
+    const set = ['redis.bundled.enabled=true', 'watchNamespaces={shop,search}', 'secretNamespaces={shop}']
     const roles = render({ set }).filter(({ kind }) => /^(ServiceAccount|Role|RoleBinding)$/.test(kind))
     for (const role of roles) await assertTaken(role, {})
     // Payments are not switched on here, so what only they need is not allowed.
-    const granted = permissions.filter(({ only }) => only === undefined)
-    const places = { own: [namespace], watched: ['shop', 'search'] }
-    const isGranted = (group: string, resource: string, verb: string, place: string) =>
-      granted.some(
+    const always = permissions.filter(({ only }) => only === undefined)
+    const places = { own: [namespace], watched: ['shop', 'search'], granted: ['shop'] }
+    const isGranted = ({ group, resource }: Permission, verb: string, place: string, name?: string) =>
+      always.some(
         one =>
           one.group === group &&
           one.resource === resource &&
           one.verbs.some(each => each === verb) &&
-          places[one.scope].includes(place),
+          places[one.scope].includes(place) &&
+          (one.names === undefined || (name !== undefined && one.names.includes(name))),
       )
-    for (const { group, resource, verbs } of permissions) {
+    for (const permission of permissions) {
+      const { group, resource, verbs, names: [name] = [] } = permission
       for (const place of [namespace, 'shop', 'search', 'default']) {
         for (const verb of verbs) {
-          const may = await mayOperator({ group, resource, verb, namespace: place })
-          assert.equal(may, isGranted(group, resource, verb, place), `${verb} ${resource} in ${place}`)
+          for (const each of new Set([name, name && 'foreign'])) {
+            const asked = {
+              group,
+              resource,
+              verb,
+              namespace: place,
+              ...(each && { name: `tollway-${each}` }),
+            }
+            const told = `${verb} ${resource} ${each} in ${place}`
+            assert.equal(await mayOperator(asked), isGranted(permission, verb, place, each), told)
+          }
         }
       }
     }
-    assert.equal(await mayOperator({ group: '', resource: 'secrets', verb: 'list', namespace }), false)
+    const secrets = { group: '', resource: 'secrets', namespace }
+    assert.equal(await mayOperator({ ...secrets, verb: 'list' }), false)
+    assert.equal(await mayOperator({ ...secrets, verb: 'get', name: 'tollway-redis' }), true)
   })
 
   async function mayOperator(asked: Readonly<Record<string, string>>): Promise<boolean> {

@@ -87,7 +87,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     const long = 'a-name-of-thirty-eight-letters-dashes---that-goes-on'
     const objects = render({ name: long, set: [redis, 'crds.install=false'] })
     const names = objects.map(({ metadata }) => metadata.name.replace(`${namespace}-`, ''))
-    const begins = /^a-name-of-thirty-eight-letters-dashes-[a-z]+$/
+    const begins = /^a-name-of-thirty-eight-letters-dashes-[a-z]+(-[a-z]+)?$/
     assert.deepEqual(
       names.filter(name => !begins.test(name)),
       [],
@@ -127,6 +127,11 @@ const refusals: readonly [string, Rendering, RegExp][] = [
   ],
   ['two of them', { set: [redis, 'redis.url=redis:6379'] }, /exactly one of redis\..*; 2 are set/],
   ['all three', { set: [redis, 'redis.url=a:1', 'redis.existingSecret.name=a'] }, /; 3 are set/],
+  [
+    'Secrets of a namespace that it does not watch',
+    { set: [redis, 'watchNamespaces={shop}', 'secretNamespaces={shop,web}'] },
+    /"web" is not in watchNamespaces/,
+  ],
   ['a name that begins with a digit', { name: '1st', set: [redis] }, /"1st".* must begin with a letter/],
   ['a name with a dot', { name: 'a.b', set: [redis] }, /"a\.b".*; take "tollway-a-b"/],
 ]
@@ -140,43 +145,88 @@ describe('the chart refuses', { skip: missingHelm() }, () => {
 })
 
 describe('the roles of the chart', { skip: missingHelm() }, () => {
+  const own = [
+    ...makeRules('own', { installation: 'tollway' }),
+    ...[{ apiGroups: [''], resources: ['secrets'], resourceNames: ['tollway-redis'], verbs: ['get'] }],
+  ]
+  const workloads = { kind: 'Role', name: 'tollway-workloads', rules: own }
+  const resources = { name: `${namespace}-tollway-resources`, rules: makeRules('watched') }
+  const secrets = { name: `${namespace}-tollway-secrets`, rules: makeRules('granted') }
+
   it('are what the operator may do, and no more', () => {
-    const objects = render({ set: [redis] })
-    assert.deepEqual(rolesOf(objects), [
-      { kind: 'ClusterRole', name: `${namespace}-tollway-resources`, rules: makeRules('watched') },
-      { kind: 'Role', name: 'tollway-workloads', rules: makeRules('own') },
+    assert.deepEqual(rolesOf(render({ set: [redis] })), [
+      { kind: 'ClusterRole', ...resources },
+      { kind: 'ClusterRole', ...secrets },
+      workloads,
     ])
   })
 
   it('are for the watched namespaces only, where there are some', () => {
     const objects = render({ set: [redis, 'watchNamespaces={shop,search}'] })
     assert.deepEqual(rolesOf(objects), [
-      { kind: 'Role', name: 'tollway-workloads', rules: makeRules('own') },
-      ...['shop', 'search'].map(place => ({
-        kind: 'Role',
-        namespace: place,
-        name: `${namespace}-tollway-resources`,
-        rules: makeRules('watched'),
-      })),
+      workloads,
+      ...['shop', 'search'].flatMap(place => [
+        { kind: 'Role', namespace: place, ...resources },
+        { kind: 'Role', namespace: place, ...secrets },
+      ]),
     ])
   })
 
+  it('allow writes of Secrets with payments only', () => {
+    const set = [redis, 'payments.enabled=true', 'payments.database.urlSecret.name=db']
+    const { rules } = find(render({ set }), 'ClusterRole', secrets.name)
+    assert.deepEqual(rules, [...makeRules('granted'), ...makeRules('granted', { only: 'payments' })])
+  })
+
+  it('never let the operator change what it may do', () => {
+    const rules = rolesOf(render({ set: [redis, 'secretNamespaces={*}', 'payments.enabled=true'] }))
+    assert.doesNotMatch(JSON.stringify(rules), /rbac\.authorization|"\*"|bind|escalate|impersonate|token/)
+  })
+
+  const granted: readonly [values: readonly string[], bindings: readonly string[]][] = [
+    [[], []],
+    [['secretNamespaces={shop,web}'], ['RoleBinding shop ClusterRole', 'RoleBinding web ClusterRole']],
+    [['secretNamespaces={*}'], ['ClusterRoleBinding  ClusterRole']],
+    [['secretNamespaces={shop,*}'], ['ClusterRoleBinding  ClusterRole']],
+    [['secretNamespaces={shop}', 'watchNamespaces={shop,web}'], ['RoleBinding shop Role']],
+    [
+      ['secretNamespaces={*}', 'watchNamespaces={shop,web}'],
+      ['RoleBinding shop Role', 'RoleBinding web Role'],
+    ],
+  ]
+  for (const [values, expected] of granted) {
+    it(`bind Secrets with ${values.join(', ') || 'nothing'} in ${expected.length} places`, () => {
+      const bindings = bindingsOf(render({ set: [redis, ...values] })).filter(
+        ({ roleRef }) => roleRef.name === secrets.name,
+      )
+      const places = bindings.map(
+        ({ kind, metadata, roleRef }) => `${kind} ${metadata.namespace ?? ''} ${roleRef.kind}`,
+      )
+      assert.deepEqual(places, expected)
+    })
+  }
+
   it('are given to the account of the operator alone', () => {
     const operator = { kind: 'ServiceAccount', name: 'tollway-operator', namespace }
-    for (const set of [[redis], [redis, 'watchNamespaces={shop}']]) {
+    for (const set of [[redis], [redis, 'watchNamespaces={shop}'], [redis, 'secretNamespaces={shop}']]) {
       const objects = render({ set })
-      const bindings = objects.filter(({ kind }) => kind === 'RoleBinding' || kind === 'ClusterRoleBinding')
-      assert.equal(bindings.length, 2)
-      for (const binding of bindings) {
-        assert.deepEqual(binding['subjects'], [operator])
-        const { roleRef } = binding as { readonly roleRef?: { readonly kind: string; readonly name: string } }
-        assert.equal(roleRef?.kind, binding.kind.replace('Binding', ''))
-        const role = find(objects, roleRef.kind, roleRef.name)
-        assert.equal(role.metadata.namespace, binding.metadata.namespace)
+      for (const { subjects, roleRef } of bindingsOf(objects)) {
+        assert.deepEqual(subjects, [operator])
+        find(objects, roleRef.kind, roleRef.name)
       }
     }
   })
 })
+
+interface Binding extends RenderedObject {
+  readonly roleRef: { readonly kind: string; readonly name: string }
+  readonly subjects: readonly unknown[]
+}
+
+function bindingsOf(objects: readonly RenderedObject[]): readonly Binding[] {
+  const found = objects.filter(({ kind }) => kind === 'RoleBinding' || kind === 'ClusterRoleBinding')
+  return found as readonly RenderedObject[] as readonly Binding[]
+}
 
 /** Without those that add to the cluster's own roles, which are for people. */
 function rolesOf(objects: readonly RenderedObject[]) {

@@ -17,6 +17,8 @@ export interface KubeApiServer {
    * answer.
    */
   call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
+  /** The same call with a bearer token of another account. */
+  callAs(token: string): KubeApiServer['call']
   stop(): Promise<void>
   readonly url: string
   /** Of an administrator. */
@@ -82,7 +84,8 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
     await guard.release()
   }
   try {
-    const call = caller(certificate.cert, port, agent)
+    const callAs = (bearer: string) => caller(certificate.cert, port, agent, bearer)
+    const call = callAs(token)
     await waitFor(
       'the API server to be ready',
       async () => {
@@ -92,7 +95,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
       startDeadlineMs,
     )
     if (programs.some(hasEnded)) throw new Error('etcd or kube-apiserver ended at once')
-    return { call, stop, url: `https://127.0.0.1:${port}`, token }
+    return { call, callAs, stop, url: `https://127.0.0.1:${port}`, token }
   } catch (error) {
     const said = programs.map(program => program.output().slice(-4000)).join('\n')
     await stop()
@@ -198,11 +201,11 @@ function guardAgainstOrphans(
   }
 }
 
-function caller(ca: string, port: number, agent: Agent): KubeApiServer['call'] {
+function caller(ca: string, port: number, agent: Agent, bearer: string): KubeApiServer['call'] {
   return (method, path, body, accept = 'application/json') => {
     const text = body === undefined ? '' : JSON.stringify(body)
     const headers = {
-      authorization: `Bearer ${token}`,
+      authorization: `Bearer ${bearer}`,
       'content-type': method === 'PATCH' ? 'application/apply-patch+yaml' : 'application/json',
       // Node would send the body of a DELETE without saying where it ends.
       'content-length': Buffer.byteLength(text),

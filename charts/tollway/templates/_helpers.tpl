@@ -83,6 +83,7 @@ counters there.
 {{- if eq .user "broker" }}{{ $_ := set $broker.streamLog.urlSecret "name" (printf "%s-redis-streams" (include "tollway.name" $)) }}{{ end -}}
 {{- end -}}
 name: {{ include "tollway.name" . }}
+operators: {{ .Values.operator.replicas }}
 operatorPort: {{ .Values.operator.port }}
 feedPort: {{ .Values.operator.feedPort }}
 {{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" | toYaml }}
@@ -112,4 +113,56 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* The Secrets of this namespace that the values name and that pods read at start, in a list. */}}
+{{- define "tollway.namedSecrets" -}}
+{{- $names := list -}}
+{{- $config := include "tollway.config" . | fromYaml -}}
+{{- with $config.rateLimit }}{{ if .enabled }}{{ $names = append $names (.backend.urlSecret | default dict).name }}{{ end }}{{ end -}}
+{{- with $config.broker }}{{ if .enabled }}{{ $names = append $names (.streamLog.urlSecret | default dict).name }}{{ end }}{{ end -}}
+{{- with $config.payments }}{{ if .enabled }}{{ $names = append $names .database.urlSecret.name }}{{ $names = append $names .mail.urlSecret.name }}{{ end }}{{ end -}}
+{{ $names | compact | uniq | sortAlpha | toJson }}
+{{- end -}}
+
+{{/*
+The namespaces of secretNamespaces, in a list: '*' where it stands for all of them, else each by its name. An upgrade
+from a version whose operator read all Secrets fails where it would lose rights without a decision.
+*/}}
+{{- define "tollway.secretNamespaces" -}}
+{{- $given := .Values.secretNamespaces | default list | uniq -}}
+{{- $watched := .Values.watchNamespaces | uniq -}}
+{{- if has "*" $given -}}
+{{- $given = $watched | default (list "*") -}}
+{{- else if $watched -}}
+{{- range $given -}}
+{{- if not (has . $watched) -}}
+{{- fail (printf "secretNamespaces: %q is not in watchNamespaces; the operator reads Secrets only where it reads resources" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if kindIs "invalid" .Values.secretNamespaces }}{{ include "tollway.requireDecision" . }}{{ end -}}
+{{ toJson $given }}
+{{- end -}}
+
+{{/* Fails where the installed release may read all Secrets, and resources use Secrets that this one may not read. */}}
+{{- define "tollway.requireDecision" -}}
+{{- $role := printf "%s-%s-resources" .Release.Namespace (include "tollway.name" .) -}}
+{{- $using := list -}}
+{{- range $place := .Values.watchNamespaces | default (list "") -}}
+{{- $installed := lookup "rbac.authorization.k8s.io/v1" (ternary "ClusterRole" "Role" (eq $place "")) $place $role -}}
+{{- range $installed.rules -}}
+{{- if has "secrets" .resources -}}
+{{- range (lookup "tollway.dev/v1alpha1" "AnimationStreamRoute" $place "").items -}}
+{{- if .spec.tokenSecretRef }}{{ $using = append $using .metadata.namespace }}{{ end -}}
+{{- end -}}
+{{- if $.Values.payments.enabled -}}
+{{- range (lookup "tollway.dev/v1alpha1" "Merchant" $place "").items }}{{ $using = append $using .metadata.namespace }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $using | uniq | sortAlpha -}}
+{{- fail (printf "secretNamespaces: decide which Secrets the operator may read. The installed version may read all of them, this one only those of the namespaces that are named here. Resources of these namespaces use Secrets: %s. To keep their rights: --set 'secretNamespaces={%s}'. To let each namespace grant them by a RoleBinding: --set-json 'secretNamespaces=[]' (docs/install.md#secrets)" (join ", " .) (join "," .)) -}}
+{{- end -}}
 {{- end -}}

@@ -48,7 +48,8 @@ export async function makeOperatorAccount(api: KubeApiServer, namespace: string)
   const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`
   await ensure(accounts, { metadata: { name: 'tollway' } })
   const own = { name: namespace, ownNamespace: namespace }
-  const places = { ...own, watchedNamespaces: 'all', payments: true } as const
+  const all = { watchedNamespaces: 'all', grantedNamespaces: 'all' } as const
+  const places = { ...own, ...all, payments: true }
   for (const role of makeRoles(places, [...permissions, playthings])) {
     const { kind, metadata } = role
     const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`

@@ -1,13 +1,13 @@
-import type { KubeClient } from '../kube/client.ts'
-import { apiVersion } from '../kube/custom-resources.ts'
-import { type ApiResource, isRecord, type KubeObject } from '../kube/kube-object.ts'
+import type { KubeClient } from '../../kube/client.ts'
+import { apiVersion } from '../../kube/custom-resources.ts'
+import { type ApiResource, isRecord, type KubeObject } from '../../kube/kube-object.ts'
 import type {
   CredentialPlace,
   CredentialStore,
   KeptCredentials,
   NewCredentials,
   NoteName,
-} from '../payments/credential-store.ts'
+} from '../../payments/credential-store.ts'
 
 const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 

@@ -2,13 +2,15 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
 import { createPolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
+import { createReadPace } from './read-pace.ts'
 
 const place = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
 
 /** An API server with Secrets that a test writes. */
-function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}) {
+function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsPerSecond = 1000) {
   const stored = new Map<string, Readonly<Record<string, string>>>()
   const failing = new Map<string, Error>()
   const reads: string[] = []
@@ -21,7 +23,8 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}) {
       if (error !== undefined) throw error
       return stored.get(name)
     },
-    clock: systemClock,
+    pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
+    random: Math.random,
     onError: (secret, { message }) => errors.push(`${secret}: ${message}`),
     timing: { lookMs: 20, retryMs: 5, ...timing },
   })
@@ -29,11 +32,13 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}) {
     changes += 1
   })
   t.after(secrets.stop)
-  /** `2 tokens`, or why there are none. */
+  /** `2 tokens`, `2 tokens, ask`, or why there are none. */
   function tells(secret: string, key?: string): string {
     const tokens = secrets.tokens(place(secret, key))
     if ('unknown' in tokens) return 'unknown'
-    return 'missing' in tokens ? tokens.missing : `${tokens.hashes.length} tokens`
+    if ('missing' in tokens) return tokens.missing
+    const old = 'forbidden' in tokens ? `, ${tokens.forbidden}` : ''
+    return 'hashes' in tokens ? `${tokens.hashes.length} tokens${old}` : `none${old}`
   }
   return { secrets, stored, failing, reads, errors, tells, changes: () => changes }
 }
@@ -71,17 +76,40 @@ test('what is not named any more is not read any more', async t => {
   assert.deepEqual(new Set(reads), new Set(['shop/b']))
 })
 
-test('while it cannot be read, what is known holds, and the reason is told once', async t => {
+test('while it cannot be read, known tokens stay in force, and each reason is reported once', async t => {
   const { secrets, stored, failing, errors, reads, tells } = start(t)
   stored.set('a', { token: 'one' })
   await secrets.follow([place('a')])
-  for (const error of [new Error('gone'), Object.assign(new Error('no'), { code: 403 })]) {
+  for (const [error, expected] of [
+    [new Error('gone'), '1 tokens'],
+    [new SecretForbiddenError('no', 'ask'), '1 tokens, ask'],
+  ] as const) {
     failing.set('a', error)
     const before = reads.length
     await waitFor('several looks', async () => reads.length > before + 3)
+    assert.equal(tells('a'), expected)
   }
-  assert.equal(tells('a'), '1 tokens')
   assert.deepEqual(errors, ['shop/a: gone', 'shop/a: no'])
+  failing.clear()
+  await waitFor('the right to be there again', async () => tells('a') === '1 tokens')
+})
+
+test('however many routes name them, Secrets are read once each and then at the pace of reads', async t => {
+  const { secrets, reads } = start(t, { lookMs: 1 }, 50)
+  const places = Array.from({ length: 400 }, (_, index) => place(`s${index % 100}`, `k${index}`))
+  await secrets.follow(places)
+  assert.equal(reads.length, 100)
+  const beginMs = performance.now()
+  await waitFor('40 reads more', async () => reads.length >= 140)
+  const seconds = (performance.now() - beginMs) / 1000
+  assert.ok((reads.length - 100) / seconds <= 60, `${reads.length - 100} reads in ${seconds} s`)
+  assert.equal(new Set(reads.slice(100, 140)).size, 40)
+})
+
+test('a Secret that is named while it is read is not read twice', async t => {
+  const { secrets, reads } = start(t, { lookMs: 600_000 })
+  await Promise.all([1, 2, 3].map(() => secrets.follow([place('a'), place('b')])))
+  assert.deepEqual(reads.sort(), ['shop/a', 'shop/b'])
 })
 
 test('one that was never read is tried for a while, and is no reason to forget the others', async t => {
@@ -97,11 +125,14 @@ test('one that was never read is tried for a while, and is no reason to forget t
   await waitFor('it to be read', async () => tells('b') === '1 tokens')
 })
 
-test('one that may not be read is not waited for', async t => {
-  const { secrets, failing, tells } = start(t, { patienceMs: 600_000 })
-  failing.set('a', Object.assign(new Error('no'), { code: 403 }))
+test('one that may not be read is not waited for, and is read when it may be', async t => {
+  const { secrets, stored, failing, tells } = start(t, { patienceMs: 600_000 })
+  stored.set('a', { token: 'one' })
+  failing.set('a', new SecretForbiddenError('no', 'ask'))
   await secrets.follow([place('a')])
-  assert.equal(tells('a'), 'may not be read by the operator')
+  assert.equal(tells('a'), 'none, ask')
+  failing.clear()
+  await waitFor('it to be read', async () => tells('a') === '1 tokens')
 })
 
 test('who waits is let go at the end', async t => {

@@ -1,0 +1,58 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+
+/**
+ * Spreads repeated reads over time, so that their rate has a limit whatever the number of keys. Time is divided into
+ * slots of one read each; a key reserves the first free slots after its shortest wait.
+ */
+export interface ReadPace {
+  /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
+  reserve(key: string, wish: ReadWish): number
+  /** The key is read no more. */
+  release(key: string): void
+}
+
+export interface ReadWish {
+  /** The shortest wait; up to half of it is added by chance. */
+  readonly atLeastMs: number
+  /** How many reads then follow each other; 1 when left out. */
+  readonly reads?: number
+}
+
+export interface ReadPaceOptions {
+  readonly readsPerSecond: number
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+}
+
+/** Of all operators of an installation together. */
+export const readsPerSecond = 5
+
+export function createReadPace({ readsPerSecond, clock, random }: ReadPaceOptions): ReadPace {
+  const slotMs = 1000 / readsPerSecond
+  const taken = new Set<number>()
+  const reserved = new Map<string, readonly number[]>()
+
+  function release(key: string): void {
+    for (const slot of reserved.get(key) ?? []) taken.delete(slot)
+    reserved.delete(key)
+  }
+
+  return {
+    release,
+    reserve(key, { atLeastMs, reads = 1 }) {
+      release(key)
+      const nowMs = clock.monotonicMs()
+      const slots: number[] = []
+      let slot = Math.ceil((nowMs + atLeastMs * (1 + random() / 2)) / slotMs)
+      for (; slots.length < reads; slot++) {
+        if (taken.has(slot)) continue
+        taken.add(slot)
+        slots.push(slot)
+      }
+      reserved.set(key, slots)
+      // Operators that began at the same time do not read at the same time.
+      return ((slots.at(-1) ?? slot) + random()) * slotMs - nowMs
+    },
+  }
+}

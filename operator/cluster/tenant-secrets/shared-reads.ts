@@ -1,0 +1,49 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+
+type Entries = Readonly<Record<string, string>> | undefined
+
+/** Reads of Secrets that several resources name. */
+export interface SharedReads {
+  /** Resolves with the entries of a Secret, 30 seconds old at most; undefined when it does not exist. */
+  read(namespace: string, name: string, signal: AbortSignal): Promise<Entries>
+  /** The next reads in this namespace ask the API server. */
+  refresh(namespace: string): void
+}
+
+const freshMs = 30_000
+
+/**
+ * One read for all resources that name the same Secret at about the same time. A Secret that does not exist, or
+ * that cannot be read, is asked for each time.
+ */
+export function createSharedReads(read: SharedReads['read'], clock: Pick<Clock, 'monotonicMs'>): SharedReads {
+  const recent = new Map<string, { readonly atMs: number; readonly entries: Promise<Entries> }>()
+
+  function expire(nowMs: number): void {
+    // The oldest reads come first.
+    for (const [id, { atMs }] of recent) {
+      if (nowMs - atMs < freshMs) return
+      recent.delete(id)
+    }
+  }
+
+  return {
+    async read(namespace, name, signal) {
+      const nowMs = clock.monotonicMs()
+      expire(nowMs)
+      const id = `${namespace}/${name}`
+      const known = recent.get(id)
+      if (known !== undefined) return known.entries
+      const made = { atMs: nowMs, entries: read(namespace, name, signal) }
+      recent.set(id, made)
+      const forget = () => {
+        if (recent.get(id) === made) recent.delete(id)
+      }
+      made.entries.then(entries => entries ?? forget(), forget)
+      return made.entries
+    },
+    refresh(namespace) {
+      for (const id of recent.keys()) if (id.startsWith(`${namespace}/`)) recent.delete(id)
+    },
+  }
+}
