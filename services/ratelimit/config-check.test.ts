@@ -12,7 +12,7 @@ const program = fileURLToPath(new URL('config-check.ts', import.meta.url))
 const yaml = (domain: string, key: string, unit = 'minute') =>
   `domain: ${domain}\ndescriptors: [{key: ${key}, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`
 
-/** A folder with these files, and the program in it. */
+/** Creates a folder with these files, and runs the program in it. */
 function openFolder(files: Readonly<Record<string, string>>) {
   const cwd = temporaryFolder('config-check')
   for (const [path, text] of Object.entries(files)) {
@@ -28,7 +28,7 @@ function openFolder(files: Readonly<Record<string, string>>) {
   }
 }
 
-test('what is right is told in a line, with what is hardly meant before it', () => {
+test('a valid folder is reported in one line, after its warnings', () => {
   const check = openFolder({
     'right/a.yaml': yaml('a', 'k'),
     'right/sub/b.yml': yaml('b', 'k'),
@@ -45,7 +45,7 @@ test('what is right is told in a line, with what is hardly meant before it', () 
   assert.match(check('--config-dir=none/').out, /\nall rate limit configs ok: 0 files, 0 domains\n$/)
 })
 
-test('all problems of all files are told, each with its file and its place', () => {
+test('all problems of all files are reported, each with its file and its position', () => {
   const check = openFolder({
     'm/a.yaml': yaml('a', 'k', 'minuet'),
     'm/sub/b.yaml': `${yaml('b', 'k')}ratelimit: 1\n`,
@@ -66,7 +66,7 @@ test('all problems of all files are told, each with its file and its place', () 
   assert.doesNotMatch(check('-config_dir', 'm', '-merge_domain_configs').out, /duplicate domain/)
 })
 
-test('what is not understood is 2, a folder that cannot be read 1', () => {
+test('the exit code is 2 for invalid options, and 1 for a folder that cannot be read', () => {
   const check = openFolder({})
   const missing = check('-config_dir', 'missing')
   assert.deepEqual([missing.code, missing.out], [1, 'missing: cannot be read: ENOENT\n1 problem\n'])
@@ -100,7 +100,7 @@ const calls = `
 --merge_domain_configs=false -config_dir=x -> x
 `
 
-test("the reference's flags are understood, and our own spelling of them", () => {
+test('the flags of the reference are accepted in both spellings', () => {
   for (const line of calls.split('\n').filter(text => text !== '')) {
     const [args = '', expected] = line.split('->').map(part => part.trim())
     const { folder, merge } = parseConfigCheckArgs(args.split(' '))

@@ -6,16 +6,19 @@ import { formatProblem } from './rules/format-problem.ts'
 import { printable } from './rules/printable.ts'
 import { validate } from './rules/validate.ts'
 
-/** What a folder of configuration files is worth. */
+/** The result of checking a folder of configuration files. */
 export interface CheckedFolder {
   readonly files: number
   readonly domains: number
-  /** All of all files, each with the file's path. A service with any of them keeps what it had in force. */
+  /**
+   * All problems of all files, each with the file's path. A service with any of them keeps its active
+   * configuration.
+   */
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
 }
 
-/** Judges every configuration file below a folder as the service does with RUNTIME_WATCH_ROOT=false. */
+/** Validates every configuration file below a folder as the service does with RUNTIME_WATCH_ROOT=false. */
 export function checkConfigFolder(folder: string, mergeDomainConfigs: boolean): CheckedFolder {
   const found = findFiles(folder, { keyPrefix: `${folder}/`, keySeparator: '/', ignoreDotFiles: false })
   const read = readFiles(found)
@@ -33,27 +36,27 @@ export const configCheckHelp = (
 ) => `Usage: ${program} --config-dir DIR [--merge-domain-configs]
 
 Reads every *.yaml and *.yml file of the rate limit service below DIR and reports all problems of all of them,
-each with its file, its field, and what is allowed: what is wrong here is refused by the service. What is
-right but hardly meant is told as a warning.
+each with its file, its field and the allowed values. The service rejects a folder with a problem. Valid
+settings that are probably unintended are reported as warnings.
 
   --config-dir DIR          the folder that the service reads; -config_dir is the same
   --merge-domain-configs    files may share a domain, as with MERGE_DOMAIN_CONFIG=true; also
                             -merge_domain_configs
 
-Exit code: 0 when all is right, 1 when there is a problem or DIR cannot be read, 2 for options that are none.
+Exit code: 0 when all files are valid, 1 when there is a problem or DIR cannot be read, 2 for invalid options.
 
 Examples:
   ${program} --config-dir /srv/runtime_data/current/config
   ${program} -config_dir limits -merge_domain_configs
 `
 
-/** The reference's flags are Go's, with one dash or two and with `_`. */
+/** The reference's flags follow Go's conventions: one dash or two, with `_` in the names. */
 const referenceFlag = /^--?(config[_-]dir|merge[_-]domain[_-]configs)(?:=(.*))?$/s
 
 /**
- * What a call of the program asks for.
+ * Parses the command line.
  *
- * @throws Error for what is not understood.
+ * @throws Error for invalid arguments.
  */
 export function parseConfigCheckArgs(args: readonly string[]): { folder: string; merge: boolean } {
   const { values } = parseArgs({
@@ -78,7 +81,7 @@ function rewriteFlag(arg: string): readonly string[] {
   throw new Error(`${name}=${value}: must be true or false`)
 }
 
-/** What is printed of a folder: a line for each finding, and how it went. */
+/** Formats one line for each finding, and a summary. */
 export function formatCheckedFolder({ files, domains, problems, warnings }: CheckedFolder): string {
   const lines = [
     ...problems.map(formatProblem),

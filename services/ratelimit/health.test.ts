@@ -6,7 +6,7 @@ import { createHealth } from './health.ts'
 function open(withConfig: boolean, answered = true) {
   let tellHealth = (_: boolean) => {}
   const counters = {
-    problem: 'nobody answers',
+    problem: 'connection refused',
     healthy: answered,
     onHealth(listener: (healthy: boolean) => void) {
       tellHealth = listener
@@ -25,16 +25,16 @@ function open(withConfig: boolean, answered = true) {
   return { health, told, backend, load }
 }
 
-test('health follows the backend, and is told at once and at each change', () => {
+test('health follows the backend, and listeners get it at once and at each change', () => {
   const { health, told, backend } = open(false, false)
-  assert.equal(health.problem(), 'the backend of its counters is away: nobody answers')
+  assert.equal(health.problem(), 'the backend of its counters is away: connection refused')
   assert.equal(health.healthy(), false)
   for (const healthy of [true, true, false, true]) backend(healthy)
   assert.deepEqual(told, [false, true, false, true])
   assert.equal(health.healthy(), true)
 })
 
-test('a configuration counts only when it is asked for, and only with a domain', async () => {
+test('with withConfig, health requires a configuration with a domain', async () => {
   assert.equal(open(false).health.healthy(), true)
   const { told, load } = open(true)
   await load({})
@@ -44,7 +44,7 @@ test('a configuration counts only when it is asked for, and only with a domain',
   assert.deepEqual(told, [false, true, false])
 })
 
-test('a process that was told to end is unhealthy for ever, whatever else happens', () => {
+test('after terminate the process stays unhealthy', () => {
   const { health, told, backend } = open(false)
   assert.equal(health.terminating(), false)
   health.terminate()

@@ -1,16 +1,16 @@
 import type { Counters } from './counters/counters.ts'
 import type { Configuration } from './feeds/configuration.ts'
 
-/** Healthy while every component is: the counters, the configuration where it is needed, and the process. */
+/** Healthy while every component is: the counters, the configuration if required, and the process. */
 export interface Health {
   healthy(): boolean
-  /** Why it is not healthy, in a few words; empty when it is. */
+  /** Returns why the service is unhealthy, in a few words; empty when it is healthy. */
   problem(): string
-  /** Calls back with the present state at once, and after each change. */
+  /** Adds a listener, and calls it with the current state at once and after each change. */
   onChange(listener: (healthy: boolean) => void): void
-  /** The ports for calls are open: no process is healthy before that. */
+  /** Records that the ports for calls are open; before that the service is unhealthy. */
   serve(): void
-  /** The process drains and ends: unhealthy from now on. */
+  /** Records that the process is shutting down: it stays unhealthy. */
   terminate(): void
   terminating(): boolean
 }
@@ -18,7 +18,7 @@ export interface Health {
 export interface HealthOptions {
   readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
-  /** Unhealthy without a domain: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
+  /** Requires a domain: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
   readonly withConfig: boolean
 }
 

@@ -5,7 +5,7 @@ import { startRateLimit } from '../../test/support/rate-limit-process.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 
 for (const workers of ['1', '2']) {
-  test(`it lives before it has a configuration and a backend, with WORKERS=${workers}`, async t => {
+  test(`livez succeeds without a configuration and a backend, with WORKERS=${workers}`, async t => {
     const [metricsPort = 0, nobodysPort = 0] = await freePorts(2)
     const { program, health } = await startRateLimit(t, {
       WORKERS: workers,
@@ -23,7 +23,7 @@ for (const workers of ['1', '2']) {
     }
     await waitFor('the port of the metrics', async () => (await ask('/livez')).status === 200, 30_000)
     assert.equal((await ask('/metrics')).status, 200)
-    await assert.rejects(health(), 'it takes no calls yet')
+    await assert.rejects(health(), 'the port for calls is not open yet')
     assert.equal(program.process.exitCode, null)
   })
 }

@@ -16,7 +16,7 @@ const problems = 'problems' in read ? read.problems : findWorkerProblems(read.va
 for (const { name, message } of problems) process.stderr.write(`${name}: ${message}\n`)
 if (problems.length > 0 || 'problems' in read) process.exit(1)
 
-/** `main.ts worker 0` is what the supervisor starts. */
+/** The supervisor starts each worker with `main.ts worker <index>`. */
 const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : undefined
 const { logLevel, logFormat } = read.value
 const ownLog = createLog({ level: logLevel, format: logFormat })
@@ -30,10 +30,10 @@ showSignsOfLife()
 runUntilStopped({
   async stop(reason) {
     log.info('stopping', { reason })
-    // A process that still waits for its first configuration serves nobody, and may wait for ever.
+    // The service is undefined while it waits for its first configuration, which may never arrive.
     await service?.stop()
   },
-  // Only the stack: the fields of a driver's error can hold what it sent, a password included.
+  // Logs only the stack: the fields of a driver's error can contain sent data, including a password.
   onFatal: error => {
     log.error('ended by a defect', { error: error instanceof Error ? error.stack : String(error) })
   },
@@ -56,7 +56,7 @@ async function start(values: Settings): Promise<void> {
   } else service = await startService(values, log)
 }
 
-/** The same program with the same options of Node and the same environment. */
+/** Starts the same program with the same options of Node and the same environment. */
 function forkWorker(index: number): ChildProcess {
   return fork(process.argv[1] ?? '', ['worker', String(index)])
 }

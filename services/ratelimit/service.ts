@@ -42,16 +42,20 @@ const backendPatienceMs = 1000
 const traceFlushTimeoutMs = 3_000
 
 export interface Service {
-  /** Unhealthy at once; after DRAIN_DELAY no more calls are taken, and running ones end. */
+  /**
+   * Makes the service unhealthy at once; after DRAIN_DELAY it accepts no more calls, and running calls end.
+   */
   stop(): Promise<void>
 }
 
 /**
- * Starts the whole service and resolves when it takes calls. Rejects at once when a port or a file of the settings
- * cannot be used. The ports for statistics and probes open at once, the ports for calls when `waitUntilReady` resolves.
+ * Starts the whole service and resolves when it accepts calls. Rejects at once when a port or a file of the
+ * settings cannot be used. The ports for statistics and probes open at once, the ports for calls when
+ * `waitUntilReady` resolves.
  *
- * Each part is made from the ones above it: statistics, configuration, counters, limiter, feed, servers. A worker shows
- * its statistics and rules through its supervisor, and is healthy to callers only while all workers together are.
+ * Each part is created from the ones above it: statistics, configuration, counters, limiter, feed, servers. A
+ * worker publishes its statistics and rules through its supervisor, and its health for callers is that of all
+ * workers together.
  */
 export async function startService(settings: Settings, log: Log, worker?: WorkerLink): Promise<Service> {
   if (worker === undefined) await assertAddressesFree(settings, portsBesidesGrpc(settings))
@@ -59,7 +63,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const tls = openGrpcTls(settings, stats, log)
   const tracing = await openTracing(settings, log)
   const limitStats = createLimitStats(stats, what =>
-    log.warn(`too many names of statistics: further ${what} are counted together, as "overflow"`),
+    log.warn(`too many names of statistics: further ${what} are counted together as "overflow"`),
   )
   const configuration = openConfiguration(settings, { stats, limitStats, log })
   const counters = openBackend(settings, stats, log)
@@ -108,7 +112,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   }
 }
 
-/** A backend that refuses every call has its connections, so that nothing else reports it. */
+/** Logs when the backend rejects every call: its connections stay open, so no other part reports it. */
 function openErrorWatch(log: Log): ErrorWatch {
   const errors = createErrorWatch(systemClock)
   errors.onChange(() => {
@@ -137,7 +141,7 @@ interface ServerParts {
   readonly log: Log
 }
 
-/** Opens the ports for calls and reports from then on the health of the process. */
+/** Opens the ports for calls, and from then on reports the health of the process. */
 async function openServers(
   settings: Settings,
   { limiter, stats, tracing, tls, health, worker, log }: ServerParts,
@@ -165,7 +169,7 @@ async function openServers(
     healthy,
     draining: health.terminating,
     onDefect,
-    onRefused: problem => log.debug('a call of /json was refused', { problem }),
+    onRefused: problem => log.debug('reject call of /json', { problem }),
   })
   const updateTable = () => table.set(healthName, healthy())
   table.set('', true)
@@ -206,7 +210,7 @@ function reportBackend(
 ): void {
   counters.onHealth(healthy => {
     if (healthy) log.info('the backend of the counters answers')
-    // The process closes its connections at its end.
+    // The process closes its connections when it shuts down.
     else if (!health.terminating()) log.warn('the backend of the counters is away', problemOf(counters))
   })
   const patience = setTimeout(() => {

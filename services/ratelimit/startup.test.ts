@@ -21,7 +21,7 @@ function onRedis(port: number): Env {
   return { ...withFiles(), KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `${host}:${port}` }
 }
 
-/** A Redis that is started, and then stopped until the test wants it. */
+/** Starts a Redis and stops it until the test restarts it. */
 async function startAbsentRedis(t: TestContext) {
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -36,7 +36,7 @@ async function probe({ debugPort }: RateLimitProcess, path: string) {
 
 function waitsFor(service: RateLimitProcess, reason: RegExp): Promise<true> {
   return waitFor(
-    `the service to wait: ${reason}`,
+    `the service waits: ${reason}`,
     async () => {
       const { status, text } = await probe(service, '/healthcheck')
       return status === 500 && reason.test(text)
@@ -45,7 +45,7 @@ function waitsFor(service: RateLimitProcess, reason: RegExp): Promise<true> {
   )
 }
 
-/** Whether a server listens: a connection is taken. */
+/** Returns whether a server accepts connections on the port. */
 function isOpen(port: number): Promise<boolean> {
   return new Promise(resolve => {
     const client = connect({ host, port })
@@ -57,7 +57,7 @@ function isOpen(port: number): Promise<boolean> {
   })
 }
 
-/** Connects again and again until a server takes the connection; returns the status of its first answer. */
+/** Connects in a loop until a server accepts the connection; returns the status of its first answer. */
 async function firstAnswer(port: number, running: () => boolean): Promise<string> {
   while (running()) {
     const answer = await new Promise<string>(resolve => {
@@ -77,7 +77,7 @@ async function firstAnswer(port: number, running: () => boolean): Promise<string
 }
 
 for (const workers of ['1', '2']) {
-  test(`the ports for calls open once, when the backend is there, WORKERS=${workers}`, async t => {
+  test(`the ports for calls open when the backend is up, WORKERS=${workers}`, async t => {
     if (!requireProgram(t, 'redis-server')) return
     const redis = await startAbsentRedis(t)
     const env = { ...onRedis(redis.port), WORKERS: workers, REDIS_POOL_SIZE: '20' }
@@ -92,7 +92,7 @@ for (const workers of ['1', '2']) {
     assert.deepEqual([await isOpen(service.httpPort), await isOpen(service.grpcPort)], [false, false])
     await redis.restart()
     const [http = '', grpc = ''] = await Promise.all(answers)
-    // A worker is healthy when all are.
+    // A worker is healthy when all workers are.
     assert.match(http, workers === '1' ? /^HTTP\/1.1 200/ : /^HTTP\/1.1 (200|500)/)
     assert.doesNotMatch(grpc, /ECONNRESET/)
     await service.serves()
@@ -110,7 +110,7 @@ for (const workers of ['1', '2']) {
   })
 }
 
-test('the ports for calls wait for the first configuration', async t => {
+test('the ports for calls open after the first configuration', async t => {
   const files = rateLimitFiles('domain: [')
   const env = { BACKEND_TYPE: 'memory', DRAIN_DELAY: '0s', ...files.env }
   const service = await startRateLimit(t, env)
@@ -129,19 +129,19 @@ for (const [mode, status] of [
   ['deny', 429],
   ['local', 200],
 ] as const) {
-  test(`with the failure mode ${mode} calls are taken before the backend has answered`, async t => {
+  test(`with the failure mode ${mode} calls are accepted before the backend has answered`, async t => {
     if (!requireProgram(t, 'redis-server')) return
     const redis = await startAbsentRedis(t)
     const service = await startRateLimit(t, { ...onRedis(redis.port), BACKEND_FAILURE_MODE: mode })
     const ask = () => service.ask('shop', 'user', 'alice')
     assert.equal(await waitFor('the port', ask), status)
-    assert.equal(await service.health(), 500, 'it is not ready')
+    assert.equal(await service.health(), 500, 'the service is not ready')
     await redis.restart()
     await service.serves()
   })
 }
 
-test('an address that is taken ends the process at once, also while the backend is away', async t => {
+test('an address in use ends the process at once, also while the backend is away', async t => {
   const [nothing = 0] = await freePorts(1)
   const path = join(temporaryFolder('socket'), 'taken.sock')
   const server = createServer()
@@ -165,7 +165,7 @@ test('an address that is taken ends the process at once, also while the backend 
   )
 })
 
-test('a unix socket for calls opens with the backend, and replaces a dead one', async t => {
+test('a unix socket for calls opens when the backend is up, and replaces a stale one', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const redis = await startAbsentRedis(t)
   const path = join(temporaryFolder('socket'), 'calls.sock')
@@ -181,7 +181,7 @@ test('a unix socket for calls opens with the backend, and replaces a dead one', 
   await next.serves()
 })
 
-test('a process that replaces a killed one has its ports at once', async t => {
+test('a process that replaces a killed one gets its ports at once', async t => {
   const env = { ...withFiles(), BACKEND_TYPE: 'memory' }
   const first = await startRateLimit(t, env)
   await first.serves()

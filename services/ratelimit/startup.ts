@@ -3,16 +3,16 @@ import type { Counters } from './counters/counters.ts'
 import type { Configuration } from './feeds/configuration.ts'
 import type { FailureMode } from './limiter/counting.ts'
 
-/** A wait that is shorter than this is not logged. */
+/** Shorter waits are not logged. */
 const quietWaitMs = 1_000
 
-/** The text of a problem changes without an event. */
+/** The text of a problem changes without an event, so it is polled. */
 const checkIntervalMs = 1_000
 
 export interface StartupOptions {
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
-  /** FORCE_START_WITHOUT_INITIAL_CONFIG: calls are taken without a configuration. */
+  /** FORCE_START_WITHOUT_INITIAL_CONFIG: calls are accepted without a configuration. */
   readonly forceStart: boolean
   readonly backendFailureMode: FailureMode
   readonly log: Log
@@ -21,11 +21,12 @@ export interface StartupOptions {
 }
 
 /**
- * Resolves when calls may be taken, at once where nothing is missing: when the first configuration is loaded and the
- * backend has answered once. The reference waits for both, too.
+ * Resolves when the first configuration is loaded and the backend has answered once; at once if that is the
+ * case. The reference waits for both, too.
  *
- * With a failure mode other than `error` the settings say what a call gets that cannot be counted, and that applies from
- * the first call on: the backend is not waited for. The process is still unhealthy until the backend has answered once.
+ * With a failure mode other than `error` the settings define the answer to calls that cannot be counted, and
+ * that applies from the first call on: the backend is not waited for. The process is still unhealthy until
+ * the backend has answered once.
  */
 export async function waitUntilReady(options: StartupOptions): Promise<void> {
   const { promise: ready, resolve } = Promise.withResolvers<void>()
@@ -48,7 +49,7 @@ export async function waitUntilReady(options: StartupOptions): Promise<void> {
   clearTimeout(warning)
 }
 
-/** Empty when nothing is missing. */
+/** Returns an empty text when the service is ready. */
 function waitReason({ configuration, counters, forceStart, backendFailureMode }: StartupOptions): string {
   if (!forceStart && configuration.rules() === undefined) return 'waits for its configuration'
   if (counters.healthy || backendFailureMode !== 'error') return ''

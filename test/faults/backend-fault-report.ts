@@ -49,7 +49,7 @@ const breakerMs = 300
 /** What calls get when a backend, or a busy machine, is late: at their deadline, or from an open breaker. */
 const lateTexts = [
   /^2 the backend did not answer within \d+ ms$/,
-  /^2 (?:(?:memcached )?[\d.]+:\d+: )?\w+ owed replies and brought nothing for \d+ ms$/,
+  /^2 (?:(?:memcached )?[\d.]+:\d+: )?\w+ owed replies and sent nothing for \d+ ms$/,
 ]
 const rssGoalMiB = 64
 const rssBoundMiB = 256

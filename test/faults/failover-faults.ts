@@ -13,14 +13,14 @@ const away = [
   /the connection to Redis was lost(: .+)?/,
   /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
   /(?:read|write|connect) ECONNRESET.*/,
-  /Redis owed replies and brought nothing for \d+ ms/,
+  /Redis owed replies and sent nothing for \d+ ms/,
   /too many hits in flight: \d+ and \d+ more; the limit is \d+/,
   /LOADING .+/,
   /not connected to Redis yet/,
 ]
 const replaced = [
   /READONLY You can't write against a read only replica\./,
-  /it is a replica and not the master/,
+  /the server is a replica and not the master/,
   /Redis is at another address now/,
   /NOREPLICAS .+/,
   /UNBLOCKED .+/,

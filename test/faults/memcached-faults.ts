@@ -7,9 +7,9 @@ const away = [
   /the connection to memcached was lost(: .+)?/,
   /connect ECONNREFUSED 127\.0\.0\.1:\d+/,
   /(?:read|write|connect) ECONNRESET.*/,
-  /memcached owed replies and brought nothing for \d+ ms/,
+  /memcached owed replies and sent nothing for \d+ ms/,
   /memcached did not answer for the first time within 1000 ms/,
-  /what was sent as memcached's reply is none: .+/,
+  /malformed reply from memcached: .+/,
   /too many hits in flight: \d+ and \d+ more; the limit is \d+/,
 ]
 const messages = away.map(({ source }) => new RegExp(`(?:memcached 127\\.0\\.0\\.1:\\d+: )?(?:${source})`))

@@ -7,10 +7,10 @@ import type { Extent, FaultCase } from './fault-case.ts'
 const lost = /the connection to Redis was lost(: .+)?/
 const refused = /connect ECONNREFUSED 127\.0\.0\.1:\d+/
 const reset = /(?:read|write|connect) ECONNRESET.*/
-const stalled = /Redis owed replies and brought nothing for \d+ ms/
+const stalled = /Redis owed replies and sent nothing for \d+ ms/
 const notConnected = /there was no connection to Redis after 1000 ms/
-const noReply = /what was sent as Redis's reply is none: .+/
-const notRedis = /what answers is not Redis: PING brought no PONG/
+const noReply = /malformed reply from Redis: .+/
+const notRedis = /the server is not Redis: the reply to PING is not PONG/
 const tooMany = /too many hits in flight: \d+ and \d+ more; the limit is \d+/
 const loading = 'LOADING Redis is loading the dataset in memory'
 const away = [lost, refused, stalled, notConnected, tooMany]

@@ -38,7 +38,7 @@ const restMs = 250
 const limit = 1_000_000_000
 const expected = [
   /^2 the backend did not answer within \d+ ms$/,
-  /^2 Redis owed replies and brought nothing for \d+ ms$/,
+  /^2 Redis owed replies and sent nothing for \d+ ms$/,
 ]
 
 /** One stall as it was: a machine that is busy may make it longer. */

@@ -10,7 +10,7 @@ import { createRedisCounters } from './redis.ts'
 
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
-/** Counters whose connection the test makes and breaks. */
+/** Counters whose connection the test opens and closes. */
 function backend() {
   const listeners: ((healthy: boolean) => void)[] = []
   const counters = {
@@ -38,7 +38,7 @@ function open(counters: BackendHealthOptions['counters'], checkActiveConnection:
 
 const turn = () => new Promise(resolve => setImmediate(resolve))
 
-test('a backend that is lost makes the service unhealthy only when that is asked for', async () => {
+test('a lost backend makes the service unhealthy only with checkActiveConnection', async () => {
   for (const [checkActiveConnection, expected] of [
     [false, [true]],
     [true, [true, false, true]],
@@ -56,14 +56,14 @@ test('a backend that is lost makes the service unhealthy only when that is asked
   }
 })
 
-test('nothing but errors for a while makes the service unhealthy only when that is asked for', async () => {
+test('consecutive errors make the service unhealthy only with checkActiveConnection', async () => {
   for (const checkActiveConnection of [false, true]) {
     const counters = backend()
     const { health, errors, changes, elapse } = open(counters, checkActiveConnection)
     counters.become(true)
     await turn()
     for (let call = 0; call < errorWatchLimits.failures; call += 1) errors.failed(new Error('READONLY'))
-    assert.equal(health.problem, '', 'they came at once')
+    assert.equal(health.problem, '', 'all errors came at once')
     elapse(errorWatchLimits.failingMs)
     errors.failed(new Error('READONLY'))
     assert.equal(health.problem, checkActiveConnection ? 'READONLY' : '')
@@ -73,7 +73,7 @@ test('nothing but errors for a while makes the service unhealthy only when that 
   }
 })
 
-test('one success among errors is enough', () => {
+test('one success among errors resets the count', () => {
   const { health, errors, elapse } = open({ ...backend(), healthy: true, add: () => [0, 0] }, true)
   for (let call = 0; call < 100; call += 1) {
     elapse(errorWatchLimits.failingMs)
@@ -83,7 +83,7 @@ test('one success among errors is enough', () => {
   }
 })
 
-test('an instance without calls counts as good again after a while', t => {
+test('an instance without calls becomes healthy again after a while', t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { health, errors, elapse } = open({ ...backend(), healthy: true, add: () => [0, 0] }, true)
   const pass = (ms: number) => {
@@ -105,7 +105,7 @@ test('counters in memory are healthy at once', () => {
   assert.equal(open(createMemoryCounters({ clock }), true).health.healthy, true)
 })
 
-describe('a user of Redis with access to one prefix', { skip: missingProgram('redis-server') }, () => {
+describe('a Redis user with access to one prefix', { skip: missingProgram('redis-server') }, () => {
   test('the service is healthy with that prefix, and not with another one', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())

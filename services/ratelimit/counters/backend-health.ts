@@ -7,28 +7,29 @@ export interface BackendHealthOptions {
   readonly errors: Pick<ErrorWatch, 'problem' | 'onChange'>
   /** KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION. */
   readonly checkActiveConnection: boolean
-  /** CACHE_KEY_PREFIX: a user of Redis may have access to keys with this prefix alone. */
+  /** CACHE_KEY_PREFIX. The ACL of a Redis user may allow only keys with this prefix. */
   readonly cacheKeyPrefix: string
 }
 
-/** The wait before the backend is asked again whether it answers calls. */
+/** The delay before the probe is sent again after it failed. */
 const retryMs = 500
 
 /**
- * The counters' share in the health of the service: unhealthy until the backend has answered a call once. A new
- * instance whose user of Redis may not read the counters never becomes healthy, so that a rollout stops there.
+ * The backend's contribution to the service's health: unhealthy until the backend has answered one call. A
+ * new instance whose Redis user may not read the counters never becomes healthy, so that a rollout stops
+ * there.
  *
- * With `checkActiveConnection` the service is also unhealthy while it has no connection to the backend, and while the
- * backend answers calls with nothing but errors. Without it the service stays healthy, as the reference does: it
- * answers errors fast and its callers decide what these mean, while an unhealthy backend would take all instances
- * out of service at once.
+ * With `checkActiveConnection` the service is also unhealthy while it has no connection to the backend, and
+ * while the backend answers every call with an error. Without it the service stays healthy, as the reference
+ * does: it answers errors fast and its callers decide how to handle them, while a health check that depends
+ * on the backend would take all instances out of service at once.
  */
 export function createBackendHealth(
   options: BackendHealthOptions,
 ): Pick<Counters, 'healthy' | 'problem' | 'onHealth'> {
   const { counters, errors, checkActiveConnection, cacheKeyPrefix } = options
   const probe = { key: `${cacheKeyPrefix}tollway_probe`, hits: 0, expirySeconds: 1, limit: maxCount }
-  // One for each backend, where limits per second have one.
+  // One probe for each backend: per-second limits may have a separate one.
   const probes: readonly Hit[] = [probe, { ...probe, perSecond: true }]
   const listeners: ((healthy: boolean) => void)[] = []
   let answered = false

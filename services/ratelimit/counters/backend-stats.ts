@@ -1,15 +1,15 @@
-/** A number that only grows. */
+/** A number that only increases. */
 export interface Tally {
   value: number
 }
 
-/** Where a backend's statistics are kept, under the reference's names. */
+/** The registry of a backend's statistics, under the reference's names. */
 export interface BackendStats {
-  /** The tally of this name, made at the first call. */
+  /** Returns the tally with this name; the first call creates it. */
   counter(name: string): Tally
-  /** A value that is asked for when it is read. */
+  /** Registers a value that `read` returns each time the statistic is read. */
   gauge(name: string, read: () => number): void
 }
 
-/** For those that nobody reads. */
+/** Discards all statistics. */
 export const unreadStats: BackendStats = { counter: () => ({ value: 0 }), gauge() {} }

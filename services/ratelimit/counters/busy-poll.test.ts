@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBusyPoll, firstRestMs, longestRestMs, longestWaitMs, restsPerWait } from './busy-poll.ts'
 
-/** An event loop of which each turn takes 0.01 ms. */
+/** An event loop in which each turn takes 0.01 ms. */
 function createLoop() {
   let nowMs = 1000
   let due: (() => void) | undefined
@@ -12,7 +12,7 @@ function createLoop() {
     clock,
     isOver: () => nowMs >= overMs,
     inNextTurn: callback => {
-      assert.equal(due, undefined, 'two waits at once')
+      assert.equal(due, undefined, 'two polls at once')
       due = callback
     },
   })
@@ -20,7 +20,7 @@ function createLoop() {
     pass(ms: number) {
       nowMs += ms
     },
-    /** Waits for an answer that takes so long, and says for how long the loop was kept awake. */
+    /** Waits for an answer that takes `answerMs`, and returns how long the loop was kept awake. */
     wait(answerMs: number, requests = 1): number {
       const startMs = nowMs
       overMs = startMs + answerMs
@@ -40,7 +40,7 @@ function assertNear(found: number, expected: number): void {
   assert.ok(Math.abs(found - expected) < 0.02, `${found} instead of ${expected}`)
 }
 
-test('it waits until the answer is there, and not again for twice as long', () => {
+test('it polls until the answer arrives, and rests twice as long', () => {
   const loop = createLoop()
   assertNear(loop.wait(0.1), 0.1)
   loop.pass(restsPerWait * 0.1 - 0.03)
@@ -49,7 +49,7 @@ test('it waits until the answer is there, and not again for twice as long', () =
   assertNear(loop.wait(0.1), 0.1)
 })
 
-test('a wait in vain is short, and each is followed by a longer rest, up to a second', () => {
+test('a poll without an answer is short, and each is followed by a longer rest, up to a second', () => {
   const loop = createLoop()
   let restMs = firstRestMs
   for (let wait = 0; wait < 12; wait += 1) {
@@ -61,7 +61,7 @@ test('a wait in vain is short, and each is followed by a longer rest, up to a se
   }
 })
 
-test('an answer in time ends the long rests', () => {
+test('an early answer ends the long rests', () => {
   const loop = createLoop()
   for (let wait = 0; wait < 5; wait += 1) {
     loop.wait(5)
@@ -74,13 +74,13 @@ test('an answer in time ends the long rests', () => {
   assertNear(loop.wait(0.1), 0.1)
 })
 
-test('many requests are worth a sleep', () => {
+test('many requests are not polled for', () => {
   const loop = createLoop()
   assert.equal(loop.wait(0.1, 5), 0)
   assertNear(loop.wait(0.1, 4), 0.1)
 })
 
-test('who begins to wait while another one waits is served by that wait', () => {
+test('requests that begin during a poll share it', () => {
   let turns = 0
   const callbacks: (() => void)[] = []
   const clock = { nowMs: () => 0, monotonicMs: () => 0 }
@@ -92,7 +92,7 @@ test('who begins to wait while another one waits is served by that wait', () => 
   assert.equal(turns, 4)
 })
 
-test('it never waits when it is off', () => {
+test('it never polls when it is off', () => {
   const begun: (() => void)[] = []
   const poll = createBusyPoll({
     mode: 'off',

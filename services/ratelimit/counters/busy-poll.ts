@@ -1,41 +1,47 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 
 /**
- * Keeps the event loop turning while an answer is due that comes soon. A process that goes to sleep for it is woken
- * tens of microseconds late, and to be put to sleep and woken takes the processor about as long as to look a few times:
- * one call at a time over loopback is answered in 0.27 ms instead of 0.35, for the same CPU.
+ * Keeps the event loop turning while an early answer is expected. A process that sleeps wakes tens of
+ * microseconds late, and sleeping and waking cost about as much CPU time as a few polls. With the busy poll,
+ * one call at a time over loopback takes 0.27 ms instead of 0.35 ms, for the same CPU time.
  */
 export interface BusyPoll {
   /**
-   * The answers to so many requests are waited for from now on, if they are few and there was time enough since the last
-   * wait. Everything else that happens meanwhile is served as ever.
+   * Polls for the answers to `requests` requests if they are few and the rest after the last poll is over.
+   * The event loop serves all other events meanwhile.
    */
   begin(requests: number): void
 }
 
-/** `auto` waits as described below, `off` never. */
+/** `auto` polls as described below; `off` never polls. */
 export type BusyPollMode = 'auto' | 'off'
 
 export interface BusyPollOptions {
-  /** `auto` when left out. */
+  /** Defaults to `auto`. */
   readonly mode?: BusyPollMode | undefined
-  /** Whether nobody waits any more. */
+  /** Returns true when no request waits for its answer any more. */
   readonly isOver: () => boolean
   readonly clock?: Clock
-  /** Calls back in the next turn of the event loop, without sleeping before. */
+  /** Calls back in the next turn of the event loop, which must not sleep before. */
   readonly inNextTurn?: (callback: () => void) => void
 }
 
 /**
- * A write of more requests stands for many calls: these are worth a sleep, for those that come meanwhile go into one
- * write too.
+ * A write of more requests carries many calls, for which sleeping is cheaper: calls that arrive meanwhile
+ * share the next write.
  */
 const fewRequests = 4
-/** A server that is further away is not waited for like this. */
+/** The longest poll, in milliseconds. A server that takes longer is not polled. */
 export const longestWaitMs = 0.1
-/** So many times as long as it waited it does not wait again: at most a third of a core goes into it. */
+/**
+ * After a poll of n milliseconds, polling rests for at least this many times n: at most a third of a core is
+ * spent.
+ */
 export const restsPerWait = 2
-/** Whoever waited in vain rests so long, and twice as long each time after it. */
+/**
+ * The rest after a poll that ended without an answer; it doubles with each further one, up to
+ * `longestRestMs`.
+ */
 export const firstRestMs = 10
 export const longestRestMs = 1000
 
@@ -45,9 +51,9 @@ export function createBusyPoll(options: BusyPollOptions): BusyPoll {
   let notBeforeMs = Number.NEGATIVE_INFINITY
   let restMs = 0
 
-  function rest(waitedMs: number, inVain: boolean): void {
+  function rest(waitedMs: number, timedOut: boolean): void {
     waiting = false
-    restMs = inVain ? Math.min(longestRestMs, Math.max(firstRestMs, 2 * restMs)) : 0
+    restMs = timedOut ? Math.min(longestRestMs, Math.max(firstRestMs, 2 * restMs)) : 0
     notBeforeMs = clock.monotonicMs() + Math.max(restMs, restsPerWait * waitedMs)
   }
 
@@ -57,13 +63,13 @@ export function createBusyPoll(options: BusyPollOptions): BusyPoll {
       const startMs = clock.monotonicMs()
       if (waiting || startMs < notBeforeMs) return
       waiting = true
-      const look = () => {
+      const poll = () => {
         const waitedMs = clock.monotonicMs() - startMs
         if (isOver()) rest(waitedMs, false)
         else if (waitedMs >= longestWaitMs) rest(waitedMs, true)
-        else inNextTurn(look)
+        else inNextTurn(poll)
       }
-      inNextTurn(look)
+      inNextTurn(poll)
     },
   }
 }

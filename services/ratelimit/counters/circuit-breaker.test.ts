@@ -16,7 +16,7 @@ import { hit } from './redis-under-test.ts'
 
 const skip = missingProgram('redis-server')
 
-test('it opens after 100 ms, and not before the deadline of a call', () => {
+test('the silence is at least 100 ms, and at least the deadline of a call', () => {
   assert.deepEqual([1, 15, 100, 101, 5_000].map(breakerSilenceMs), [100, 100, 100, 101, 5_000])
 })
 
@@ -41,7 +41,7 @@ test('breakers of one pool share their statistics, and each opening and closing 
   ])
 })
 
-/** Short deadlines, so that the breaker opens soon; and connections that outlast a stall of the test. */
+/** Short deadlines, so that the breaker opens soon, and connections that outlast the stalls of the test. */
 const brief = { deadlineMs: 50, stallTimeoutMs: 20_000, random: Math.random }
 
 function watched(prefix: string) {
@@ -65,17 +65,20 @@ async function ready<T extends Counters>(t: TestContext, counters: T): Promise<T
 const outcomeOf = (call: ReturnType<Counters['add']>): Promise<readonly number[] | string> =>
   Promise.resolve(call).catch((error: Error) => error.message)
 
-/** Calls until the breaker answers, which it does before anything can come from a server. */
+/** Calls until the breaker rejects, which happens without a byte from the server. */
 async function callUntilOpen(counters: Counters, key: string): Promise<void> {
   await waitFor('an answer of the breaker', async () => {
     const answer = await Promise.race([outcomeOf(counters.add([hit(key)])), nextTurn()])
-    return typeof answer === 'string' && /owed replies and brought nothing for \d+ ms/.test(answer)
+    return typeof answer === 'string' && /owed replies and sent nothing for \d+ ms/.test(answer)
   })
 }
 
 const nextTurn = () => new Promise<undefined>(resolve => setImmediate(resolve, undefined))
 
-/** One server of two stalls: calls with its key fail at once then, and those with the other's are counted. */
+/**
+ * Stalls one of two servers: calls with its key fail at once then, and calls with the other's key are
+ * counted.
+ */
 async function stallOne(t: TestContext, counters: Counters, stalled: Stalled, other: string): Promise<void> {
   const { server, key, breakers } = stalled
   await counters.add([hit(key)])
@@ -107,7 +110,7 @@ describe('the circuit breaker of each server', { skip }, () => {
     return redis
   }
 
-  test('one Redis: a user with access to one prefix needs no more for it to close', async t => {
+  test('one Redis: it also closes for a user with access to only one prefix', async t => {
     const redis = await start(t)
     const commands = ['+ping', '+get', '+incrby', '+expire']
     await redis.command('ACL', 'SETUSER', 'limiter', 'on', '>secret', '~rl:*', '-@all', ...commands)
@@ -125,12 +128,12 @@ describe('the circuit breaker of each server', { skip }, () => {
     assert.equal(counters.healthy, true)
     const server = `Redis 127.0.0.1:${redis.port}`
     assert.deepEqual(breakers.lines.slice(0, 2), [
-      `open circuit breaker of ${server}: Redis owed replies and brought nothing for 100 ms`,
+      `open circuit breaker of ${server}: Redis owed replies and sent nothing for 100 ms`,
       `close circuit breaker of ${server}: Redis answers again`,
     ])
   })
 
-  test('one Redis: errors are answers to their calls alone', async t => {
+  test('one Redis: error replies do not open it', async t => {
     const redis = await start(t)
     const breakers = watched('ratelimit.redis_pool')
     const options = { ...brief, deadlineMs: 5_000, ...breakers.options, url: redis.url }
@@ -146,7 +149,7 @@ describe('the circuit breaker of each server', { skip }, () => {
     assert.equal(breakers.opened(), 0)
   })
 
-  test('one Redis: it closes when the connection ends, and one that is new begins closed', async t => {
+  test('one Redis: it closes when the connection ends, and a new connection starts with it closed', async t => {
     const redis = await start(t)
     const breakers = watched('ratelimit.redis_pool')
     const options = { ...brief, stallTimeoutMs: 300, ...breakers.options, url: redis.url }

@@ -1,13 +1,14 @@
 import type { BackendStats } from './backend-stats.ts'
 
 /**
- * The circuit breaker of one connection. It guards latency alone: while it is open, calls are answered with its problem
- * at once instead of at their deadline. It opens when the server owes replies and has sent nothing for
- * `breakerSilenceMs`, and closes when the server sends anything: a late reply and an error reply are signs of life too.
- * No probe is needed, since an open breaker always waits for a reply that is owed, or for a connection.
+ * The circuit breaker of one connection. It guards latency only: while it is open, calls are rejected with
+ * its problem at once instead of at their deadline. It opens when the server owes replies and has sent
+ * nothing for `breakerSilenceMs`, and closes when the server sends anything: a late reply and an error reply
+ * also show that the server is alive. It needs no probe, since an open breaker always waits for a reply that
+ * is owed, or for a connection.
  */
 export interface CircuitBreaker {
-  /** Why no call is sent; undefined while the breaker is closed. */
+  /** Why calls are rejected; undefined while the breaker is closed. */
   readonly problem: string | undefined
   open(problem: string): void
   /** Does nothing when the breaker is closed. */
@@ -17,12 +18,12 @@ export interface CircuitBreaker {
 /** @param server the address of the connection, for the log */
 export type CreateBreaker = (server: string) => CircuitBreaker
 
-/** A shorter silence is a pause that a server makes now and then, for a fork or a slow command. */
+/** Shorter silences are normal pauses of a server, for a fork or a slow command. */
 const minSilenceMs = 100
 
 /**
- * After which silence a breaker opens: not before the first call has missed its deadline, since the caller has allowed
- * the server that long.
+ * The silence in milliseconds after which a breaker opens. It is not shorter than a call's deadline, since
+ * the caller allows the server that long.
  */
 export function breakerSilenceMs(deadlineMs: number): number {
   return Math.max(minSilenceMs, deadlineMs)
@@ -30,9 +31,9 @@ export function breakerSilenceMs(deadlineMs: number): number {
 
 export interface BreakersOptions {
   readonly stats: BackendStats
-  /** The beginning of the names of the statistics, such as `ratelimit.redis_pool`. */
+  /** The prefix of the statistics' names, such as `ratelimit.redis_pool`. */
   readonly prefix: string
-  /** Called with a line for the log when a breaker opens or closes. */
+  /** Called with the text of a log line when a breaker opens or closes. */
   readonly onWarning: (text: string) => void
 }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { readClusterSlots, readRedirect } from './cluster-slots.ts'
 import type { Reply } from './resp/reply-parser.ts'
 
-/** Of a cluster with one range of slots, `host:port` of its master as it is read. */
+/** Returns `host:port` of the master of a cluster with one range of slots, as parsed. */
 function masterOf(node: Reply): string {
   const slots = readClusterSlots([[0, 16_383, node, ['replica', 9]]], 'asked')
   if ('problem' in slots) return slots.problem
@@ -13,8 +13,8 @@ function masterOf(node: Reply): string {
   return `${range?.master.host}:${range?.master.port}`
 }
 
-test('masters are found by what is told of them', () => {
-  const wrong = 'CLUSTER SLOTS brought what is no range of slots'
+test('the masters are parsed from each form of a node', () => {
+  const wrong = 'the reply to CLUSTER SLOTS has an item that is not a slot range'
   const table: readonly [node: Reply, expected: string][] = [
     [['10.0.0.1', 7000, 'id'], '10.0.0.1:7000'],
     [['10.0.0.1', 7000, 'id', ['hostname', 'redis-0']], '10.0.0.1:7000'],
@@ -32,15 +32,15 @@ test('masters are found by what is told of them', () => {
   for (const [node, expected] of table) assert.equal(masterOf(node), expected, JSON.stringify(node))
 })
 
-test('what is no list of slots is refused', () => {
+test('a reply that is not a list of slots is rejected', () => {
   const table: readonly [Reply, string][] = [
     [
       { error: 'ERR This instance has cluster support disabled' },
       'ERR This instance has cluster support disabled',
     ],
-    [null, 'CLUSTER SLOTS brought no list'],
-    [[[0, 16_384, ['a', 1]]], 'CLUSTER SLOTS brought what is no range of slots'],
-    [[['0', 1, ['a', 1]]], 'CLUSTER SLOTS brought what is no range of slots'],
+    [null, 'the reply to CLUSTER SLOTS is not a list'],
+    [[[0, 16_384, ['a', 1]]], 'the reply to CLUSTER SLOTS has an item that is not a slot range'],
+    [[['0', 1, ['a', 1]]], 'the reply to CLUSTER SLOTS has an item that is not a slot range'],
   ]
   for (const [reply, problem] of table) assert.deepEqual(readClusterSlots(reply, 'asked'), { problem })
   assert.deepEqual(readClusterSlots([], 'asked'), { ranges: [], covered: 0 })

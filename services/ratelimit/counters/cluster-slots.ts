@@ -2,32 +2,32 @@ import { slotCount } from './hash-slot.ts'
 import { type HostPort, isPort } from './redis-address.ts'
 import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
 
-/** Who holds which slots, as one node tells it. */
+/** The assignment of slots to masters, as reported by one node. */
 export interface ClusterSlots {
   readonly ranges: readonly { readonly first: number; readonly last: number; readonly master: HostPort }[]
-  /** How many slots have a master; the whole cluster is there when it is `slotCount`. */
+  /** The number of slots that have a master; the cluster is complete at `slotCount`. */
   readonly covered: number
 }
 
 /**
  * Reads the reply to CLUSTER SLOTS: first slot, last slot, master, replicas. A node is its host, its port and
- * more; a host that is not known stands as nothing, as the empty text or as `?`.
+ * more; an unknown host is null, empty or `?`.
  *
- * @param askedHost where the node that told it was reached; it stands for its own unknown host
+ * @param askedHost the host at which the replying node was reached; it replaces the node's own unknown host
  */
 export function readClusterSlots(
   reply: Reply,
   askedHost: string,
 ): ClusterSlots | { readonly problem: string } {
   if (isErrorReply(reply)) return { problem: reply.error }
-  if (!isArrayReply(reply)) return { problem: 'CLUSTER SLOTS brought no list' }
+  if (!isArrayReply(reply)) return { problem: 'the reply to CLUSTER SLOTS is not a list' }
   const ranges: { first: number; last: number; master: HostPort }[] = []
   let covered = 0
   for (const item of reply) {
     const [first, last, node] = isArrayReply(item) ? item : []
     const master = readNode(node, askedHost)
     if (!isSlot(first) || !isSlot(last) || master === undefined) {
-      return { problem: 'CLUSTER SLOTS brought what is no range of slots' }
+      return { problem: 'the reply to CLUSTER SLOTS has an item that is not a slot range' }
     }
     ranges.push({ first, last, master })
     covered += Math.max(0, last - first + 1)
@@ -40,13 +40,16 @@ function isSlot(value: Reply | undefined): value is number {
 }
 
 function readNode(node: Reply | undefined, askedHost: string): HostPort | undefined {
-  const [told, port, , extra] = isArrayReply(node) ? node : []
+  const [host, port, , extra] = isArrayReply(node) ? node : []
   if (typeof port !== 'number' || !isPort(port)) return undefined
-  if (typeof told === 'string' && told !== '' && told !== '?') return { host: told, port }
+  if (typeof host === 'string' && host !== '' && host !== '?') return { host, port }
   return { host: ipIn(extra) ?? askedHost, port }
 }
 
-/** A node that prefers a host name and has none tells its address among more: name, value, name, value. */
+/**
+ * A node that prefers a host name and has none reports its IP address in the metadata: name, value, name,
+ * value.
+ */
 function ipIn(extra: Reply | undefined): string | undefined {
   if (!isArrayReply(extra)) return undefined
   const at = extra.indexOf('ip')
@@ -54,21 +57,21 @@ function ipIn(extra: Reply | undefined): string | undefined {
   return typeof ip === 'string' && ip !== '' ? ip : undefined
 }
 
-/** Where a command belongs that a node has refused without running it. */
+/** The node that a command belongs to, from the error of a node that rejected it without running it. */
 export interface Redirect extends HostPort {
   readonly slot: number
-  /** Only this command, with ASKING before it: the slot is on its way. */
+  /** Applies to this command alone, with ASKING before it: the slot is being migrated. */
   readonly asking: boolean
 }
 
 /**
  * Reads `MOVED 3999 host:port` and `ASK 3999 host:port`; undefined for any other error.
  *
- * @param askedHost where the node that said it was reached; an empty host stands for that
+ * @param askedHost the host at which the replying node was reached; it replaces an empty host
  */
 export function readRedirect(error: string, askedHost: string): Redirect | undefined {
-  const [, kind, slot = '', told = '', port] = /^(MOVED|ASK) (\d+) (.*):(\d+)$/.exec(error) ?? []
+  const [, kind, slot = '', name = '', port] = /^(MOVED|ASK) (\d+) (.*):(\d+)$/.exec(error) ?? []
   if (kind === undefined || !isSlot(Number(slot)) || !isPort(Number(port))) return undefined
-  const host = told === '' || told === '?' ? askedHost : told.replace(/^\[|\]$/g, '')
+  const host = name === '' || name === '?' ? askedHost : name.replace(/^\[|\]$/g, '')
   return { asking: kind === 'ASK', slot: Number(slot), host, port: Number(port) }
 }

@@ -10,31 +10,32 @@ export function endpointText(endpoint: Endpoint): string {
 
 /** The certificates and the key are PEM. */
 export interface TlsOptions {
-  /** The authorities that the server's certificate may come from. */
+  /** The certificate authorities that may have issued the server's certificate. */
   readonly ca?: string | Buffer
-  /** This client's own certificate, and its key. */
+  /** The client's certificate and its key. */
   readonly cert?: string | Buffer
   readonly key?: string | Buffer
-  /** The name that the server's certificate must have; the host when left out. */
+  /** The name that the server's certificate must have. Defaults to the host. */
   readonly servername?: string
-  /** False accepts any name; the certificate must come from one of the authorities all the same. */
+  /** False accepts any name; the certificate must still be issued by one of the authorities. */
   readonly verifyName?: boolean
 }
 
 export interface SocketOptions {
   readonly endpoint: Endpoint
   readonly tls: TlsOptions | undefined
-  /** The memory into which everything is read. */
+  /** The size of the receive buffer. All reads reuse one buffer. */
   readonly receiveBytes: number
 }
 
-/** An idle connection that is dead is noticed by the kernel, not by the next call. */
+/** The kernel detects a dead idle connection with keepalive probes, before the next call runs into it. */
 const keepAliveDelayMs = 15_000
 
 /**
- * Begins to connect to a backend; the socket tells `connect`, or `secureConnect` where there is TLS.
+ * Starts to connect to a backend. The socket emits `connect`, or `secureConnect` with TLS.
  *
- * @param onData reads the first bytes of the chunk, whose memory is then used again; false stops reading
+ * @param onData reads the first `bytes` bytes of the chunk, whose memory the next read reuses; false stops
+ *   reading
  */
 export function connectSocket(
   { endpoint, tls, receiveBytes }: SocketOptions,
@@ -56,7 +57,8 @@ export function connectSocket(
 function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions {
   const { ca, cert, key, verifyName = true } = tls
   const host = 'host' in endpoint ? endpoint.host : ''
-  // The extension that tells the server its name takes no addresses; those are checked all the same.
+  // The server name extension does not allow IP addresses; Node verifies an address against the certificate
+  // without it.
   const servername = tls.servername ?? (isIP(host) ? '' : host)
   return {
     minVersion: 'TLSv1.2',
@@ -68,9 +70,10 @@ function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions 
   }
 }
 
-/** What the network says of an error; the fallback where it says nothing. */
+/** Returns the text of a network error, or the fallback if the error has none. */
 export function networkText(error: Error, fallback: string): string {
-  // A host name with several addresses brings one error for each of them, and no text of its own.
+  // A host name with several addresses yields an AggregateError without a text, with one error for each
+  // address.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   return first instanceof Error && first.message !== '' ? first.message : fallback
 }

@@ -3,20 +3,20 @@ import { describe, type TestContext, test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 
-/** A backend without counters, ready for use. */
+/** An empty backend, ready for use. */
 export interface OpenedCounters {
   readonly counters: Counters
-  /** The same counters as another process sees them; left out where no other process can. */
+  /** The same counters as seen by another process; left out for a backend within the process. */
   readonly peer?: Counters
-  /** Makes time pass where the backend's clock is the test's; left out where time passes by itself. */
+  /** Advances the backend's clock if the test controls it; left out if real time passes. */
   readonly elapse?: (seconds: number) => void
 }
 
 /**
- * Registers the tests that each fulfilment of `Counters` must pass.
+ * Registers the tests that each implementation of `Counters` must pass.
  *
- * @param open called once a test; what it opened is closed after the test
- * @param skip why the whole suite is skipped; false when it is not
+ * @param open called once for each test; the counters that it opened are closed after the test
+ * @param skip the reason to skip the suite, or false
  */
 export function countersContract(
   name: string,
@@ -42,7 +42,7 @@ async function openFor(
 
 type ContractTest = (opened: OpenedCounters, t: TestContext) => Promise<void> | void
 
-/** `a=3 b=1`: three hits of the counter a, then one of b, all of which live for a minute. */
+/** `a=3 b=1`: three hits of the counter a, then one of b, all of which expire after a minute. */
 function hitsOf(text: string): Hit[] {
   return text.split(' ').map(pair => {
     const [key = '', hits] = pair.split('=')
@@ -51,7 +51,7 @@ function hitsOf(text: string): Hit[] {
 }
 
 const additionTests: Record<string, ContractTest> = {
-  'values come in the order of the batch, equal keys one after the other': async ({ counters }) => {
+  'values come in the order of the batch, equal keys in sequence': async ({ counters }) => {
     const table: readonly [string, readonly number[]][] = [
       ['a=1', [1]],
       ['a=1 b=5 c=2', [2, 5, 2]],
@@ -66,14 +66,14 @@ const additionTests: Record<string, ContractTest> = {
     assert.deepEqual(await counters.add([]), [])
   },
 
-  'adding 0 looks, and counts nothing': async ({ counters }) => {
+  'adding 0 reads and counts nothing': async ({ counters }) => {
     assert.deepEqual(await counters.add(hitsOf('a=0 b=0')), [0, 0])
     assert.deepEqual(await counters.add(hitsOf('a=2')), [2])
     assert.deepEqual(await counters.add(hitsOf('a=0')), [2])
     assert.deepEqual(await counters.add(hitsOf('a=1 b=1')), [3, 1])
   },
 
-  'keys are told apart whatever stands in them': async ({ counters }) => {
+  'keys with any characters are distinct': async ({ counters }) => {
     const keys = [
       'a',
       'a ',
@@ -94,7 +94,7 @@ const additionTests: Record<string, ContractTest> = {
     )
   },
 
-  'a counter is exact up to 2^53-1 and is answered as that beyond': async ({ counters }) => {
+  'a counter is exact up to 2^53-1 and is reported as 2^53-1 beyond': async ({ counters }) => {
     const most = maxCount
     const table: readonly [string, readonly number[]][] = [
       [`a=${most - 2}`, [most - 2]],
@@ -107,9 +107,9 @@ const additionTests: Record<string, ContractTest> = {
     for (const [batch, values] of table) assert.deepEqual(await counters.add(hitsOf(batch)), values, batch)
   },
 
-  'a counter that overflows whatever the backend counts in stays at 2^53-1': async ({ counters }) => {
+  'a counter that overflows the integers of the backend stays at 2^53-1': async ({ counters }) => {
     const most = maxCount
-    // 1,100 times 2^53 is more than 64 bits hold.
+    // The sum, 1,100 times 2^53, does not fit in 64 bits.
     const batch = hitsOf(Array(1_100).fill(`a=${most}`).join(' '))
     assert.deepEqual(await counters.add([...batch, ...hitsOf('b=1')]), [...batch.map(() => most), 1])
     assert.deepEqual(await counters.add(hitsOf('a=1 b=1 a=0')), [most, 2, most])
@@ -117,7 +117,7 @@ const additionTests: Record<string, ContractTest> = {
 }
 
 const concurrencyTests: Record<string, ContractTest> = {
-  'calls of one turn count in the order in which they were made': async ({ counters }) => {
+  'calls of one turn are counted in their order': async ({ counters }) => {
     const batches = ['a=1 b=2', 'a=1', 'b=3 a=2', 'a=0', 'c=1 a=1']
     const values = await Promise.all(batches.map(batch => counters.add(hitsOf(batch))))
     assert.deepEqual(values, [[1, 2], [2], [5, 4], [4], [1, 5]])
@@ -132,7 +132,7 @@ const concurrencyTests: Record<string, ContractTest> = {
     else await assertExact([counters, peer])
   },
 
-  'what one process adds the other sees': async ({ counters, peer }, t) => {
+  'one process sees the counts of the other': async ({ counters, peer }, t) => {
     if (peer === undefined) {
       t.skip('no other process can see these counters')
       return
@@ -143,9 +143,7 @@ const concurrencyTests: Record<string, ContractTest> = {
   },
 }
 
-/**
- * Many workers add 1 to one key, in calls that run across each other; the values must be 1 to N, once each.
- */
+/** Many workers concurrently add 1 to one key; the values must be 1 to N, once each. */
 async function assertExact(processes: readonly Counters[]): Promise<void> {
   const workers = 20
   const rounds = 50
@@ -169,12 +167,12 @@ async function assertExact(processes: readonly Counters[]): Promise<void> {
 }
 
 const lifeTests: Record<string, ContractTest> = {
-  'what is healthy has no problem': ({ counters }) => {
+  'a healthy backend has no problem': ({ counters }) => {
     assert.equal(counters.healthy, true)
     assert.equal(counters.problem, '')
   },
 
-  'a counter expires by itself, and others stay': async ({ counters, elapse }) => {
+  'a counter expires independently of others': async ({ counters, elapse }) => {
     const brief = { key: 'brief', hits: 3, expirySeconds: 1, limit: maxCount }
     const long = { key: 'long', hits: 3, expirySeconds: 60, limit: maxCount }
     // The unit of a rule may change within the window of a counter.
@@ -193,14 +191,14 @@ const lifeTests: Record<string, ContractTest> = {
     assert.deepEqual(await counters.add([{ ...changed, hits: 0 }]), [9], 'the longer unit is kept')
   },
 
-  'a closed backend rejects what runs and what comes': async ({ counters }) => {
+  'a closed backend rejects running and later calls': async ({ counters }) => {
     const running = Promise.resolve(counters.add(hitsOf('a=1'))).catch((error: unknown) => error)
     await counters.close()
     assert.equal(counters.problem === '', counters.healthy)
-    // Without a wait, the call may have been answered already.
+    // The call may already have been answered.
     const outcome = await running
     assert.ok(Array.isArray(outcome) || outcome instanceof CountersError, String(outcome))
-    // It is rejected; nothing is thrown at once.
+    // The calls reject; they do not throw.
     const [one, look] = [counters.add(hitsOf('a=1')), counters.add(hitsOf('a=0'))]
     await assert.rejects(Promise.resolve(one), CountersError)
     await assert.rejects(Promise.resolve(look), /closed/)

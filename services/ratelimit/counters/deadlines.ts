@@ -1,21 +1,21 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { CountersError } from './counters.ts'
 
-/** A call that is rejected when it is not settled by its deadline. */
+/** A call that is rejected if it is not settled by its deadline. */
 export interface Waiting {
   readonly startedMs: number
   readonly reject: (error: CountersError) => void
   settled: boolean
-  /** The call that was made after it; kept by `Deadlines`. */
+  /** The call that was made next; maintained by `Deadlines`. */
   next: Waiting | undefined
 }
 
-/** Watches calls that all may take equally long: one timer, for the oldest of them, is enough. */
+/** Watches calls that all have the same timeout. One timer, for the oldest call, is enough. */
 export interface Deadlines {
   watch(call: Waiting): void
-  /** Calls were settled; lets go of those that nobody older waits with. */
+  /** Drops the settled calls that are older than every call that waits. */
   forgetSettled(): void
-  /** Rejects all that wait, and stops. */
+  /** Rejects all calls that wait, and stops. */
   rejectAll(problem: string): void
 }
 
@@ -33,7 +33,7 @@ export function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
   function forgetOldest(): void {
     if (oldest === undefined) return
     const { next } = oldest
-    // A call that the collector holds for old must not hold all those that came after it.
+    // Unlinks the call, so that one call in V8's old generation does not keep all later calls alive.
     oldest.next = undefined
     oldest = next
     if (next === undefined) newest = undefined
@@ -63,7 +63,8 @@ export function createDeadlines(deadlineMs: number, clock: Clock): Deadlines {
   }
 
   /**
-   * A turn in which the event loop was busy must not pass for a slow backend: what has arrived is read first.
+   * Reads what has arrived before it rejects: a long turn of the event loop must not be taken for a slow
+   * backend.
    */
   function readFirst(): void {
     setImmediate(rejectLate)

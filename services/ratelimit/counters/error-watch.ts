@@ -1,23 +1,26 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
-/** Notices that a backend answers calls with nothing but errors. */
+/** Detects that a backend answers all calls with errors. */
 export interface ErrorWatch {
-  /** A call was counted. */
+  /** Records a call that was counted. */
   succeeded(): void
-  /** A call was not counted. */
+  /** Records a call that was not counted. */
   failed(error: Error): void
-  /** The last error while nothing but errors came; empty otherwise. */
+  /** The last error while all calls fail; empty otherwise. */
   readonly problem: string
-  /** Called after `problem` becomes empty or stops being so. */
+  /** Adds a listener that is called when `problem` becomes empty or stops being empty. */
   onChange(listener: () => void): void
 }
 
 export const errorWatchLimits = {
-  /** Nothing but errors came when this many calls failed in a row, */
+  /** All calls fail when this many failed in a row */
   failures: 10,
   /** over at least this time. */
   failingMs: 3_000,
-  /** After this time without a call an instance counts as good again, or it would get no call to prove it. */
+  /**
+   * After this time without a call the problem is cleared, or an instance would never get a call to recover
+   * with.
+   */
   idleMs: 10_000,
 } as const
 

@@ -3,16 +3,16 @@ import type { RespConnection } from './resp/connection.ts'
 import type { SessionOptions } from './resp/session.ts'
 
 /**
- * Looks at the settings of the first Redis that serves, among the connections that it is told of, and warns
- * when they may lose counters. It asks once, on a connection of its own: a proxy that does not know INFO
- * closes it. Not to be allowed to ask is no reason to disturb anyone.
+ * Reads the memory settings of the first Redis whose connection becomes healthy, and warns when they may
+ * evict counters. It sends INFO once, on a separate connection, since a proxy that does not support INFO
+ * closes the connection. A Redis that rejects the command causes no warning.
  */
 export function createEvictionWarning(
   session: Omit<SessionOptions, 'endpoint'>,
   onWarning: ((text: string) => void) | undefined,
 ): (connection: RespConnection) => void {
   let asked = false
-  async function look(connection: RespConnection, warn: (text: string) => void): Promise<void> {
+  async function check(connection: RespConnection, warn: (text: string) => void): Promise<void> {
     const { endpoint } = connection
     if (asked || endpoint === undefined) return
     asked = true
@@ -24,12 +24,12 @@ export function createEvictionWarning(
   return connection => {
     if (onWarning === undefined) return
     connection.onHealth(healthy => {
-      if (healthy) void look(connection, onWarning)
+      if (healthy) void check(connection, onWarning)
     })
   }
 }
 
-/** @param memory that section of INFO */
+/** @param memory the section `memory` of the reply to INFO */
 function evictionWarning(memory: string): string | undefined {
   const limitBytes = /^maxmemory:(\d+)/m.exec(memory)?.[1] ?? '0'
   const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1] ?? 'noeviction'

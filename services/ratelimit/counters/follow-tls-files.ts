@@ -3,7 +3,7 @@ import { openTlsFiles } from '@tollway/chassis/tls.ts'
 import type { TlsOptions } from './connect-socket.ts'
 
 export interface TlsFileSettings {
-  /** What the names of the settings begin with: `KVSTORE_TLS_`. */
+  /** The prefix of the settings' names, such as `KVSTORE_TLS_`. */
   readonly prefix: string
   readonly certFile: string
   readonly keyFile: string
@@ -12,8 +12,8 @@ export interface TlsFileSettings {
 }
 
 /**
- * TLS to a backend by the files that the settings name. They are read anew when they change, for as long as the
- * process runs; a new connection then has the new ones.
+ * Opens the TLS files of a backend. They are read again when they change, for as long as the process runs;
+ * each new connection uses the current ones.
  *
  * @throws Error that names the setting when a file cannot be used.
  */

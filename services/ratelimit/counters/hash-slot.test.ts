@@ -20,7 +20,7 @@ test('slots of keys, with and without a hash tag', () => {
 })
 
 describe('slots', { skip: missingProgram('redis-server') }, () => {
-  test('are those of Redis, whatever the key', async t => {
+  test('are those of Redis for any key', async t => {
     const redis: RedisServer = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', '0'])
     t.after(() => redis.stop())
     const character = fc.oneof(fc.constantFrom('{', '}', 'a', 'ß', '€'), fc.string({ unit: 'grapheme' }))

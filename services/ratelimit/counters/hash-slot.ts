@@ -1,4 +1,4 @@
-/** Redis Cluster divides all keys among so many slots. */
+/** The number of slots among which Redis Cluster divides all keys. */
 export const slotCount = 16_384
 
 const table = new Uint16Array(256)
@@ -9,8 +9,8 @@ for (let byte = 0; byte < 256; byte += 1) {
 }
 
 /**
- * The slot of a key: CRC16 (XMODEM) of its UTF-8, or, where it holds a hash tag, of what stands between the
- * first `{` and the next `}`, unless that is nothing
+ * Returns the slot of a key: CRC16 (XMODEM) of its UTF-8 text or, if the key has a hash tag, of the text
+ * between the first `{` and the next `}`, unless that is empty
  * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/).
  */
 export function slotOf(key: string): number {

@@ -18,7 +18,7 @@ import {
 
 const skip = missingProgram('memcached')
 
-/** Long enough for a busy machine: only the tests of the deadline itself are about a short one. */
+/** Long enough for a busy machine: only the tests of the deadline itself use a short one. */
 const patientMs = 5_000
 
 function create(options: Partial<MemcachedCountersOptions>): MemcachedCounters {
@@ -48,7 +48,7 @@ async function problemOf(call: Promise<unknown>): Promise<string> {
   return error.message
 }
 
-/** For the contract's strange keys, which memcached refuses: it gets another key for each of them. */
+/** Replaces the contract's illegal keys, which memcached rejects, by legal ones. */
 function withAnyKey(counters: Counters): Counters {
   const legal = (key: string) => (isLegalKey(key) ? key : `strange-${Buffer.from(key).toString('hex')}`)
   return {
@@ -63,7 +63,7 @@ function withAnyKey(counters: Counters): Counters {
   }
 }
 
-/** A key of that place among so many servers. */
+/** Returns a key of the server with index `place` among `servers` servers. */
 function keyAt(place: number, servers = 3): string {
   for (let index = 0; ; index += 1) if (pickServer(`key-${index}`, servers) === place) return `key-${index}`
 }
@@ -77,7 +77,7 @@ describe('counters in memcached', { skip }, () => {
   })
   after(() => Promise.all(servers.map(server => server.stop())))
 
-  /** The one server of those that has the key. */
+  /** Returns the server that has the key. */
   function serverOf(key: string): MemcachedServer {
     const server = servers[pickServer(key, servers.length)]
     assert.ok(server)
@@ -105,7 +105,7 @@ describe('counters in memcached', { skip }, () => {
     return { counters: withAnyKey(await open(options)), peer: withAnyKey(await open(options)) }
   })
 
-  test('a key is where the reference looks for it, and reads as it does', async t => {
+  test('a key is on the server where the reference reads it, with the same value', async t => {
     const counters = await openAll(t)
     const keys = Array.from({ length: 30 }, (_, index) => `domain_user_${index}_1700000040`)
     await counters.add(keys.map((key, index) => hit(key, index + 1)))
@@ -117,14 +117,14 @@ describe('counters in memcached', { skip }, () => {
     }
   })
 
-  test('what the reference has counted goes on', async t => {
+  test('counters of the reference are continued', async t => {
     const counters = await openAll(t)
     await serverOf('a').command('add a 0 60 2', '40')
     assert.deepEqual(await counters.add([hit('a', 2), hit('a', 0)]), [42, 42])
     assert.deepEqual(await serverOf('a').command('incr a 1'), ['43'])
   })
 
-  test('an expiry is kept, beyond 30 days too', async t => {
+  test('expiries up to and beyond 30 days are kept', async t => {
     const counters = await openAll(t)
     const table: readonly [string, number][] = [
       ['minute', 60],
@@ -135,7 +135,7 @@ describe('counters in memcached', { skip }, () => {
       assert.deepEqual(await counters.add([hit(key, 1, seconds)]), [1])
       assert.deepEqual(await counters.add([hit(key, 1, seconds)]), [2])
       const [line = ''] = await serverOf(key).command(`me ${key}`)
-      // Some versions tell what is left as a negative number.
+      // Some versions report the remaining time as a negative number.
       const left = Number(/ exp=-?(\d+) /.exec(line)?.[1])
       assert.ok(left >= seconds - 1 && left <= seconds + 3, `${key}: ${line}`)
     }
@@ -147,7 +147,7 @@ describe('counters in memcached', { skip }, () => {
     assert.deepEqual(await serverOf('a').command('get a'), ['END'])
   })
 
-  test('a key that memcached has forgotten is counted anew, once', async t => {
+  test('a key that memcached has dropped is counted again from 0, once', async t => {
     const counters = await openAll(t)
     await counters.add([hit('a', 5), hit('b', 5)])
     await flush()
@@ -157,7 +157,7 @@ describe('counters in memcached', { skip }, () => {
       [2, 3],
     ])
     await flush()
-    // Both are of one key, and too large for one increment.
+    // Both hits are of one key, and too large for one increment.
     assert.deepEqual(await counters.add([hit('a', maxCount), hit('a', 1), hit('b', 1)]), [
       maxCount,
       maxCount,
@@ -166,7 +166,7 @@ describe('counters in memcached', { skip }, () => {
     assert.match((await serverOf('a').command('me a'))[0] ?? '', / exp=-?6\d /)
   })
 
-  test('a value that is no number is an error of that key alone', async t => {
+  test('a value that is not a number is an error for that key only', async t => {
     const counters = await openAll(t, { hostPort: addresses().slice(0, 1) })
     await servers[0]?.command('set word 0 60 1', 'x')
     const calls = [[hit('word')], [hit('word', 0)], [hit('word', 2 ** 40)]].map(batch => counters.add(batch))
@@ -178,7 +178,7 @@ describe('counters in memcached', { skip }, () => {
     assert.equal(counters.healthy, true)
   })
 
-  test('a counter beyond 2^53-1 does not begin again at 0', async t => {
+  test('a counter beyond 2^53-1 does not wrap around to 0', async t => {
     const counters = await openAll(t)
     const most = hit('a', maxCount)
     for (let round = 0; round < 3; round += 1) {
@@ -190,7 +190,7 @@ describe('counters in memcached', { skip }, () => {
     assert.ok(BigInt(value.trimEnd()) < 2n ** 55n, value)
   })
 
-  test('a call with a key that is not legal counts nothing, and is at fault itself', async t => {
+  test('a call with an illegal key counts nothing and rejects with MalformedKeyError', async t => {
     const counters = await openAll(t)
     for (const key of ['x'.repeat(251), 'a b', 'a\r\nflush_all\r\n', '']) {
       await assert.rejects(counters.add([hit('good'), hit(key)]), error => {
@@ -202,7 +202,7 @@ describe('counters in memcached', { skip }, () => {
     assert.deepEqual(await counters.add([hit('good', 0), hit('x'.repeat(250))]), [0, 1])
   })
 
-  test('callers of one turn count as one by one', async t => {
+  test('callers of one turn are counted as if one by one', async t => {
     const counters = await openAll(t, { maxTouchedKeys: 1, maxHitsInFlight: 48 })
     const keys = Array.from({ length: 8 }, (_, index) => `key-${index}`)
     const addend = fc.oneof({ weight: 9, arbitrary: fc.nat(3) }, fc.constantFrom(2 ** 33, maxCount))
@@ -231,7 +231,7 @@ describe('counters in memcached', { skip }, () => {
     )
   })
 
-  test('counting after the answer answers the same to one caller, and counts all', async t => {
+  test('counting after the answer gives one caller the same answers, and counts all hits', async t => {
     const counters = await openAll(t, { countAfterAnswer: true })
     for (let value = 1; value <= 20; value += 1) assert.deepEqual(await counters.add([hit('a')]), [value])
     assert.deepEqual(await counters.add([hit('b', 2), hit('b', 3), hit('c', 0)]), [2, 5, 0])
@@ -247,7 +247,7 @@ function addTo(model: Map<string, number>, key: string, hits: number): number {
   return value
 }
 
-describe('memcached that fails', { skip }, () => {
+describe('failures of memcached', { skip }, () => {
   let servers: MemcachedServer[] = []
   before(async () => {
     servers = await Promise.all([startMemcached(), startMemcached(), startMemcached()])
@@ -267,7 +267,7 @@ describe('memcached that fails', { skip }, () => {
     return counters
   }
 
-  test('one that dies takes its keys alone, and counts anew when it is back, nothing twice', async t => {
+  test('a dead server affects only its keys, and counts from 0 when it is back, nothing twice', async t => {
     const warnings: string[] = []
     const counters = await openAll(t, { onWarning: text => warnings.push(text) })
     const [first, second] = [keyAt(0), keyAt(1)]
@@ -296,7 +296,7 @@ describe('memcached that fails', { skip }, () => {
     assert.match(warnings[1] ?? '', /is back$/)
   })
 
-  test('all of them are away: not healthy, until one is back', async t => {
+  test('unhealthy while all servers are away, until one is back', async t => {
     const counters = await openAll(t)
     const health: boolean[] = []
     counters.onHealth(healthy => health.push(healthy))
@@ -310,7 +310,7 @@ describe('memcached that fails', { skip }, () => {
     assert.deepEqual(health, [false, true])
   })
 
-  test('one that hangs: its calls are rejected at their deadline, and others are not', async t => {
+  test('a hanging server: only its calls are rejected, at their deadline', async t => {
     const counters = await openAll(t, { deadlineMs: 150, stallTimeoutMs: 60_000, maxHitsInFlight: 10 })
     t.after(() => serverAt(1).kill('SIGCONT'))
     await serverAt(1).kill('SIGSTOP')
@@ -326,18 +326,18 @@ describe('memcached that fails', { skip }, () => {
     assert.equal(value, 10)
   })
 
-  test('one that hangs for longer: the connection is given up, and calls fail at once', async t => {
+  test('a server that hangs longer: the connection is closed, and calls fail at once', async t => {
     const counters = await openAll(t, { deadlineMs: 15, stallTimeoutMs: 100, connectTimeoutMs: 100 })
     t.after(() => serverAt(1).kill('SIGCONT'))
     await serverAt(1).kill('SIGSTOP')
     const problem = () => problemOf(counters.add([hit(keyAt(1))]))
-    await waitFor('the connection to be given up', async () => /brought nothing for/.test(await problem()))
+    await waitFor('the connection to be closed', async () => /sent nothing for/.test(await problem()))
     await waitFor('a try to fail', async () => /did not answer for the first time/.test(await problem()))
     await serverAt(1).kill('SIGCONT')
     await waitFor('it to be back', () => counters.add([hit(keyAt(1))]))
   })
 
-  test('connections that are cut lose no value and count nothing twice', async t => {
+  test('aborted connections lose no value and count nothing twice', async t => {
     const server = await startMemcached()
     t.after(() => server.stop())
     const counters = await open({ hostPort: server.address, stallTimeoutMs: 20 })
@@ -354,7 +354,7 @@ describe('memcached that fails', { skip }, () => {
     await load.stop()
     const [total = 0] = await counters.add([hit('load', 0)])
     const { values } = load
-    assert.equal(new Set(values).size, values.length, 'a value was given twice')
+    assert.equal(new Set(values).size, values.length, 'a value was returned twice')
     const most = values.length + load.failed()
     assert.ok(
       total >= values.length && total <= most,
@@ -362,7 +362,7 @@ describe('memcached that fails', { skip }, () => {
     )
   })
 
-  test('servers that the record names anew are used, and others are left', async t => {
+  test('new servers of the record are used, and removed ones are disconnected', async t => {
     let records = [serverAt(0)]
     const resolveSrv = async () => records.map(({ port }) => ({ name: '127.0.0.1', port }))
     const options = { srv: '_memcache._tcp.cache.test', srvRefreshMs: 10, resolveSrv, random: () => 0.5 }
@@ -381,7 +381,7 @@ describe('memcached that fails', { skip }, () => {
     assert.deepEqual(await counters.add([hit('moved')]), [1])
   })
 
-  test('a record that is not found: calls are refused with the reason', async t => {
+  test('while a record is not found, calls are rejected with the reason', async t => {
     const resolveSrv = async () => Promise.reject(new Error('querySrv ENOTFOUND _m._tcp.x'))
     const counters = create({ srv: '_m._tcp.x', resolveSrv })
     t.after(() => counters.close())
@@ -393,7 +393,7 @@ describe('memcached that fails', { skip }, () => {
     )
   })
 
-  test('full memory is an error of its own words', async t => {
+  test('full memory is reported with the error of memcached', async t => {
     const server = await startMemcached(['-m', '2', '-M', '-n', '5000'])
     t.after(() => server.stop())
     const counters = await open({ hostPort: server.address })
@@ -411,7 +411,7 @@ describe('memcached that fails', { skip }, () => {
   })
 })
 
-/** Workers that add 1 to the key again and again, whatever happens. */
+/** Starts workers that add 1 to the key in a loop, whether calls fail or not. */
 function startLoad(counters: MemcachedCounters, key: string) {
   const values: number[] = []
   let failed = 0
@@ -437,7 +437,7 @@ function startLoad(counters: MemcachedCounters, key: string) {
   }
 }
 
-test('servers that cannot be read are refused at once', () => {
+test('invalid server lists are rejected at once', () => {
   const refused: readonly [Partial<MemcachedCountersOptions>, RegExp][] = [
     [{ hostPort: 'a:1', srv: '_m._tcp.x' }, /^Error: Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set$/],
     [{}, /neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set/],
@@ -449,7 +449,7 @@ test('servers that cannot be read are refused at once', () => {
 })
 
 describe('memcached over TLS', { skip: skip || missingProgram('openssl') }, () => {
-  test('names and authorities are checked, and a certificate is shown', async t => {
+  test('name and issuer of the server are verified, and the client certificate is sent', async t => {
     const folder = temporaryFolder('tollway-tls')
     const own = await makeCertificate(folder, 'server', 'DNS:localhost,IP:127.0.0.1')
     const client = await makeCertificate(folder, 'client', 'DNS:client.test')

@@ -16,42 +16,46 @@ import { defaultMaxTouchedKeys } from './touched-keys.ts'
 import { withHealth } from './with-health.ts'
 
 export interface MemcachedCountersOptions {
-  /** `host:port,host:port`; see `parseServerList`. Either this or `srv`; empty for none. */
+  /** `host:port,host:port`; see `parseServerList`. Either this or `srv` is set; empty for none. */
   readonly hostPort?: string | readonly string[]
-  /** The name of a service record, `_service._proto.name`, that tells the servers; empty for none. */
+  /** The name of an SRV record, `_service._proto.name`, that lists the servers; empty for none. */
   readonly srv?: string
-  /** How often the record is looked up again; 0, or left out, for never once it was found. */
+  /**
+   * The interval of SRV lookups after the record was found. Defaults to 0: the record is not looked up again.
+   */
   readonly srvRefreshMs?: number
-  /** Looks the record up; the system's resolver when left out. */
+  /** Looks up the record. Defaults to the system's resolver. */
   readonly resolveSrv?: ResolveSrv
-  /** TLS, when given; a function is asked at each connection, for certificates that are renewed. */
+  /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
   readonly tls?: TlsOptions | (() => TlsOptions)
   /**
-   * Count after the answer, as the reference does: a limit may be exceeded by callers that come at the same
-   * moment. Exact when left out.
+   * Count after the answer, as the reference does: callers that arrive at the same moment may exceed a limit.
+   * Counts are exact when left out.
    */
   readonly countAfterAnswer?: boolean
-  /** With `countAfterAnswer`, told what could not be counted, once a write. */
+  /** With `countAfterAnswer`, called once for each write that failed. */
   readonly onUncounted?: OnUncounted
-  /** How long an `add` may take. */
+  /** The timeout of an `add`. */
   readonly deadlineMs?: number
-  /** A connection whose server has not answered for the first time after so long is given up, */
+  /** A connection whose server has not answered for the first time within this time is closed, */
   readonly connectTimeoutMs?: number
-  /** and so is one that owes answers and brings nothing for so long. */
+  /** and so is one that owes replies and has sent nothing for this time. */
   readonly stallTimeoutMs?: number
-  /** Whether the event loop stays awake for replies that come soon. */
+  /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
   /** The most hits of one server that are collected or written and not yet answered. */
   readonly maxHitsInFlight?: number
-  /** Of how many keys of one server this process remembers that they have their counter. */
+  /** The number of keys for each server whose counters this process remembers to exist. */
   readonly maxTouchedKeys?: number
-  /** For deadlines, and for the expiries that are told as a time; the system's when left out. */
+  /** For deadlines, and for expiries that are sent as a time. Defaults to the system's clock. */
   readonly clock?: Clock
-  /** Where it is counted what memcached answers; nowhere when left out. */
+  /** Where the statistics of memcached's replies are kept; none when left out. */
   readonly stats?: BackendStats
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Told when a server is lost, is back, or cannot be reached at first, and when the record is not found. */
+  /**
+   * Called when a server is lost or is back or cannot be reached at first, and when the record is not found.
+   */
   readonly onWarning?: (text: string) => void
 }
 
@@ -62,16 +66,17 @@ export interface MemcachedCounters extends Counters {
 const closedText = 'the counters are closed'
 
 /**
- * Counters in memcached, spread over its servers by key; see `pickServer`, and `createCountSender` for how
- * they are counted. One connection to each server carries all calls: what comes in one turn of the event loop
- * is one write. All processes must have the same servers in the same order, or they do not count together.
+ * Counters in memcached, distributed over its servers by key (`pickServer`). `createCountSender` documents
+ * how they are counted. One connection to each server carries all calls: the calls of one turn of the event
+ * loop share a write. All processes must have the same servers in the same order; otherwise they use
+ * different counters.
  *
- * Healthy while any server is, once each of them was tried: a server that is away takes its share of the keys
- * with it, and calls with such a key are rejected at once with the reason, but the others must not end for
- * that. It is connected to again and again, with waits that grow to a second. Keys have at most 250 bytes; a
- * call with one that is not legal is rejected with a `MalformedKeyError` and counts nothing.
+ * Healthy while any server is healthy, once each of them was tried. While a server is away, calls with one of
+ * its keys are rejected at once with the reason; the other keys do not depend on it. The server is
+ * reconnected with delays that grow to a second. Keys have at most 250 bytes; a call with an illegal key is
+ * rejected with a `MalformedKeyError` and counts nothing.
  *
- * @throws Error when neither or both of list and record are given, or one of them cannot be read.
+ * @throws Error when neither or both of list and record are given, or one of them cannot be parsed.
  */
 export function createMemcachedCounters(options: MemcachedCountersOptions): MemcachedCounters {
   const { hostPort = '', srv = '', resolveSrv, srvRefreshMs = 0 } = options

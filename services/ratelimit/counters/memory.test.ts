@@ -33,17 +33,17 @@ async function add(counters: MemoryCounters, key: string, expirySeconds: number,
   return value
 }
 
-test('it is healthy from the start', () => {
+test('it starts healthy', () => {
   assert.equal(openMemory().counters.healthy, true)
 })
 
-test('it answers at once', () => {
+test('it returns values, not a promise', () => {
   const { counters } = openMemory()
   assert.deepEqual(counters.add([hit('a', 2, 60)]), [2])
   assert.deepEqual(counters.add([]), [])
 })
 
-test('a counter lives at least its seconds, from its first hit on', async () => {
+test('a counter is kept for at least its seconds after its first hit', async () => {
   const { counters, elapse } = openMemory()
   elapse(0.25)
   await add(counters, 'a', 10)
@@ -53,7 +53,7 @@ test('a counter lives at least its seconds, from its first hit on', async () => 
   assert.equal(await add(counters, 'a', 10), 1)
 })
 
-test('a prolonged counter makes room when its longer unit is over, and not before', async () => {
+test('a prolonged counter is swept when its longer unit is over, not before', async () => {
   const { counters, elapse } = openMemory(1)
   await add(counters, 'a', 1)
   await add(counters, 'a', 10)
@@ -64,7 +64,7 @@ test('a prolonged counter makes room when its longer unit is over, and not befor
   assert.equal(counters.size, 1)
 })
 
-test('adding 0 to an expired or unknown counter holds nothing', async () => {
+test('adding 0 to an expired or unknown counter creates none', async () => {
   const { counters, elapse } = openMemory()
   await add(counters, 'a', 1)
   elapse(2)
@@ -73,7 +73,7 @@ test('adding 0 to an expired or unknown counter holds nothing', async () => {
   assert.equal(counters.size, 1)
 })
 
-test('expired counters are swept as new ones come', async () => {
+test('expired counters are swept as new ones are created', async () => {
   const { counters, elapse } = openMemory()
   for (let index = 0; index < 800; index += 1) await add(counters, `old-${index}`, 1 + (index % 7))
   elapse(10)
@@ -81,7 +81,7 @@ test('expired counters are swept as new ones come', async () => {
   assert.equal(counters.size, 100)
 })
 
-test('at the limit, what has expired goes first, then what expires soonest', async () => {
+test('at the limit, expired counters are evicted first, then those that expire soonest', async () => {
   const { counters, elapse } = openMemory(3)
   await add(counters, 'day', 86_400)
   await add(counters, 'second', 1)
@@ -95,7 +95,7 @@ test('at the limit, what has expired goes first, then what expires soonest', asy
   assert.equal(counters.size, 3)
 })
 
-test('a flood of new keys drives out itself', async () => {
+test('a flood of new keys evicts its own counters', async () => {
   const { counters } = openMemory(10)
   for (let index = 0; index < 9; index += 1) await add(counters, `old-${index}`, 60)
   for (let index = 0; index < 1_000; index += 1) await add(counters, `flood-${index}`, 60)
@@ -107,7 +107,7 @@ async function valuesOf(counters: MemoryCounters, keys: readonly string[]): Prom
   return counters.add(keys.map(key => hit(key, 0, 1)))
 }
 
-test('memory is bounded whatever the number of distinct keys', async () => {
+test('memory is bounded for any number of distinct keys', async () => {
   const { counters, elapse } = openMemory(1_000)
   for (let index = 0; index < 100_000; index += 1) {
     if (index % 1_000 === 0) elapse(0.1)
@@ -116,7 +116,7 @@ test('memory is bounded whatever the number of distinct keys', async () => {
   assert.ok(counters.size <= 1_000, `${counters.size} counters are held`)
 })
 
-test('it counts as a map of sums with expiry does, and holds no more than the limit', async () => {
+test('it counts like a map of sums with expiry, and never exceeds the limit', async () => {
   const step = fc.record({
     key: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
     hits: fc.nat(3),

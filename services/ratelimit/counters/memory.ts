@@ -4,28 +4,29 @@ import { look, stoppedBatch } from './split-batch.ts'
 
 export interface MemoryCountersOptions {
   /**
-   * Only its `monotonicMs` is used: a counter's life is a duration, which a step of the wall clock must not
+   * Only `monotonicMs` is used: a counter's lifetime is a duration, which a step of the wall clock must not
    * change.
    */
   readonly clock: Clock
-  /** The most counters that are held at once, at least 1. */
+  /** The most counters that are kept at once, at least 1. */
   readonly maxKeys?: number
   /** Where a key of a batch would exceed its limit, only such keys are counted. */
   readonly stopWhenOver?: boolean
 }
 
 export interface MemoryCounters extends Counters {
-  /** Answers at once; a promise, which rejects, only after `close`. */
+  /** Returns the values at once. Returns a promise, which rejects, only after `close`. */
   add(batch: readonly Hit[]): readonly number[] | Promise<never>
-  /** How many counters are held, expired ones that were not swept yet included. */
+  /** The number of counters, including expired ones that were not swept yet. */
   readonly size: number
 }
 
-/** About 200 MB of heap with keys of a usual length. */
+/** About 200 MB of heap with keys of typical length. */
 const defaultMaxKeys = 1_000_000
 
 /**
- * How many expired counters a new one sweeps: more than one, so that sweeping outruns any flood of new keys.
+ * The number of expired counters that a new one sweeps. It is above one, so that sweeping outpaces any flood
+ * of new keys.
  */
 const sweptPerNewKey = 8
 
@@ -33,17 +34,16 @@ interface Counter {
   count: number
   /** In whole seconds of the monotonic clock. */
   expiresAt: number
-  /** The longest unit of its hits: a hit with a longer one prolongs the counter. */
+  /** The longest unit of the counter's hits: a hit with a longer one prolongs the counter. */
   expirySeconds: number
 }
 
 /**
  * Counters of this process alone; exact, and always healthy.
  *
- * Memory is bounded by `maxKeys`. A new key at that limit first makes room by dropping what has expired, then
- * by dropping the counter that expires soonest, since that forgets the least; among those that expire in the
- * same second the youngest goes, so that a flood of keys drives out itself and not the counters that stood
- * before it.
+ * Memory is bounded by `maxKeys`. At that limit a new key first evicts expired counters, then the counter
+ * that expires soonest, since that loses the least. Among counters that expire in the same second the
+ * youngest is evicted, so that a flood of keys evicts its own counters and not those that existed before it.
  *
  * @throws RangeError when `maxKeys` is below 1
  */
@@ -54,7 +54,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const schedule = createExpirySchedule()
   let closed = false
 
-  /** Drops the key's counter if it expires at that time: a later or a prolonged one has its own entry. */
+  /** Deletes the key's counter if it expires at that time: a later or prolonged counter has another entry. */
   function drop(key: string, expiresAt: number): void {
     if (counters.get(key)?.expiresAt === expiresAt) counters.delete(key)
   }
@@ -95,7 +95,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     return batch.map(hit => addOne(hit, nowSeconds))
   }
 
-  // Its size is a field and not an accessor, with which V8 would keep the object as a hash table.
+  // The size is a field: V8 would keep an object with an accessor as a hash table.
   const memory: MemoryCounters & { size: number } = {
     size: 0,
     add(batch) {
@@ -119,19 +119,20 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   return memory
 }
 
-/** Rounded up, since a counter is kept at least that long. */
+/** Rounds up, since a counter is kept for at least its expiry. */
 function endOf({ expirySeconds, jitterSeconds = 0 }: Hit, nowSeconds: number): number {
   return Math.ceil(nowSeconds + expirySeconds + jitterSeconds)
 }
 
 /**
- * Keys by the second in which they expire: one bucket a second, no timer and no entry of a heap for each key.
+ * Keys by the second in which they expire: one bucket for each second, without a timer or heap entry for each
+ * key.
  */
 interface ExpirySchedule {
   put(expiresAt: number, key: string): void
-  /** The first second in which something expires; infinity when nothing is left. */
+  /** Returns the first second in which a key expires; infinity when there are no keys. */
   soonest(): number
-  /** Takes out one key of that second, the one put last. */
+  /** Removes the key that was put last into the soonest second. */
   take(taken: (key: string, expiresAt: number) => void): void
 }
 

@@ -41,7 +41,7 @@ const settings: CountersSettings = {
   redisPerSecondPipelineLimit: 0,
 }
 
-test('counters in memory need nothing else', async () => {
+test('counters in memory need no other setting', async () => {
   const stopIncrementWhenOverLimit = true
   const counters = openCounters(
     { ...settings, backendType: 'memory', stopIncrementWhenOverLimit },
@@ -53,7 +53,7 @@ test('counters in memory need nothing else', async () => {
   await counters.close()
 })
 
-test('what cannot be used is told with its setting', () => {
+test('an unusable value is reported with its setting', () => {
   const table: readonly [Partial<CountersSettings>, RegExp][] = [
     [{ redisUrl: 'secret' }, /^KVSTORE_URL: the address of Redis must be host:port/],
     [{ redisType: 'ring' }, /^KVSTORE_URL: Unrecognized redis type ring$/],
@@ -73,10 +73,10 @@ test('what cannot be used is told with its setting', () => {
   }
 })
 
-describe('counters by settings', {
+describe('counters opened from settings', {
   skip: missingProgram('redis-server') || missingProgram('openssl'),
 }, () => {
-  test('limits per second have a Redis of their own, with settings of its own', async t => {
+  test('limits per second have a separate Redis with separate settings', async t => {
     const folder = temporaryFolder('tollway-open')
     const { certFile, keyFile } = await makeCertificate(folder, 'redis', 'DNS:elsewhere.test')
     const [port = 0] = await freePorts(1)

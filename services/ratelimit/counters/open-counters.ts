@@ -10,7 +10,7 @@ import { createPerSecondCounters } from './per-second.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCountersOptions } from './redis-setup.ts'
 
-/** What the counters need of the settings; the names are those of the settings' table. */
+/** The settings that the counters need, under the names of the settings' table. */
 export interface CountersSettings {
   readonly backendType: 'redis' | 'memory'
   readonly backendDeadlineMs: number
@@ -42,9 +42,9 @@ export interface CountersSettings {
 }
 
 /**
- * The counters that the settings ask for.
+ * Opens the counters that the settings ask for.
  *
- * @param stats where the connections are counted, those of each Redis by themselves
+ * @param stats where the connections' statistics are kept, separately for each Redis
  * @throws Error that names the setting when an address or a file cannot be used; it quotes no secret.
  */
 export function openCounters(settings: CountersSettings, stats: BackendStats, log: Log): Counters {
@@ -70,7 +70,7 @@ function sharedOptions(settings: CountersSettings, log: Log): SharedOptions {
   }
 }
 
-/** Both instances have the same files, as with the reference. */
+/** Both instances use the same files, as with the reference. */
 function openTls(settings: CountersSettings, log: Log): () => TlsOptions {
   const files = {
     prefix: 'KVSTORE_TLS_',

@@ -22,7 +22,7 @@ function open(stopWhenOver = false) {
   }
 }
 
-/** Hits of which those of an odd place are of limits per second. */
+/** Marks the hits of keys with an odd first character as hits of limits per second. */
 function mixed(counters: Counters): Counters {
   const mark = (hit: Hit): Hit => ({ ...hit, perSecond: hit.key.charCodeAt(0) % 2 === 1 })
   return { ...counters, healthy: counters.healthy, problem: '', add: batch => counters.add(batch.map(mark)) }
@@ -42,7 +42,7 @@ const hit = (key: string, perSecond: boolean, limit = maxCount): Hit => ({
   perSecond,
 })
 
-test('hits of limits per second go to their own instance, and values come in their order', async () => {
+test('hits of limits per second use their own instance, and values keep their order', async () => {
   const { counters, main, small } = open()
   assert.deepEqual(await counters.add([hit('a', true), hit('b', false), hit('a', true)]), [1, 1, 2])
   assert.deepEqual(await counters.add([hit('a', false), hit('b', false)]), [1, 2])
@@ -50,7 +50,7 @@ test('hits of limits per second go to their own instance, and values come in the
   assert.deepEqual([main.size, small.size], [2, 1])
 })
 
-test('over both instances, stopping at the limit takes two steps', async () => {
+test('stopping at the limit takes two steps with both instances', async () => {
   const { counters } = open(true)
   const batch = [hit('a', true, 1), hit('b', false, 9)]
   assert.deepEqual(await counters.add(batch), [1, 1])
@@ -75,7 +75,7 @@ function backend() {
   return state
 }
 
-test('healthy while both are, with the problem of the one that is not', () => {
+test('healthy while both backends are, with the problem of the unhealthy one', () => {
   const [main, small] = [backend(), backend()]
   const counters = createPerSecondCounters({ counters: main, perSecond: small, stopWhenOver: false })
   const health: boolean[] = []

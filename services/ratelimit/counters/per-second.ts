@@ -3,18 +3,18 @@ import { addInTwoSteps, addSplit } from './split-batch.ts'
 import { withHealth } from './with-health.ts'
 
 export interface PerSecondOptions {
-  /** For all limits but those per second. */
+  /** For all limits except those per second. */
   readonly counters: Counters
-  /** For those; it loses little when its Redis is small and forgets. */
+  /** For limits per second. Its Redis may be small and may lose counters, since little is lost with them. */
   readonly perSecond: Counters
   /**
-   * Both stop counting when over the limit. A batch that goes to both takes two steps then, and what others
-   * count between them is not seen.
+   * Both stop counting when over the limit. A batch that uses both then takes two steps, and hits of other
+   * callers between the steps are not seen.
    */
   readonly stopWhenOver: boolean
 }
 
-/** Counters of which those for limits per second have a backend of their own. Healthy while both are. */
+/** Counters with a separate backend for limits per second. Healthy while both backends are. */
 export function createPerSecondCounters(options: PerSecondOptions): Counters {
   const { counters, perSecond, stopWhenOver } = options
   const listeners: ((healthy: boolean) => void)[] = []

@@ -11,7 +11,7 @@ import { createTouchedKeys } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
 
-/** A backend that counts in 64 bits and refuses what goes beyond, as Redis does. */
+/** A backend that counts in 64 bits and rejects an overflow, as Redis does. */
 function createLedger(start: Readonly<Record<string, bigint>> = {}) {
   const values = new Map(Object.entries(start))
   return {
@@ -27,13 +27,13 @@ function createLedger(start: Readonly<Record<string, bigint>> = {}) {
 
 interface Setup {
   readonly pipeline: Pipeline
-  /** What was sent, a list of increments a write. */
+  /** The increments of each write. */
   readonly writes: (readonly Increment[])[]
-  /** Answers the oldest write that was not answered; the problem says why replies are missing. */
+  /** Answers the oldest unanswered write; the problem is the reason for missing replies. */
   answer(counts: readonly (Count | CountersError)[], problem?: string): void
 }
 
-/** A pipeline whose backend answers when the test says so. */
+/** A pipeline whose backend answers when the test calls `answer`. */
 function setUp(t: TestContext, options: Partial<PipelineOptions> = {}): Setup {
   const writes: (readonly Increment[])[] = []
   const waiting: OnAnswers<Count>[] = []
@@ -55,7 +55,7 @@ const hit = (key: string, hits: number, expirySeconds = 60): Hit => ({
   limit: maxCount,
 })
 
-test('the calls of a turn are one write, with equal keys summed', async t => {
+test('the calls of a turn share one write, with equal keys summed', async t => {
   const { pipeline, writes, answer } = setUp(t)
   const first = pipeline.add([hit('a', 1), hit('b', 2), hit('a', 3)])
   const second = pipeline.add([hit('b', 1, 90), hit('c', 0)])
@@ -86,7 +86,7 @@ test('many hits of a turn are several writes unless there is a window', async t 
   assert.deepEqual(writesOf(within), [calls.length])
 })
 
-test('what nobody waits for any more is not sent, and no longer in flight', async t => {
+test('calls that were rejected before they were sent are dropped', async t => {
   const { pipeline, writes } = setUp(t, { deadlineMs: 1, windowMs: 50, maxHitsInFlight: 2 })
   const late = { name: 'CountersError', message: /did not answer/ }
   await Promise.all([
@@ -100,7 +100,7 @@ test('what nobody waits for any more is not sent, and no longer in flight', asyn
   assert.deepEqual(writes, [])
 })
 
-/** What counting one by one would answer, each hit for itself. */
+/** Returns the answers of counting each hit separately. */
 function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]): number[] {
   return batch.map(({ key, hits }) => {
     const reply = ledger.increment(key, hits)
@@ -108,14 +108,14 @@ function oneByOne(ledger: ReturnType<typeof createLedger>, batch: readonly Hit[]
   })
 }
 
-test('values are those of counting one by one, in the order of arrival', async t => {
+test('values equal those of counting one by one, in the order of arrival', async t => {
   const amount = fc.oneof(fc.nat(5), fc.constantFrom(maxCount, maxCount - 1, 2 ** 52), fc.maxSafeNat())
   const key = fc.constantFrom('a', 'b', 'c')
   const call = fc.array(
     fc.record({ key, hits: amount, expirySeconds: fc.constant(60), limit: fc.constant(1) }),
     { maxLength: 6 },
   )
-  /** Calls of one turn, turn after turn. */
+  /** The calls of each turn. */
   const turns = fc.array(fc.array(call, { maxLength: 6 }), { maxLength: 4 })
   const start = fc.record({
     a: fc.constantFrom(0n, 7n, BigInt(maxCount) - 3n),
@@ -131,7 +131,7 @@ test('values are those of counting one by one, in the order of arrival', async t
   await fc.assert(
     fc.asyncProperty(start, turns, limits, answersAtOnce, async (starts, calls, most, atOnce) => {
       const summed = createLedger(starts)
-      // An answer that comes late comes while the next turns' calls are on their way.
+      // A late answer arrives while calls of later turns are in flight.
       const send: Send<Increment, Count> = (increments, onAnswers) => {
         const counts = increments.map(increment => summed.increment(increment.key, increment.by))
         if (atOnce) onAnswers(counts, undefined)
@@ -165,7 +165,7 @@ test('no sum exceeds 2^53-1', async t => {
   assert.deepEqual(await call, [5, maxCount, maxCount, maxCount - 1, maxCount])
 })
 
-test('an error of one key rejects the calls that have it, and no others', async t => {
+test('an error of one key rejects only the calls with that key', async t => {
   const { pipeline, answer } = setUp(t)
   const both = pipeline.add([hit('a', 1), hit('bad', 1)])
   const good = pipeline.add([hit('a', 1)])
@@ -175,7 +175,7 @@ test('an error of one key rejects the calls that have it, and no others', async 
   assert.deepEqual(await good, [2])
 })
 
-test('missing replies reject the calls that need them, with the reason, and no others', async t => {
+test('missing replies reject only the calls that need them, with the reason', async t => {
   const { pipeline, answer } = setUp(t)
   const answered = pipeline.add([hit('a', 1)])
   const lost = pipeline.add([hit('a', 1), hit('b', 1)])
@@ -189,14 +189,14 @@ test('missing replies reject the calls that need them, with the reason, and no o
   await assert.rejects(unexplained, { name: 'CountersError', message: 'the backend left out a reply' })
 })
 
-test('a call that is not answered by its deadline is rejected', async t => {
+test('an unanswered call is rejected at its deadline', async t => {
   const { pipeline } = setUp(t, { deadlineMs: 20 })
   const startMs = performance.now()
   await assert.rejects(pipeline.add([hit('a', 1)]), /did not answer within 20 ms/)
   assert.ok(performance.now() - startMs >= 18)
 })
 
-test('each call has its own deadline, though one timer watches them all', async t => {
+test('each call has its own deadline, with one timer for all', async t => {
   const { pipeline, answer } = setUp(t, { deadlineMs: 30 })
   const startMs = performance.now()
   const answered = pipeline.add([hit('a', 1)])
@@ -214,7 +214,7 @@ test('each call has its own deadline, though one timer watches them all', async 
   assert.ok(performance.now() - laterStartMs >= 28)
 })
 
-test('a call that was too late before it was sent is not counted', async t => {
+test('a call whose deadline passed before it was sent is not counted', async t => {
   const { pipeline, writes, answer } = setUp(t, { deadlineMs: 5, windowMs: 5_000, limit: 2 })
   await assert.rejects(pipeline.add([hit('late', 1)]), /within 5 ms/)
   const inTime = pipeline.add([hit('in time', 1)])
@@ -243,7 +243,7 @@ test('a window collects over turns, and the limit ends it early', async t => {
   await ends
 })
 
-test('hits in flight are bounded, and those count that nobody waits for any more', async t => {
+test('hits in flight are bounded, including those of rejected calls', async t => {
   const { pipeline, answer } = setUp(t, { maxHitsInFlight: 3, deadlineMs: 5 })
   const late = pipeline.add([hit('a', 1), hit('b', 1)])
   await assert.rejects(pipeline.add([hit('c', 1), hit('d', 1)]), {
@@ -260,7 +260,7 @@ test('hits in flight are bounded, and those count that nobody waits for any more
   assert.deepEqual(await next, [1, 1, 1])
 })
 
-test('close rejects what is collected, what is sent, and what comes', async t => {
+test('close rejects collected, sent and later calls', async t => {
   const { pipeline, writes, answer } = setUp(t)
   const sent = pipeline.add([hit('a', 1)])
   await nextTurn()

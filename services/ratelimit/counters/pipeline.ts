@@ -3,33 +3,32 @@ import { CountersError, type Hit } from './counters.ts'
 import { createDeadlines, type Waiting } from './deadlines.ts'
 
 /**
- * Collects concurrent calls of `add` and sends them together. Knows no backend and not what is made of the
- * calls: `send` does.
+ * Batches concurrent calls of `add`. It is independent of the backend: `send` encodes and writes the calls.
  */
 export interface Pipeline {
   /** As `Counters.add`. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Rejects what runs and what comes. */
+  /** Rejects running and later calls. */
   close(): void
 }
 
 export interface PipelineOptions {
   readonly send: SendCalls
-  /** How long an `add` may take, from the call on. */
+  /** The timeout of an `add`, from the call on. */
   readonly deadlineMs: number
   /** How long calls are collected; 0 for one turn of the event loop. */
   readonly windowMs: number
-  /** So many collected hits are sent before the window is over; 0 for no such limit. */
+  /** Collected hits are sent early when there are this many; 0 for no such limit. */
   readonly limit: number
   /**
-   * The most hits that are neither answered by the backend nor known to be lost. Those count whose callers
-   * were already told that the deadline has passed: they still lie in a buffer.
+   * The most hits that the backend has neither answered nor is known to have lost. This includes hits whose
+   * callers were rejected at the deadline: they are still in a buffer.
    */
   readonly maxHitsInFlight: number
   readonly clock?: Clock
 }
 
-/** Writes the calls at once, and calls `onAnswers` once, if ever; perhaps before it returns. */
+/** Writes the calls at once, and calls `onAnswers` at most once, possibly before it returns. */
 export type SendCalls = (calls: readonly Call[], onAnswers: (answerOf: AnswerOf) => void) => void
 
 export interface Call {
@@ -37,10 +36,10 @@ export interface Call {
 }
 
 /**
- * The values of one of the calls of a write, or why there are none.
+ * Returns the values of one of the calls of a write, or why there are none.
  *
- * @param index its place among the calls
- * @param from the place of its first hit among the hits of all of them
+ * @param index the index of the call among the calls of the write
+ * @param from the index of the call's first hit among the hits of all calls
  */
 export type AnswerOf = (index: number, from: number) => readonly number[] | CountersError
 
@@ -50,10 +49,10 @@ interface Add extends Waiting, Call {
 }
 
 /**
- * What comes in one turn goes in writes of so many hits where no window is asked for: the backend works on the first of
- * them while we read on. With 100 calls in flight on one connection each side would wait for the other otherwise; now
- * there are 1.4 to 1.9 times as many decisions a second, for a fifth less of our processor, since it seldom sleeps. A
- * write is 0.1 µs of each of so many.
+ * Without a window, the hits of one turn are split into writes of this many: the backend processes the first
+ * ones while this process reads on. With 100 calls in flight on one connection, each side would otherwise
+ * wait for the other; splitting gives 1.4 to 1.9 times as many decisions a second and takes a fifth less CPU
+ * time of this process, which then rarely sleeps. A write of this many hits costs 0.1 µs for each hit.
  */
 export const hitsPerWrite = 50
 
@@ -78,7 +77,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   function sendCollected(): void {
     const hits = collectedHits
-    // Who was told that the deadline has passed is not counted any more, where that can still be helped.
+    // Calls that were rejected at their deadline are not sent any more, so that they are not counted.
     const adds = collected.filter(add => !add.settled)
     dropCollected()
     if (adds.length === 0) {
@@ -125,7 +124,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 }
 
 /**
- * With no window, the end of the turn is after all sockets that are readable in it: few calls of theirs go together.
+ * Without a window, the calls of one turn are sent after all sockets that are readable in that turn were
+ * read.
  */
 function schedule(task: () => void, windowMs: number): () => void {
   if (windowMs > 0) {
@@ -136,7 +136,7 @@ function schedule(task: () => void, windowMs: number): () => void {
   return () => clearImmediate(immediate)
 }
 
-/** Gives each call its values, except those that were rejected meanwhile. */
+/** Settles each call with its values, except those that were rejected meanwhile. */
 function settle(adds: readonly Add[], answerOf: AnswerOf): void {
   let index = 0
   let from = 0

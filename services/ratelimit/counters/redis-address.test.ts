@@ -4,7 +4,7 @@ import { parseRedisAddress } from './redis-address.ts'
 
 type SocketType = 'unix' | 'tcp'
 
-/** `host port`, or the path; then user, password and database, `-` for each that is not given. */
+/** Returns `host port`, or the path; then user, password and database, with `-` for each that is missing. */
 function describeSingle(url: string, socketType: SocketType, auth: string): string {
   const address = parseRedisAddress({ type: 'single', url, socketType, auth })
   assert.equal(address.type, 'single')
@@ -14,7 +14,7 @@ function describeSingle(url: string, socketType: SocketType, auth: string): stri
   return `${place} | ${username} ${password} ${database ?? '-'}${secure ? ' TLS' : ''}`
 }
 
-test('addresses are read by their form', () => {
+test('addresses are parsed by their form', () => {
   const table: readonly [text: string, socketType: SocketType, auth: string, expected: string][] = [
     ['localhost:6379', 'tcp', '', 'localhost 6379 | - - -'],
     ['localhost:6379', 'unix', '', 'localhost 6379 | - - -'],
@@ -36,7 +36,7 @@ test('addresses are read by their form', () => {
   }
 })
 
-test('what is no address is refused without being told, since it may hold a password', () => {
+test('an invalid address is rejected without being quoted, since it may contain a password', () => {
   const table: readonly [text: string, problem: RegExp][] = [
     ['', /must be host:port/],
     ['secret', /must be host:port/],

@@ -1,4 +1,4 @@
-/** Where Redis is, and how each connection to it begins. */
+/** The address of Redis, and the login of each connection. */
 export type RedisAddress = { readonly login: RedisLogin } & (
   | { readonly type: 'single'; readonly endpoint: RedisEndpoint; readonly secure: boolean }
   | { readonly type: 'sentinel'; readonly master: string; readonly sentinels: readonly HostPort[] }
@@ -8,7 +8,7 @@ export type RedisAddress = { readonly login: RedisLogin } & (
 export interface RedisLogin {
   readonly username?: string
   readonly password?: string
-  /** The number of the database; 0 when left out. */
+  /** The number of the database. Defaults to 0. */
   readonly database?: number
 }
 
@@ -20,12 +20,12 @@ export interface HostPort {
 export type RedisEndpoint = HostPort | { readonly path: string }
 
 export interface RedisAddressText {
-  /** `single`, `sentinel` or `cluster`, in whatever letter case. */
+  /** `single`, `sentinel` or `cluster`, in any letter case. */
   readonly type: string
   readonly url: string
-  /** Decides only where the address of a single Redis is neither `host:port` nor begins as a path does. */
+  /** Applies only if the address of a single Redis is neither `host:port` nor starts like a path. */
   readonly socketType: 'unix' | 'tcp'
-  /** See `parseLogin`; goes before what the URL says. */
+  /** See `parseLogin`; takes precedence over the URL. */
   readonly auth: string
 }
 
@@ -34,10 +34,10 @@ const forms =
 const defaultPort = 6379
 
 /**
- * Reads an address. A single Redis is a URL, a path or `host:port`, and the form tells which; sentinel is
- * `master,host:port,…`, cluster `host:port,…`.
+ * Parses an address. A single Redis is a URL, a path or `host:port`; sentinel is `master,host:port,…`,
+ * cluster `host:port,…`.
  *
- * @throws Error that tells the forms and never the text, since that may hold a password.
+ * @throws Error that lists the allowed forms and never quotes the text, since that may contain a password.
  */
 export function parseRedisAddress(text: RedisAddressText): RedisAddress {
   const type = text.type.toLowerCase()
@@ -53,7 +53,9 @@ export function parseRedisAddress(text: RedisAddressText): RedisAddress {
   throw new Error(`Unrecognized redis type ${text.type}`)
 }
 
-/** `password`, or `user:password` divided at the first colon, as the reference does; empty for none. */
+/**
+ * Parses `password`, or `user:password` divided at the first colon, as the reference does; empty for none.
+ */
 export function parseLogin(auth: string): RedisLogin {
   if (auth === '') return {}
   const colon = auth.indexOf(':')
@@ -66,7 +68,7 @@ export function parseLogin(auth: string): RedisLogin {
 interface Single {
   readonly endpoint: RedisEndpoint
   readonly login: RedisLogin
-  /** The URL asks for TLS. */
+  /** True if the URL asks for TLS. */
   readonly secure: boolean
 }
 

@@ -18,12 +18,12 @@ import { stopWhenOverContract } from './stop-when-over-contract.ts'
 
 const skip = missingProgram('redis-server')
 
-/** Keys of a slot of each master. */
+/** One key in a slot of each master. */
 const spread = ['{b}', '{c}', '{a}']
 
 describe('counters in a Redis Cluster', { skip }, () => {
   let cluster: RedisCluster
-  /** A fourth master, which has no slot between the tests. */
+  /** A fourth master, which has no slots between the tests. */
   let fresh: ClusterServer | undefined
   before(async () => {
     cluster = await startRedisCluster({ replicasPerMaster: 1 })
@@ -49,7 +49,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
   countersContract('Redis Cluster', openBoth)
   stopWhenOverContract('Redis Cluster', t => openBoth(t, { stopWhenOver: true }))
 
-  test('each master has one connection, and a batch goes to all that it concerns', async t => {
+  test('each master has one connection, and a batch is divided among the masters', async t => {
     const counters = await openShared(t)
     assert.equal(counters.pool.cxActive, 3)
     const batch = [...spread, ...spread].map(key => hit(key))
@@ -57,7 +57,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     assert.deepEqual(await cluster.onMasters('DBSIZE'), ['1', '1', '1'])
   })
 
-  test('over several slots, stopping at the limit takes two steps', async t => {
+  test('stopping at the limit takes two steps over several slots', async t => {
     const counters = await openShared(t, { stopWhenOver: true })
     const batch = [hit('{a}', 1, 60, 1), hit('{b}', 1, 60, 9)]
     assert.deepEqual(await counters.add(batch), [1, 1])
@@ -65,13 +65,13 @@ describe('counters in a Redis Cluster', { skip }, () => {
     assert.deepEqual(await counters.add(batch), [3, 1])
   })
 
-  /** After a load whose calls add 1 to `{load}` and 1 to another key of that slot. */
+  /** Checks a load whose calls added 1 to `{load}` and 1 to another key of that slot. */
   async function assertExact(counters: RedisCounters, load: Load, otherKeys: number): Promise<void> {
     assert.deepEqual(
       load.failures.filter(text => !text.startsWith('TRYAGAIN')),
       [],
     )
-    assert.equal(new Set(load.values).size, load.values.length, 'a value was given twice')
+    assert.equal(new Set(load.values).size, load.values.length, 'a value was returned twice')
     const looks = Array.from({ length: otherKeys }, (_, index) => hit(`{load}${index}`, 0))
     const [total = 0, ...others] = await counters.add([hit('{load}', 0), ...looks])
     assert.equal(total, load.values.length)
@@ -82,7 +82,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
   }
 
   async function assertMovesExactly(t: TestContext, options: Partial<TestedOptions> = {}): Promise<void> {
-    // The slots are asked for by reason of MOVED alone.
+    // The slots are refreshed only because of MOVED.
     const counters = await openShared(t, { clusterRefreshMs: 60_000, ...options })
     const load = startLoad(t, counters, call => [hit('{load}'), hit(`{load}${call % 50}`)])
     const [, second, third] = cluster.masters
@@ -113,13 +113,13 @@ describe('counters in a Redis Cluster', { skip }, () => {
     }
   }
 
-  test('a slot that moves under load, to a new node too, loses nothing and counts nothing twice', t =>
+  test('a slot that migrates under load, also to a new node, loses nothing and counts nothing twice', t =>
     assertMovesExactly(t))
 
-  test('so do scripts, but for those that Redis refuses while their keys are on the way', t =>
+  test('the same with scripts, except for those that Redis rejects while their keys migrate', t =>
     assertMovesExactly(t, { stopWhenOver: true }))
 
-  test('a node that has no slot any more is left', async t => {
+  test('a node without slots is disconnected', async t => {
     const counters = await openShared(t)
     fresh ??= await cluster.addMaster()
     const [first] = cluster.masters
@@ -149,7 +149,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     assert.equal(admitted, limit)
   })
 
-  test('nodes that are told by name, or without an address, are found', async t => {
+  test('nodes that are reported by name or without an address are found', async t => {
     t.after(() => cluster.onMasters('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'ip'))
     await cluster.onMasters('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint')
     assert.equal((await openShared(t)).pool.cxActive, 3)
@@ -158,7 +158,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     assert.equal((await openShared(t)).pool.cxActive, 3)
   })
 
-  test('flushed counters count anew, with their expiry', async t => {
+  test('flushed counters count from 0, with their expiry', async t => {
     const counters = await openShared(t)
     await counters.add(spread.map(key => hit(key)))
     await cluster.onMasters('FLUSHALL')
@@ -167,8 +167,8 @@ describe('counters in a Redis Cluster', { skip }, () => {
     await waitFor('the expiry', async () => Number(await master?.command('TTL', spread[0] ?? '')) > 0)
   })
 
-  // The last one, for the cluster is another one afterwards.
-  test('a master dies: other slots go on, and its replica takes over', async t => {
+  // This test is the last one, since it changes the cluster.
+  test('when a master dies, other slots are not affected and its replica takes over', async t => {
     const counters = await openShared(t)
     const [key = '', otherKey = ''] = spread
     assert.deepEqual(await counters.add([hit(key), hit(otherKey)]), [1, 1])
@@ -178,7 +178,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
     await cluster.masters[0]?.kill('SIGKILL')
     await waitFor('the loss to be noticed', () => !counters.healthy)
     assert.match(counters.problem, /^127\.0\.0\.1:\d+: /)
-    // A batch that concerns it counts nothing anywhere.
+    // A batch with one of its keys counts nothing anywhere.
     assert.notEqual(await problemOf(counters.add([hit(otherKey), hit(key)])), '')
     assert.deepEqual(await counters.add([hit(otherKey)]), [2])
     await waitFor('the replica to take over', () => counters.healthy)
@@ -196,7 +196,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
 describe('a Redis Cluster with TLS and users', { skip: skip || missingProgram('openssl') }, () => {
   let folder = ''
 
-  test('each connection shows its certificate and its password', async t => {
+  test('each connection sends its certificate and its password', async t => {
     folder = temporaryFolder('tollway-cluster')
     const certificate = await makeCertificate(folder, 'redis', 'IP:127.0.0.1')
     const cluster = await startRedisCluster({ certificate })

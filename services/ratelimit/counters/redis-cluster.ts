@@ -15,27 +15,27 @@ import { withHealth } from './with-health.ts'
 
 const hurryMs = 100
 const maxHurryMs = 500
-/** A master that has had no slot for so long is left. */
+/** A master without slots is closed after this time. */
 const lingerMs = 1_000
-/** A command is redirected so often; two nodes that send each other's commands back end there. */
+/** The most redirects of a command; the limit ends a loop between two nodes that redirect to each other. */
 const maxRedirects = 4
 const closedText = 'the counters are closed'
 
 interface ClusterNode extends RedisNode {
   readonly place: HostPort
-  /** What waits until it serves. */
+  /** Commands that wait for the connection to become healthy. */
   readonly waiting: Set<() => void>
-  /** When somebody last said that it has a slot. */
+  /** When a node last reported that this one has a slot. */
   namedMs: number
 }
 
 /**
- * Counters in a Redis Cluster. Each master has a connection of its own, with its own writes; a batch is
- * divided by the owners of its keys' slots.
+ * Counters in a Redis Cluster. Each master has one connection with its own writes; a batch is divided by the
+ * owners of its keys' slots.
  *
- * An increment that was answered with MOVED or ASK had no effect, so it is sent to where it belongs, once
- * there; the slots are then asked for anew. They are asked for every few seconds too, and more often while a
- * master is away. Healthy while each slot has a master that answers.
+ * An increment that was answered with MOVED or ASK had no effect, so it is sent once to the node that the
+ * reply names, and the slots are refreshed. The slots are also refreshed every few seconds, and more often
+ * while a master is away. Healthy while each slot has a master that answers.
  */
 export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPort[]): RedisCounters {
   const { session, pool, newBackoff, newBreaker, limits, stopWhenOver, random } = setup
@@ -93,25 +93,27 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     closeOthers()
   }
 
-  /** What the first node tells that knows of all slots; else what the one tells that knows of the most. */
+  /**
+   * Returns the reply of the first node that knows all slots; otherwise the reply that covers the most slots.
+   */
   async function findSlots(): Promise<ClusterSlots | undefined> {
     const known = shuffled([...nodes.values()].filter(({ connection }) => connection.healthy))
-    const ways = [
+    const sources = [
       ...known.map(({ place, connection }) => ({
         place,
-        tell: () => ask(connection, 'CLUSTER', 'SLOTS'),
+        fetch: () => ask(connection, 'CLUSTER', 'SLOTS'),
       })),
       ...shuffled(seeds).map(place => ({
         place,
-        tell: () => askOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
+        fetch: () => askOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
       })),
     ]
     let best: ClusterSlots | undefined
-    for (const { place, tell } of ways) {
+    for (const { place, fetch } of sources) {
       if (closed || best?.covered === slotCount) break
-      const told = readClusterSlots(await tell(), place.host)
-      if ('problem' in told) askProblem = told.problem
-      else if (best === undefined || told.covered > best.covered) best = told
+      const slots = readClusterSlots(await fetch(), place.host)
+      if ('problem' in slots) askProblem = slots.problem
+      else if (best === undefined || slots.covered > best.covered) best = slots
     }
     return best
   }
@@ -133,7 +135,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   function problem(): string {
     if (closed) return closedText
     const { masters, missing } = owners
-    if (masters.size === 0) return `no node of the cluster tells who has the slots: ${askProblem}`
+    if (masters.size === 0) return `no node of the cluster has reported the slots: ${askProblem}`
     if (missing > 0) return `${missing} slots of the cluster have no master`
     const away = [...masters].find(({ connection }) => !connection.healthy)
     return away === undefined ? '' : problemOf(away)
@@ -146,7 +148,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     for (const listener of listeners) listener(next)
   }
 
-  /** Follows what the node there answers. */
+  /** Returns a `Follow` that handles the redirects in the replies of the node at `place`. */
   function followFrom(place: HostPort): Follow {
     return (send, of) => (items, onAnswers) => sendFollowing({ place, send, of, hops: 0 }, items, onAnswers)
   }
@@ -187,7 +189,9 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     return node
   }
 
-  /** A node that nobody has known of needs a moment to connect; who waits longer was told so meanwhile. */
+  /**
+   * Waits until a new node is connected. A call that waits longer than its deadline was rejected meanwhile.
+   */
   function whenServing({ connection, waiting }: ClusterNode, then: () => void): void {
     if (connection.healthy) {
       then()
@@ -247,12 +251,12 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   return withHealth({ add, onHealth, close, pool }, { healthy: () => healthy, problem })
 }
 
-/** Items on their way to a node, which may send them on. */
+/** Items sent to a node, which may redirect them. */
 interface Step<Item, Answer> {
   readonly place: HostPort
   readonly send: Send<Item, Answer>
   readonly of: (node: RedisNode) => Send<Item, Answer>
-  /** How often they were redirected. */
+  /** The number of redirects so far. */
   readonly hops: number
 }
 
@@ -260,7 +264,7 @@ function problemOf({ place, connection }: ClusterNode): string {
   return `${place.host}:${place.port}: ${connection.problem}`
 }
 
-/** The answers that name another node, those of equal words together. */
+/** Returns the answers that name another node, grouped by their text. */
 function redirectsIn(
   answers: readonly unknown[],
   askedHost: string,

@@ -8,14 +8,14 @@ import { createScriptSender } from './send-scripts.ts'
 import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
 import { createTouchedKeys } from './touched-keys.ts'
 
-/** The counters of one Redis, which may hold all of them or those of some slots. */
+/** The counters of one Redis, which may have all of them or those of some slots. */
 export interface RedisNode {
   readonly connection: RespConnection
   /** As `Counters.add`. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** The same, but where a key would exceed its limit only such keys are incremented; atomic. */
+  /** As `add`, but where a key would exceed its limit only such keys are incremented. The call is atomic. */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Past the collecting, for what another node sent here. */
+  /** Sends without batching, for items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<Call, readonly number[]>
   close(): Promise<void>
@@ -24,31 +24,31 @@ export interface RedisNode {
 export interface RedisNodeOptions {
   readonly connection: RespConnection
   readonly limits: RedisLimits
-  /** Why calls are rejected while the connection is not usable; the connection's problem when left out. */
+  /** Why calls are rejected while the connection is not usable. Defaults to the connection's problem. */
   readonly problem?: () => string
-  /** Told the text of each error of Redis. */
+  /** Called with the text of each error reply. */
   readonly onRefusal?: (text: string) => void
-  /** Follows the answers that name another node. */
+  /** Handles the answers that redirect to another node. */
   readonly follow?: Follow
 }
 
-/** What bounds and delays the calls of one connection. */
+/** The limits and delays of the calls of one connection. */
 export interface RedisLimits {
-  /** How long an `add` may take. */
+  /** The timeout of an `add`. */
   readonly deadlineMs: number
   /** How long commands are collected before they are written; 0 for one turn of the event loop. */
   readonly windowMs: number
-  /** So many collected hits are written before the window is over; 0 for no such limit. */
+  /** Collected hits are written early when there are this many; 0 for no such limit. */
   readonly limit: number
   /** The most hits that are collected or written and not yet answered; beyond it `add` rejects at once. */
   readonly maxHitsInFlight: number
-  /** Of how many keys is remembered that their expiry was set. */
+  /** The number of keys whose expiry this process remembers to have set. */
   readonly maxTouchedKeys: number
-  /** For the deadlines; the system's when left out. */
+  /** For the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
-/** @param of the door of another node to the same kind of items */
+/** @param of returns the function of another node that sends the same kind of items */
 export type Follow = <Item, Answer>(
   send: Send<Item, Answer>,
   of: (node: RedisNode) => Send<Item, Answer>,
@@ -66,7 +66,7 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const calls = follow(sendCalls, node => node.sendCalls)
   const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })
   const scripts = createPipeline({ ...limits, send: eachForItself(calls) })
-  // Redis may come back empty: every key is new to it then.
+  // Redis may have restarted without data, so every key may be new to it.
   connection.onHealth(healthy => {
     if (!healthy) touchedKeys.clear()
   })

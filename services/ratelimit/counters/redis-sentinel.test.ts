@@ -38,19 +38,19 @@ describe('counters behind sentinels', { skip }, () => {
     return counters
   }
 
-  test('a name that they do not know is told', async t => {
+  test('an unknown master name is reported', async t => {
     const counters = unhealthy(t, set.url.replace('mymaster', 'other'))
     await waitFor('the problem', () => counters.problem === 'the sentinels know no master named other')
     assert.match(await problemOf(counters.add([hit('a')])), /no master named other/)
   })
 
-  test('without any sentinel, the reason is told', async t => {
+  test('without any sentinel, the problem has the reason', async t => {
     const counters = unhealthy(t, 'mymaster,127.0.0.1:1')
     await waitFor('the problem', () => counters.problem.includes('ECONNREFUSED'))
-    assert.match(counters.problem, /^no sentinel tells the master: /)
+    assert.match(counters.problem, /^no sentinel reports the master: /)
   })
 
-  test('one that is gone and one that hangs do no harm', async t => {
+  test('a dead sentinel and a hanging one cause no errors', async t => {
     const [hanging, ...others] = set.sentinelPorts
     set.sentinels[0]?.process.kill('SIGSTOP')
     t.after(() => set.sentinels[0]?.process.kill('SIGCONT'))
@@ -59,13 +59,13 @@ describe('counters behind sentinels', { skip }, () => {
     t.after(() => counters.close())
   })
 
-  test('a master that has become a replica is left at its first refusal, and taken again', async t => {
+  test('a master that becomes a replica is dropped at its first error, and used again later', async t => {
     const counters = await open(t)
     t.after(() => counters.close())
     await set.master.command('REPLICAOF', '127.0.0.1', '1')
     t.after(() => set.master.command('REPLICAOF', 'NO', 'ONE'))
     assert.match(await problemOf(counters.add([hit('a')])), /^READONLY /)
-    await waitFor('it to be refused', () => counters.problem === 'it is a replica and not the master')
+    await waitFor('it to be refused', () => counters.problem === 'the server is a replica and not the master')
     assert.match(await problemOf(counters.add([hit('a', 0)])), /replica/)
     await set.master.command('REPLICAOF', 'NO', 'ONE')
     await waitFor('it to be used', () => counters.healthy)
@@ -73,7 +73,7 @@ describe('counters behind sentinels', { skip }, () => {
   })
 })
 
-/** What changes the master while callers count; the new one is followed, and nothing is counted twice. */
+/** Changes the master while callers count. The new master must be used, and no hit may be counted twice. */
 async function assertFollows(
   t: TestContext,
   change: (set: RedisSentinels) => Promise<unknown>,
@@ -98,17 +98,17 @@ async function assertFollows(
   assert.ok(Number(await next.command('TTL', 'load')) > 0)
 }
 
-describe('a failover that sentinels make', { skip }, () => {
-  test('because it was asked for', async t => {
+describe('a failover by sentinels', { skip }, () => {
+  test('on request', async t => {
     await assertFollows(t, set => askSentinel(set, 'FAILOVER', 'mymaster'))
   })
 
-  test('because the master was killed', async t => {
+  test('after the master was killed', async t => {
     await assertFollows(t, ({ master }) => master.kill('SIGKILL'))
   })
 })
 
-/** The one that calls itself master. */
+/** Returns the server whose ROLE is master. */
 async function findMaster(servers: readonly RedisServer[]): Promise<RedisServer | undefined> {
   for (const server of servers) {
     const role = await server.command('ROLE')
@@ -122,12 +122,12 @@ async function askSentinel(set: RedisSentinels, ...words: string[]): Promise<voi
   await askOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
 }
 
-describe('sentinels and a Redis that ask for passwords', { skip }, () => {
+describe('sentinels and a Redis with passwords', { skip }, () => {
   const passwords: RedisSentinelsOptions = {
     sentinelLines: ['requirepass watch:word', 'sentinel sentinel-pass watch:word'],
   }
 
-  test('each gets its own', async t => {
+  test('each login has its own password', async t => {
     const set = await startRedisSentinels(passwords)
     t.after(() => set.stop())
     await set.master.command('ACL', 'SETUSER', 'tollway', 'on', '>secret', '~*', '+@all')
@@ -138,6 +138,6 @@ describe('sentinels and a Redis that ask for passwords', { skip }, () => {
 
     const refused = createRedisCounters({ ...options, random: Math.random })
     t.after(() => refused.close())
-    await waitFor('the refusal', () => /^no sentinel tells the master: NOAUTH /.test(refused.problem))
+    await waitFor('the refusal', () => /^no sentinel reports the master: NOAUTH /.test(refused.problem))
   })
 })

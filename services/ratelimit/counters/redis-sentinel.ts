@@ -6,8 +6,8 @@ import { watchSentinels } from './sentinel-watch.ts'
 import { withHealth } from './with-health.ts'
 
 /**
- * Counters in the Redis that sentinels call the master, as long as ROLE says so too. It is looked for again
- * at once when its connection is lost or it says that it is a replica by now.
+ * Counters in the Redis that the sentinels report as the master, provided that ROLE confirms it. The
+ * sentinels are asked again at once when its connection is lost or when it replies that it is a replica.
  */
 export function createSentinelCounters(
   setup: RedisSetup,

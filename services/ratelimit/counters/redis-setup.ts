@@ -14,45 +14,49 @@ import type { SessionOptions } from './resp/session.ts'
 import { defaultMaxTouchedKeys } from './touched-keys.ts'
 
 export interface RedisCountersOptions {
-  /** `single`, `sentinel` or `cluster`, in whatever letter case; single when left out. */
+  /** `single`, `sentinel` or `cluster`, in any letter case. Defaults to `single`. */
   readonly type?: string
   /** See `parseRedisAddress`. */
   readonly url: string
-  /** Decides only where the address of a single Redis is a bare name; see `parseRedisAddress`. */
+  /** Applies only if the address of a single Redis is a bare name; see `parseRedisAddress`. */
   readonly socketType?: 'unix' | 'tcp'
-  /** `password` or `user:password`; goes before what the URL says. */
+  /** `password` or `user:password`; takes precedence over the URL. */
   readonly auth?: string
-  /** The same, for the sentinels. */
+  /** The login of the sentinels, in the same form. */
   readonly sentinelAuth?: string
-  /** TLS, when given, also to the sentinels; see `SessionOptions.tls`. */
+  /** Enables TLS, also to the sentinels; see `SessionOptions.tls`. */
   readonly tls?: TlsOptions | (() => TlsOptions)
   /**
    * Where a key of a batch would exceed its limit, only such keys are counted. On one Redis that is atomic;
-   * over several slots of a cluster it takes two steps, and what others count between them is not seen.
+   * over several slots of a cluster it takes two steps, and hits of other callers between the steps are not
+   * seen.
    */
   readonly stopWhenOver?: boolean
-  /** How long an `add` may take. */
+  /** The timeout of an `add`. */
   readonly deadlineMs?: number
   /** How long commands are collected before they are written; 0 for one turn of the event loop. */
   readonly pipelineWindowMs?: number
-  /** So many collected hits are written before the window is over; 0 for no such limit. */
+  /** Collected hits are written early when there are this many; 0 for no such limit. */
   readonly pipelineLimit?: number
   /**
    * The most hits of one connection that are collected or written and not yet answered; beyond it `add`
    * rejects at once.
    */
   readonly maxHitsInFlight?: number
-  /** Of how many keys of one connection this process remembers that it has set their expiry. */
+  /** The number of keys for each connection whose expiry this process remembers to have set. */
   readonly maxTouchedKeys?: number
-  /** A connection that is not made, or owes answers and brings nothing, for so long is given up. */
+  /**
+   * A connection that is not established within this time, or owes replies and has sent nothing for this
+   * time, is closed.
+   */
   readonly stallTimeoutMs?: number
-  /** How often a cluster is asked for its slots while all is well. */
+  /** How often the slots of a healthy cluster are refreshed. */
   readonly clusterRefreshMs?: number
-  /** Whether the event loop stays awake for replies that come soon. */
+  /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
-  /** For the deadlines; the system's when left out. */
+  /** For the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
-  /** Where connections are counted, and under which name; nowhere when left out. */
+  /** Where the connections' statistics are kept, and under which name; none when left out. */
   readonly stats?: BackendStats
   readonly pool?: PoolName
   /** Uniform in [0, 1). */
@@ -63,13 +67,15 @@ export interface RedisCountersOptions {
 
 export interface RedisCounters extends Counters {
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Of the connections that carry counters; those that only ask where Redis is are not in it. */
+  /**
+   * The statistics of the connections that carry counters, without those that only find out where Redis is.
+   */
   readonly pool: PoolStats
 }
 
-/** What all connections of one set of counters share. */
+/** The options that all connections of one set of counters share. */
 export interface RedisSetup {
-  /** How a session with one that holds counters begins. */
+  /** The session options for a Redis that has counters. */
   readonly session: Omit<SessionOptions, 'endpoint'>
   /** The same without a login. */
   readonly transport: Omit<SessionOptions, 'endpoint'>
@@ -80,7 +86,7 @@ export interface RedisSetup {
   readonly stopWhenOver: boolean
   readonly clusterRefreshMs: number
   readonly random: () => number
-  /** Looks once at the settings of the Redis that serves first. */
+  /** Checks the settings of the first Redis whose connection becomes healthy. */
   readonly inspect: (connection: RespConnection) => void
 }
 

@@ -4,14 +4,14 @@ import { CountersError, type Hit, maxCount } from './counters.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCounters, RedisCountersOptions } from './redis-setup.ts'
 
-/** Long enough for a busy machine: only the tests of the deadline itself are about a short one. */
+/** Long enough for a busy machine: only the tests of the deadline itself use a short one. */
 const patientMs = 5_000
 
 const waiting = { interval: 5, timeout: 15_000 }
 
 export type TestedOptions = Partial<RedisCountersOptions> & Pick<RedisCountersOptions, 'url'>
 
-/** Counters that Redis has answered; they wait patiently. */
+/** Opens counters with a long deadline and waits until Redis has answered. */
 export async function openRedis(
   t: Pick<TestContext, 'waitFor'>,
   options: TestedOptions,
@@ -41,17 +41,17 @@ export async function problemOf(call: Promise<unknown>): Promise<string> {
 }
 
 export interface Load {
-  /** Of the first hit of each call that was answered. */
+  /** The value of the first hit of each call that was answered. */
   readonly values: readonly number[]
-  /** How many calls failed on their way; they may have counted. */
+  /** The errors of the calls that failed; they may have been counted. */
   readonly failures: readonly string[]
   stop(): Promise<void>
 }
 
 /**
- * Workers that add again and again, whatever happens, until they are stopped or the test ends.
+ * Starts workers that add in a loop, whether calls fail or not, until they are stopped or the test ends.
  *
- * @param batchOf the hits of the call of that number; one hit of the key `load` when left out
+ * @param batchOf returns the hits of the call with that number; one hit of the key `load` when left out
  */
 export function startLoad(
   t: Pick<TestContext, 'after'>,
@@ -64,7 +64,7 @@ export function startLoad(
   let running = true
   async function work(): Promise<void> {
     while (running) {
-      // While there is no connection nothing is sent, and a try would only be refused.
+      // Without a connection a call would be rejected at once, so nothing is sent.
       if (!counters.healthy) {
         await new Promise(resolve => setImmediate(resolve))
         continue
@@ -83,7 +83,7 @@ export function startLoad(
     running = false
     await Promise.all(workers)
   }
-  // A test that fails must end all the same.
+  // The workers must also stop when the test fails.
   t.after(stop)
   return { values, failures, stop }
 }

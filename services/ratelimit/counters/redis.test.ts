@@ -44,7 +44,7 @@ describe('counters in Redis', { skip }, () => {
     return { counters: await openRedis(t, options), peer: await openRedis(t, options) }
   })
 
-  /** For tests that leave the server as it was. */
+  /** For tests that leave the server in its initial state. */
   async function openShared(t: TestContext, options: Partial<TestedOptions> = {}): Promise<RedisCounters> {
     await redis.command('FLUSHALL')
     const counters = await openRedis(t, { url: redis.url, ...options })
@@ -56,14 +56,14 @@ describe('counters in Redis', { skip }, () => {
     await waitFor(`${key} to have an expiry`, async () => Number(await redis.command('TTL', key)) > 0)
   }
 
-  test('every key gets its expiry, at once', async t => {
+  test('every key gets its expiry in the same write', async t => {
     const counters = await openShared(t)
     await counters.add([hit('a'), hit('b', 2, 1_000), hit('b', 1, 2_000)])
     assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
     assert.match(await redis.command('TTL', 'b'), /^(1999|2000)$/)
   })
 
-  test('a key that is new to Redis but not to this process gets its expiry again', async t => {
+  test('a key that is new only to Redis gets its expiry again', async t => {
     const counters = await openShared(t)
     await counters.add([hit('a'), hit('b')])
     await redis.command('FLUSHALL')
@@ -76,7 +76,7 @@ describe('counters in Redis', { skip }, () => {
     await assertExpiry('b')
   })
 
-  test('keys of one hash have their own counts, and each gets its expiry', async t => {
+  test('keys with the same hash have separate counts and expiries', async t => {
     await redis.command('FLUSHALL')
     const connection = await connected(t, { endpoint: { path: redis.socketPath } })
     const oneHash = { low: 1, high: 1, of() {} }
@@ -95,7 +95,7 @@ describe('counters in Redis', { skip }, () => {
     for (const key of keys) await assertExpiry(key)
   })
 
-  test('the expiry is sent with the first touch alone, and again after the key was forgotten', async t => {
+  test('the expiry is sent only with the first touch, and again after the key was forgotten', async t => {
     const counters = await openShared(t, { maxTouchedKeys: 4 })
     await counters.add([hit('a')])
     await redis.command('PERSIST', 'a')
@@ -134,7 +134,7 @@ describe('counters in Redis', { skip }, () => {
     assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
   })
 
-  test('what a counter holds beyond 2^53-1 stays exact for those below', async t => {
+  test('values below 2^53-1 stay exact after a counter was beyond it', async t => {
     const counters = await openShared(t)
     await redis.command('SET', 'a', String(maxCount - 2))
     await redis.command('SET', 'full', String(2n ** 63n - 1n))
@@ -144,7 +144,7 @@ describe('counters in Redis', { skip }, () => {
     assert.equal(await redis.command('GET', 'a'), String(BigInt(maxCount) + 8n))
   })
 
-  test('an error of one key leaves its neighbours be', async t => {
+  test('an error of one key does not affect the other keys', async t => {
     const counters = await openShared(t)
     await redis.command('RPUSH', 'list', 'x')
     await redis.command('SET', 'word', 'x')
@@ -156,7 +156,7 @@ describe('counters in Redis', { skip }, () => {
     assert.deepEqual(await good, [1])
   })
 
-  test('what Redis refuses for a while is told in its words, and does not end the connection', async t => {
+  test('temporary errors of Redis are reported with its text and do not end the connection', async t => {
     const counters = await openShared(t)
     await redis.command('REPLICAOF', '127.0.0.1', '1')
     assert.match(await problemOf(counters.add([hit('a')])), /^READONLY /)
@@ -170,7 +170,7 @@ describe('counters in Redis', { skip }, () => {
     assert.equal(counters.healthy, true)
   })
 
-  test('a warning says when Redis may evict counters, and only then', async t => {
+  test('a warning is logged only when Redis may evict counters', async t => {
     const warnings: string[] = []
     const inspected = async () =>
       (await redis.command('INFO', 'commandstats')).includes('cmdstat_info:calls=2')
@@ -203,7 +203,7 @@ describe('counters in Redis', { skip }, () => {
     assert.deepEqual(await counters.add([hit('a')]), [2])
   })
 
-  test('scripts that Redis has forgotten are sent again, and count once', async t => {
+  test('scripts that Redis does not have any more are sent again and count once', async t => {
     const counters = await openShared(t, { stopWhenOver: true })
     const load = startLoad(t, counters)
     for (let flush = 0; flush < 10; flush += 1) {
@@ -231,7 +231,7 @@ describe('counters in Redis', { skip }, () => {
     assert.equal(admitted, limit)
   })
 
-  test('connections are counted', async t => {
+  test('connections are counted in the statistics', async t => {
     const { pool } = await openShared(t)
     const counts = () => [pool.cxActive, pool.cxTotal, pool.cxLocalClose].join(' ')
     assert.equal(counts(), '1 1 0')
@@ -239,7 +239,7 @@ describe('counters in Redis', { skip }, () => {
     await waitFor('the next connection', () => counts() === '1 2 1')
   })
 
-  test('connections that are cut lose no value and count nothing twice', async t => {
+  test('aborted connections lose no value and count nothing twice', async t => {
     const counters = await openShared(t)
     const load = startLoad(t, counters)
     for (let cut = 0; cut < 5; cut += 1) {
@@ -249,7 +249,7 @@ describe('counters in Redis', { skip }, () => {
     }
     await load.stop()
     const total = Number(await redis.command('GET', 'load'))
-    assert.equal(new Set(load.values).size, load.values.length, 'a value was given twice')
+    assert.equal(new Set(load.values).size, load.values.length, 'a value was returned twice')
     assert.ok(total >= load.values.length, `${total} were counted, ${load.values.length} were answered`)
     const most = load.values.length + load.failures.length
     assert.ok(total <= most, `${total} were counted, at most ${most} were sent`)
@@ -257,8 +257,8 @@ describe('counters in Redis', { skip }, () => {
   })
 })
 
-describe('Redis that fails', { skip }, () => {
-  test('it dies and comes back: calls fail at once, then count anew, nothing twice', async t => {
+describe('failures of Redis', { skip }, () => {
+  test('Redis dies and restarts: calls fail at once, then count from 0, nothing twice', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const counters = await openRedis(t, { url: redis.socketPath })
@@ -287,7 +287,7 @@ describe('Redis that fails', { skip }, () => {
     assert.deepEqual(health, [false, true])
   })
 
-  test('it hangs: calls are rejected at their deadline, and counted again when it goes on', async t => {
+  test('Redis hangs: calls are rejected at their deadline, and counted again when it continues', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const counters = await openRedis(t, { url: redis.url, deadlineMs: 150, stallTimeoutMs: 60_000 })
@@ -303,7 +303,7 @@ describe('Redis that fails', { skip }, () => {
     assert.ok(value !== undefined && value > 5, `the counter is ${value}`)
   })
 
-  test('it hangs for longer: the connection is given up, and calls fail at once', async t => {
+  test('Redis hangs longer: the connection is closed, and calls fail at once', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, stallTimeoutMs: 100 })
@@ -317,7 +317,7 @@ describe('Redis that fails', { skip }, () => {
     await waitFor('an answer', () => counters.add([hit('a')]))
   })
 
-  test('hits that nobody answers are bounded', async t => {
+  test('unanswered hits are bounded', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, maxHitsInFlight: 10 })
@@ -328,13 +328,13 @@ describe('Redis that fails', { skip }, () => {
     await Promise.all(calls)
   })
 
-  test('it is loading its data: not healthy, and calls get its words', async t => {
+  test('Redis is loading its data: unhealthy, and calls get its error', async t => {
     const redis = await startRedis(['--enable-debug-command', 'yes'])
     t.after(() => redis.stop())
     await redis.command('DEBUG', 'POPULATE', '2000', 'key', '100')
     const counters = await openRedis(t, { url: redis.socketPath, stallTimeoutMs: 60_000 })
     t.after(() => counters.close())
-    // 1 ms a key, with events between them.
+    // 1 ms for each key, with events in between.
     await redis.command(
       'CONFIG',
       'SET',
@@ -362,7 +362,7 @@ describe('Redis that fails', { skip }, () => {
     await waitFor('an answer', () => counters.add([hit('a')]))
   })
 
-  test('it is not there: calls are refused with the reason, and close works', async () => {
+  test('Redis is not running: calls are rejected with the reason, and close works', async () => {
     const counters = createRedisCounters({ url: '/nonexistent/redis.sock', random: Math.random })
     await waitFor('the first try', async () => /ENOENT/.test(await problemOf(counters.add([hit('a')]))))
     assert.equal(counters.healthy, false)
@@ -374,7 +374,7 @@ describe('Redis that fails', { skip }, () => {
   })
 })
 
-describe('Redis that asks for a password', { skip }, () => {
+describe('Redis with a password', { skip }, () => {
   const password = 'hunter2:with:colons'
   let redis: RedisServer
   before(async () => {
@@ -410,7 +410,7 @@ describe('Redis that asks for a password', { skip }, () => {
     ],
   ]
   for (const [name, words, address] of refused) {
-    test(`with ${name}, calls get the words of Redis and no password`, async t => {
+    test(`with ${name}, calls get the error of Redis without the password`, async t => {
       const counters = createRedisCounters({ ...address(redis), random: Math.random })
       t.after(() => counters.close())
       await waitFor('the refusal', async () => words.test(await problemOf(counters.add([hit('a')]))))

@@ -14,14 +14,14 @@ import { withHealth } from './with-health.ts'
 
 /**
  * Counters in Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key; see
- * `createIncrementSender`. One connection to each master carries all calls: what comes in one turn of the
- * event loop is one write, or a few (`hitsPerWrite`), and a second connection would only make smaller ones of it.
+ * `createIncrementSender`. One connection to each master carries all calls: the calls of one turn of the
+ * event loop share one write, or a few (`hitsPerWrite`). A second connection would only make the writes
+ * smaller.
  *
- * Connects at once, and again and again with waits that grow to a second. While there is no connection that
- * has answered a PING, `add` rejects immediately with the reason; nothing is kept for later and nothing is
- * sent twice.
+ * Connects at once, and reconnects with delays that grow to a second. While no connection has answered a
+ * PING, `add` rejects immediately with the reason; no hit is kept for later, and none is sent twice.
  *
- * @throws Error when the address cannot be read.
+ * @throws Error when the address cannot be parsed.
  */
 export function createRedisCounters(options: RedisCountersOptions): RedisCounters {
   const { type = 'single', url, socketType = 'tcp', auth = '', sentinelAuth = '' } = options

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createRefreshSchedule } from './refresh-schedule.ts'
 
-test('one at a time, however often it is asked for, and again after what came meanwhile', async t => {
+test('refreshes never overlap, and a request during one causes another one', async t => {
   let runs = 0
   let running = 0
   let finish = () => {}
@@ -35,7 +35,7 @@ test('one at a time, however often it is asked for, and again after what came me
   finish()
 })
 
-test('it hurries until all is settled, and ends when it is closed', async () => {
+test('it refreshes often until settled, and stops when closed', async () => {
   let runs = 0
   const schedule = createRefreshSchedule({
     async refresh() {
@@ -54,7 +54,7 @@ test('it hurries until all is settled, and ends when it is closed', async () => 
   assert.equal(runs, 5)
 })
 
-test('what is asked for all the time is done with growing waits, and soon after a quiet period', async t => {
+test('constant requests are delayed more and more, and the next one after a quiet period is early', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let nowMs = 0
   let runs = 0
@@ -82,6 +82,6 @@ test('what is asked for all the time is done with growing waits, and soon after 
   const inStorm = await pass(60_000, true)
   assert.ok(inStorm >= 100 && inStorm <= 130, `${inStorm} refreshes in a minute, for 600,000 replies`)
   await pass(6_000, false)
-  assert.equal(await pass(150, true), 1, 'the first wait is short again')
+  assert.equal(await pass(150, true), 1, 'the first delay is short again')
   schedule.close()
 })

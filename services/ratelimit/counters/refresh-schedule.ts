@@ -1,11 +1,12 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 
-/** Does something again and again, never twice at once, and sooner when there is reason to. */
+/** Repeats a task, never twice at once, and earlier on request. */
 export interface RefreshSchedule {
   /**
-   * Something has changed, or may have. The first call after a quiet period refreshes within `hurryMs`. The waits grow
-   * to `maxHurryMs` while it is called after each refresh: what changes all the time must not be asked for all the time.
+   * Requests a refresh. The first call after a quiet period refreshes within `hurryMs`. The delays grow to
+   * `maxHurryMs` while it is called after each refresh, so that constant changes do not cause constant
+   * refreshes.
    */
   soon(): void
   close(): void
@@ -14,20 +15,20 @@ export interface RefreshSchedule {
 export interface RefreshOptions {
   /** Must not reject. */
   readonly refresh: () => Promise<void>
-  /** Whether all is well, so that the next time may be the usual one. */
+  /** Returns whether the regular interval applies to the next refresh. */
   readonly isSettled: () => boolean
   readonly everyMs: number
-  /** The first wait while all is not well, and after `soon`. */
+  /** The first delay while `isSettled` returns false, and after `soon`. */
   readonly hurryMs: number
-  /** What these waits grow to; they stay as they are when it is left out. */
+  /** The maximum of these delays, which grow to it. Defaults to `hurryMs`. */
   readonly maxHurryMs?: number
-  /** Uniform in [0, 1). Each wait is between half and all of what it is, so that processes spread. */
+  /** Uniform in [0, 1). Each delay is between half of its value and all of it, so that processes spread. */
   readonly random: () => number
-  /** The system's when left out. */
+  /** Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
-/** Begins in the next turn. */
+/** Starts with a refresh in the next turn of the event loop. */
 export function createRefreshSchedule(options: RefreshOptions): RefreshSchedule {
   const { refresh, isSettled, everyMs, hurryMs, maxHurryMs = hurryMs, random, clock = systemClock } = options
   const jitter = 0.5

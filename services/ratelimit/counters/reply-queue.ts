@@ -1,17 +1,17 @@
 /**
- * Called once, with the replies in the order of the requests. When the session ended before all of them had
- * come, those that are missing are missing at the end, and `problem` says why.
+ * Called once, with the replies in the order of the requests. If the session ended before all replies
+ * arrived, the missing ones are left out at the end, and `problem` is the reason.
  */
 export type OnReplies<Reply> = (replies: readonly Reply[], problem: string | undefined) => void
 
-/** Requests of one write whose replies are not complete. */
+/** The requests of one write whose replies are not complete. */
 interface Debt<Reply> {
   readonly requests: number
   readonly replies: Reply[]
   readonly onReplies: OnReplies<Reply>
 }
 
-/** The replies that a server owes, for a protocol that answers in the order in which it was asked. */
+/** The queue of replies that a server owes, for a protocol that replies in the order of the requests. */
 export class ReplyQueue<Reply> {
   readonly #debts: Debt<Reply>[] = []
 
@@ -20,15 +20,16 @@ export class ReplyQueue<Reply> {
   }
 
   /**
-   * So many requests were sent in one write, at least one: a debt of none would take the reply to the next.
+   * Records one write with `requests` requests, at least one: an entry with none would take the next entry's
+   * reply.
    *
-   * @param replies where they are gathered
+   * @param replies the array that collects them
    */
   owe(requests: number, onReplies: OnReplies<Reply>, replies: Reply[] = []): void {
     this.#debts.push({ requests, replies, onReplies })
   }
 
-  /** Takes the next reply; false when nobody waits for one. */
+  /** Adds the next reply; returns false when no request waits for one. */
   take(reply: Reply): boolean {
     const debt = this.#debts[0]
     if (debt === undefined) return false
@@ -39,7 +40,7 @@ export class ReplyQueue<Reply> {
     return true
   }
 
-  /** Tells all that wait that no more will come. */
+  /** Completes all entries with the problem, since no more replies will arrive. */
   giveUp(problem: string): void {
     for (const { replies, onReplies } of this.#debts.splice(0)) onReplies(replies, problem)
   }

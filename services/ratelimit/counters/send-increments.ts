@@ -6,9 +6,9 @@ import type { OnAnswers, Send } from './send.ts'
 import type { Count, Increment } from './sum-equal-keys.ts'
 import { needsExpiry } from './touched-keys.ts'
 
-/** Redis's own word for a sum beyond 64 bits. */
+/** The error of Redis for a sum beyond 64 bits. */
 const overflowError = /^ERR increment or decrement would overflow/
-/** What such a counter is answered as: beyond any value that can be told, and so is each share of the sum. */
+/** The count that replaces an overflow: it and each share of the sum are above any reported value. */
 const overflown = 2n ** 63n
 
 const incrby = requestHead('INCRBY', 2)
@@ -17,14 +17,15 @@ const get = requestHead('GET', 1)
 export const askingHead = requestHead('ASKING', 0)
 
 /**
- * Sends increments as `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key, when a hit
- * needs a longer expiry than the one that was sent, and again when the reply shows that the key was new. Every other
- * addition is one command. Adding 0 is a `GET`:
- * it neither creates a key nor prolongs one, and a read-only replica answers it.
+ * Sends increments as `INCRBY`. `EXPIRE` is in the same write at this process's first touch of a key and when
+ * a hit needs a longer expiry than the one that was sent; it is sent again when the reply shows that the key
+ * was new. Every other addition is one command. Adding 0 is a `GET`, which neither creates nor prolongs a
+ * key, and which a read-only replica answers.
  *
- * One write. Redis runs the commands in order, each for itself, so one that fails leaves the others be.
+ * All commands are in one write. Redis runs them in order and independently, so a failed one does not affect
+ * the others.
  *
- * @param onRefusal told the text of each error of Redis
+ * @param onRefusal called with the text of each error reply
  */
 export function createIncrementSender(
   connection: RespConnection,
@@ -44,7 +45,7 @@ export function createIncrementSender(
     requests.integer(touched.expirySentSeconds)
   }
 
-  /** Whether an EXPIRE goes with it. */
+  /** Returns whether an EXPIRE was written with the increment. */
   function writeIncrement(increment: Increment, asking: boolean): boolean {
     const { key, by, touched, expirySeconds } = increment
     begin(by === 0 ? get : incrby, key, asking)
@@ -55,7 +56,10 @@ export function createIncrementSender(
     return true
   }
 
-  /** For keys that were touched before and yet were new: they had been evicted, flushed or had expired. */
+  /**
+   * For keys that this process had touched and that were new to Redis: they were evicted, flushed or had
+   * expired.
+   */
   function sendExpiries(increments: readonly Increment[], asking: boolean): void {
     if (increments.length === 0) return
     for (const increment of increments) writeExpiry(increment, asking)
@@ -77,14 +81,14 @@ export function createIncrementSender(
   }
 }
 
-/** Without the replies to ASKING, of which one stands before each other reply. */
+/** Drops the replies to ASKING, one of which precedes each other reply. */
 export function withoutAsking(replies: readonly Reply[], asking: boolean): readonly Reply[] {
   return asking ? replies.filter((_, index) => index % 2 === 1) : replies
 }
 
 /**
- * @param firsts those of the increments that an EXPIRE was sent with
- * @returns the answers as far as there are replies, and the increments whose key was new to Redis, but not to
+ * @param firsts the increments that were sent with an EXPIRE
+ * @returns the answers for which there are replies, and the increments whose key was new to Redis, but not to
  *   this process
  */
 function readReplies(
@@ -114,7 +118,7 @@ function isFailure(reply: Reply | undefined): boolean {
   return reply === undefined || isErrorReply(reply)
 }
 
-/** INCRBY brings an integer, GET a string or null. */
+/** The reply to INCRBY is an integer, that to GET a string or null. */
 function answerOf(reply: Reply, onRefusal: (text: string) => void): Count | CountersError {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === null) return 0

@@ -9,9 +9,10 @@ import { askingHead, withoutAsking } from './send-increments.ts'
 import { needsExpiry, type TouchedKeys } from './touched-keys.ts'
 
 /**
- * Where a key would exceed its limit only such keys are incremented, otherwise all are; the reference's rule,
- * with nothing in between. The arguments of each key are its hits, its limit, its expiry, and 1 when the expiry is
- * set although the key is not new. A script's numbers are exact up to 2^53; a counter beyond that stays as it is.
+ * Where a key would exceed its limit only such keys are incremented, otherwise all keys are. This is the
+ * reference's rule, but atomic. The arguments of each key are its hits, its limit, its expiry, and 1 if the
+ * expiry is to be set although the key is not new. A script's numbers are exact up to 2^53; a counter beyond
+ * that stays as it is.
  */
 const script = `\
 local befores, values, over = {}, {}, false
@@ -38,11 +39,11 @@ return values
 const sha = createHash('sha1').update(script).digest('hex')
 
 /**
- * Sends each call as one run of a script that is atomic on its Redis; those of a write go together. All keys
- * of a call must be of one slot where there are slots.
+ * Sends each call as one run of a script, which is atomic on its Redis; the runs of a write are sent
+ * together. With a cluster, all keys of a call must be in one slot.
  *
  * @param touchedKeys remembers the expiries that were sent
- * @param onRefusal called with the text of each error of Redis
+ * @param onRefusal called with the text of each error reply
  */
 export function createScriptSender(
   connection: RespConnection,
@@ -68,7 +69,7 @@ export function createScriptSender(
     }
   }
 
-  /** The expiries of a call that failed may not have been set. */
+  /** Forgets the expiries of failed calls, which may not have been set. */
   function forgetFailed(calls: readonly Call[], outcomes: readonly Reply[]): void {
     for (const [index, { batch }] of calls.entries()) {
       const outcome = outcomes[index]
@@ -100,7 +101,7 @@ export function createScriptSender(
   return (calls, onAnswers, asking) => send('EVALSHA', calls, onAnswers, asking)
 }
 
-/** Of the calls that were not run: Redis does not know the script, or not any more. */
+/** Returns the indexes of the calls that were not run because Redis does not have the script. */
 function placesOfUnknown(replies: readonly Reply[]): number[] {
   const places: number[] = []
   for (const [place, reply] of replies.entries()) {

@@ -1,8 +1,8 @@
 import { CountersError } from './counters.ts'
 
 /**
- * Writes items to one Redis at once, and calls `onAnswers` once, if ever; perhaps before it returns. `asking`
- * puts ASKING before each command: the item's slot is only on its way to that Redis.
+ * Writes items to one Redis at once, and calls `onAnswers` at most once, possibly before it returns. With
+ * `asking` it puts ASKING before each command, for items whose slot is being migrated to that Redis.
  */
 export type Send<Item, Answer> = (
   items: readonly Item[],
@@ -11,8 +11,8 @@ export type Send<Item, Answer> = (
 ) => void
 
 /**
- * The answers in the order of the items. Where some are missing at the end, the problem says why; its text
- * reaches the callers.
+ * The answers in the order of the items. If some are missing at the end, the problem is the reason; callers
+ * receive its text.
  */
 export type OnAnswers<Answer> = (
   answers: readonly (Answer | CountersError)[],
@@ -23,15 +23,15 @@ export function missingAnswer(problem = 'the backend left out a reply'): Counter
   return new CountersError(problem)
 }
 
-/** Items by their places, and how they are to be sent once more. */
+/** Items, by their indexes, to be sent again with `send`. */
 export interface Again<Item, Answer> {
   readonly places: readonly number[]
   readonly send: Send<Item, Answer>
 }
 
 /**
- * Sends once more the items of which the answers say that they had no effect, and answers all when the last
- * of the new answers has come.
+ * Resends the items whose answers show that they had no effect, and calls `onAll` when the last new answer
+ * has arrived.
  */
 export function sendAgain<Item, Answer>(
   items: readonly Item[],

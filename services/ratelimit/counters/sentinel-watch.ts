@@ -6,25 +6,25 @@ import { createRespConnection, type RespConnection } from './resp/connection.ts'
 import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
 import type { SessionOptions } from './resp/session.ts'
 
-/** Knows from the sentinels which Redis is the master. */
+/** Asks the sentinels which Redis is the master. */
 export interface SentinelWatch {
-  /** Why it is not known. */
+  /** Why the master is not known. */
   readonly problem: string
-  /** Asks soon; otherwise it is asked every second. */
+  /** Asks the sentinels soon; otherwise they are asked every second. */
   soon(): void
   close(): Promise<void>
 }
 
 export interface SentinelWatchOptions {
-  /** The name that the sentinels know it by. */
+  /** The name of the master in the sentinels' configuration. */
   readonly master: string
   readonly sentinels: readonly HostPort[]
-  /** How a session with a sentinel begins. */
+  /** The options of a session with a sentinel. */
   readonly session: Omit<SessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
-  /** Called with each answer, whether it is news or not. */
+  /** Called with each answer, changed or not. */
   readonly onMaster: (master: HostPort) => void
-  /** Whether the master that was told serves; until then it is asked more often. */
+  /** Returns whether the reported master is healthy; until it is, the sentinels are asked more often. */
   readonly isServing: () => boolean
   readonly random: () => number
 }
@@ -32,12 +32,12 @@ export interface SentinelWatchOptions {
 const everyMs = 1_000
 const hurryMs = 100
 const maxHurryMs = 500
-/** Sentinels that have said nothing after so long are not waited for. */
+/** The time after which a vote does not wait for the remaining sentinels. */
 const voteTimeoutMs = 500
 
 /**
- * Asks all sentinels at once: most of them are right about a failover while one that was cut off may still
- * tell the old master.
+ * Asks all sentinels at once: after a failover most of them are right, while one that was partitioned may
+ * still report the old master.
  */
 export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
   const { master, sentinels, session, newBackoff, onMaster, isServing, random } = options
@@ -54,7 +54,7 @@ export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
     random,
   })
   let closed = false
-  // The first one that can be asked is asked without delay.
+  // Asks as soon as the first sentinel is connected.
   for (const connection of connections) {
     connection.onHealth(healthy => {
       if (healthy && !isServing()) schedule.soon()
@@ -84,8 +84,9 @@ export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
 type Ballot = HostPort | { readonly problem: string }
 
 /**
- * What more than half of all sentinels say, at once; otherwise, when all have answered or the time is over,
- * what most of those say that did, and among equals the first in the list.
+ * Resolves with the answer of more than half of all sentinels as soon as there is one. Otherwise, when all
+ * have answered or the time is over, it resolves with the most frequent answer; a tie goes to the first in
+ * the list.
  */
 function vote(connections: readonly RespConnection[], master: string): Promise<Ballot> {
   const { promise, resolve } = Promise.withResolvers<Ballot>()
@@ -109,12 +110,12 @@ function vote(connections: readonly RespConnection[], master: string): Promise<B
 }
 
 function readMaster(reply: Reply, master: string): Ballot {
-  if (isErrorReply(reply)) return { problem: `no sentinel tells the master: ${reply.error}` }
+  if (isErrorReply(reply)) return { problem: `no sentinel reports the master: ${reply.error}` }
   if (reply === null) return { problem: `the sentinels know no master named ${master}` }
   const [host, digits] = isArrayReply(reply) ? reply : []
   const port = Number(digits)
   if (typeof host === 'string' && host !== '' && isPort(port)) return { host, port }
-  return { problem: 'a sentinel told the master in no known form' }
+  return { problem: 'a sentinel reported the master in an unknown form' }
 }
 
 function mostFrequent(ballots: readonly (Ballot | undefined)[]) {

@@ -11,7 +11,7 @@ const step = fc.oneof(
   fc.array(fc.record({ first: slot, last: slot, master: node }), { maxLength: 3 }),
 )
 
-test('it has the owners that a plain list has, and calls back when the masters change', () => {
+test('it has the same owners as a plain list, and calls back when the masters change', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), steps => {
       let told = ''
@@ -44,7 +44,7 @@ test('it has the owners that a plain list has, and calls back when the masters c
   )
 })
 
-test('a slot that moves costs the same however many slots there are', () => {
+test('moving a slot costs the same for any number of slots', () => {
   const all: readonly SlotRange<string>[] = [{ first: 0, last: slotCount - 1, master: 'a' }]
   let changes = 0
   const owners = createSlotOwners<string>(() => {
@@ -55,12 +55,13 @@ test('a slot that moves costs the same however many slots there are', () => {
     work()
     return performance.now() - startMs
   }
-  // All slots at once take a pass over them, so that one pass for each slot takes thousands of times as long.
+  // Replacing all owners takes one pass over the slots, so a pass for each slot would take thousands of times
+  // as long.
   const allAtOnceMs = Math.max(...Array.from({ length: 20 }, () => millisecondsOf(() => owners.replace(all))))
   changes = 0
   const oneByOneMs = millisecondsOf(() => {
     for (let each = 0; each < slotCount; each += 1) owners.set(each, 'b')
   })
-  assert.equal(changes, 2, 'b becomes a master, and a is none any more')
+  assert.equal(changes, 2, 'b becomes a master, and a stops being one')
   assert.ok(oneByOneMs < 200 * allAtOnceMs, `${oneByOneMs} ms, and ${allAtOnceMs} ms for all at once`)
 })

@@ -1,15 +1,15 @@
 import { slotCount } from './hash-slot.ts'
 
-/** Which node has each slot of a cluster. */
+/** The owner of each slot of a cluster. */
 export interface SlotOwners<Node> {
   of(slot: number): Node | undefined
-  /** Gives one slot to a node, in constant time: a cluster that moves its slots says so slot by slot. */
+  /** Assigns one slot to a node, in constant time: a cluster that migrates slots redirects slot by slot. */
   set(slot: number, node: Node): void
   /** Replaces all owners. */
   replace(ranges: readonly SlotRange<Node>[]): void
-  /** The nodes that have a slot. */
+  /** The nodes that own a slot. */
   readonly masters: ReadonlySet<Node>
-  /** How many slots no node has. */
+  /** The number of slots without an owner. */
   readonly missing: number
 }
 
@@ -25,11 +25,11 @@ export function createSlotOwners<Node>(onMasters: () => void): SlotOwners<Node> 
   return new CountedOwners(onMasters)
 }
 
-/** A class, since an accessor in an object literal makes V8 keep the object as a hash table. */
+/** A class, since V8 keeps an object literal with accessors as a hash table. */
 class CountedOwners<Node> implements SlotOwners<Node> {
   readonly #onMasters: () => void
   readonly #owners: (Node | undefined)[] = Array(slotCount).fill(undefined)
-  /** How many slots each master has. */
+  /** The number of slots of each master. */
   readonly #counts = new Map<Node, number>()
   masters = new Set<Node>()
   missing = slotCount

@@ -3,10 +3,10 @@ import type { Counters, Hit } from './counters.ts'
 type Add = Counters['add']
 
 /**
- * Gives each hit to its owner, all at once, and joins the values. When one of them fails the others may have
- * counted.
+ * Adds each hit at its owner, all owners at once, and joins the values. When one owner fails, the others may
+ * have counted.
  *
- * @param ownerOf of the hit at that place
+ * @param ownerOf returns the owner of the hit at the index `place`
  */
 export async function addSplit<Owner>(
   batch: readonly Hit[],
@@ -32,16 +32,16 @@ export async function addSplit<Owner>(
 }
 
 /**
- * Where a key would exceed its limit counts only such keys, otherwise all, in the reference's two steps: look,
- * then count. What others count between the steps is not seen.
+ * Where a key would exceed its limit counts only such keys, otherwise all, in the reference's two steps:
+ * read, then count. Hits of other callers between the steps are not seen.
  */
 export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<readonly number[]> {
   return add(stoppedBatch(batch, await add(batch.map(look))))
 }
 
 /**
- * What is left of a batch, given the counters' values before it: where a key would exceed its limit, other
- * keys are only looked at.
+ * Returns the batch to count, given the counters' values before it: where a key would exceed its limit, other
+ * keys are only read.
  */
 export function stoppedBatch(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
   const exceeds = ({ hits, limit }: Hit, place: number) => (befores[place] ?? 0) + hits > limit

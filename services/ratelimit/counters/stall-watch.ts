@@ -1,30 +1,30 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
-/** Finds out when a peer that owes something makes no progress. One timer watches all that is owed. */
+/** Detects that a peer which owes replies makes no progress. One timer watches all that is owed. */
 export interface StallWatch {
-  /** Something is owed from now on. Called when nothing was owed before. */
+  /** Starts watching. Called when the first reply becomes owed. */
   begin(): void
-  /** There was progress. */
+  /** Records progress. */
   progress(): void
   stop(): void
 }
 
 export interface StallWatchOptions {
   readonly clock: Clock
-  /** How long there may be no progress; read at each check. */
+  /** The longest time without progress; read at each check. */
   readonly timeoutMs: () => number
-  /** Whether anything is owed. */
+  /** Returns whether a reply is owed. */
   readonly isWaiting: () => boolean
-  /** Called after `timeoutMs` without progress; nothing is watched from then on. */
+  /** Called after `timeoutMs` without progress; the watch stops then. */
   readonly onStall: (timeoutMs: number) => void
-  /** A shorter time without progress; none when left out. */
+  /** Reports a shorter time without progress, if given. */
   readonly silence?: Silence | undefined
 }
 
 export interface Silence {
   /** Read at each check. */
   readonly afterMs: () => number
-  /** Called once there was no progress for `afterMs`, */
+  /** Called once after `afterMs` without progress, */
   readonly onBegin: (afterMs: number) => void
   /** and at the next progress. */
   readonly onEnd: () => void

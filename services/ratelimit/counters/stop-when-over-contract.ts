@@ -4,11 +4,11 @@ import { type Counters, type Hit, maxCount } from './counters.ts'
 import type { OpenedCounters } from './counters-contract.ts'
 
 /**
- * Registers the tests that counters must pass which stop counting when a limit is exceeded. The rule is the
- * reference's: where a key would exceed its limit only such keys count, otherwise all do.
+ * Registers the tests of counters that stop counting when a limit is exceeded. The rule is the reference's:
+ * where a key would exceed its limit only such keys count, otherwise all do.
  *
- * @param open called once a test; what it opened is closed after the test
- * @param skip why the whole suite is skipped; false when it is not
+ * @param open called once for each test; the counters that it opened are closed after the test
+ * @param skip the reason to skip the suite, or false
  */
 export function stopWhenOverContract(
   name: string,
@@ -39,19 +39,19 @@ const tests: Record<string, (counters: Counters, peer: Counters) => Promise<void
     const table: readonly [string, readonly number[]][] = [
       ['a=1/2 b=1/5', [1, 1]],
       ['a=1/2 b=1/5', [2, 2]],
-      // a exceeds: b has the value that it had.
+      // a exceeds its limit: b keeps its value.
       ['a=1/2 b=1/5', [3, 2]],
       ['b=1/5 a=1/2', [2, 4]],
-      // One that only looks exceeds too when it is over already.
+      // A hit of 0 also exceeds the limit if the counter is already over it.
       ['a=0/2 b=1/5', [4, 2]],
       ['b=3/5', [5]],
       ['b=1/5 c=1/9', [6, 0]],
       ['d=7/5 c=1/9', [7, 0]],
       ['c=9/9 e=0/9', [9, 0]],
-      // Each hit is held against what was there before.
+      // Each hit is compared with the value before the batch.
       ['f=1/1 f=1/1', [1, 2]],
       ['g=1/9 g=0/9 g=2/9', [1, 1, 3]],
-      // A counter is answered as 2^53-1 beyond that.
+      // A counter beyond 2^53-1 is reported as 2^53-1.
       [`h=${maxCount}/9 g=1/9`, [maxCount, 3]],
       ['h=1/9 g=1/9', [maxCount, 3]],
       ['h=1/9 h=0/9', [maxCount, maxCount]],
@@ -59,13 +59,13 @@ const tests: Record<string, (counters: Counters, peer: Counters) => Promise<void
     for (const [batch, values] of table) assert.deepEqual(await counters.add(hitsOf(batch)), values, batch)
   },
 
-  'calls of one turn count in the order in which they were made': async counters => {
+  'calls of one turn are counted in their order': async counters => {
     const batches = ['a=1/9 b=2/9', 'a=1/9', 'b=3/9 a=2/9', 'a=0/9', 'c=1/9 a=1/9']
     const values = await Promise.all(batches.map(batch => counters.add(hitsOf(batch))))
     assert.deepEqual(values, [[1, 2], [2], [5, 4], [4], [1, 5]])
   },
 
-  'nothing exceeds a limit by what another one lets through': async (counters, peer) => {
+  'concurrent calls never exceed a limit together': async (counters, peer) => {
     const limit = 50
     let admitted = 0
     async function work(some: Counters): Promise<void> {

@@ -3,33 +3,33 @@ import type { Call, SendCalls } from './pipeline.ts'
 import { missingAnswer, type Send } from './send.ts'
 import type { TouchedKey, TouchedKeys } from './touched-keys.ts'
 
-/** What goes to the backend for one key; it stands for one hit or for several. */
+/** The command for one key, which counts one hit or several. */
 export interface Increment {
   readonly key: string
-  /** Whole, up to 2^53-1; 0 only looks. */
+  /** An integer up to 2^53-1; 0 only reads. */
   readonly by: number
   /** How long the counter is kept at least, and how much longer it may be kept. */
   readonly expirySeconds: number
   readonly jitterSeconds: number
-  /** What is known of the key. */
+  /** The state that this process keeps for the key. */
   readonly touched: TouchedKey
 }
 
 /** A counter's exact value after an increment. */
 export type Count = number | bigint
 
-/** Hits that go into one write, and where each of them has gone. */
+/** The hits of one write, and the increment that includes each of them. */
 interface Sums {
   readonly increments: readonly Increment[]
-  /** The increment that each hit is part of, by its place. */
+  /** The index of each hit's increment. */
   readonly places: readonly number[]
-  /** Each hit's amount and those before it in its increment. */
+  /** The sum of each hit and of the hits before it in its increment. */
   readonly throughs: readonly number[]
 }
 
 /**
- * Sends calls as increments. Equal keys are summed into one, and each caller's own value is derived from its
- * reply in the order of arrival, so that many callers of one key cost the backend as much as one.
+ * Sends calls as increments. Equal keys are summed into one increment, and each caller's value is derived
+ * from its reply in the order of arrival, so that many callers of one key cost the backend as much as one.
  */
 export function sendSums(send: Send<Increment, Count>, touchedKeys: TouchedKeys): SendCalls {
   return (calls, onAnswers) => {
@@ -47,8 +47,8 @@ type Mutable<T> = { -readonly [P in keyof T]: T[P] }
 
 /**
  * Sums the hits of equal keys, with the longest of their expiries. A sum stays below 2^53: a hit that would
- * exceed it starts another one, so that sums are exact, and very large hits meet the backend's own limit
- * alone.
+ * exceed it starts another increment, so that sums are exact and only the backend's limit applies to very
+ * large hits.
  */
 function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
   const increments: Mutable<Increment>[] = []
@@ -59,7 +59,7 @@ function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
       const touched = touchedKeys.of(key)
       let place = touched.place
       let increment = increments[place]
-      // The place may be one of an earlier write, or of another key with the same hash.
+      // The index may be from an earlier write, or of another key with the same hash.
       if (increment?.key !== key || increment.by > maxCount - hits) {
         place = increments.length
         touched.place = place
@@ -79,8 +79,8 @@ function sumEqualKeys(calls: readonly Call[], touchedKeys: TouchedKeys): Sums {
 }
 
 /**
- * The values right after each of the hits from one place among all on, given the counts after the increments;
- * the error of the first hit that has one, and undefined when a count is missing.
+ * Returns the values right after each of `hits` hits, starting with the hit at index `from`. Returns the
+ * error of the first hit that has one, and undefined when a count is missing.
  */
 function valuesOf(
   sums: Sums,
@@ -99,7 +99,7 @@ function valuesOf(
   return values
 }
 
-/** The counter right after the hit; `count` is its value after the whole sum. */
+/** Returns the counter right after the hit; `count` is its value after the whole sum. */
 function valueAfter(count: Count, sum: number, through: number): number {
   if (typeof count === 'number' && count <= maxCount) return count - sum + through
   const value = BigInt(count) - BigInt(sum) + BigInt(through)

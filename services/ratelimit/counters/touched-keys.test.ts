@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { KeyHash } from './touched-keys/key-hash.ts'
 import { createTouchedKeys } from './touched-keys.ts'
 
-test('keys in use are remembered, and others are forgotten after so many', () => {
+test('keys in use are remembered, and others are forgotten at the limit', () => {
   const keys = createTouchedKeys(10)
   keys.of('used').expirySentSeconds = 60
   keys.of('unused').expirySentSeconds = 60
@@ -14,7 +14,7 @@ test('keys in use are remembered, and others are forgotten after so many', () =>
   assert.equal(keys.of('unused').expirySentSeconds, 0)
 })
 
-test('a key is known until all are forgotten, and keys of two windows are two', () => {
+test('a key is remembered until clear, and its windows are separate', () => {
   const keys = createTouchedKeys(10)
   keys.of('a_60').expirySentSeconds = 60
   assert.equal(keys.of('a_60').expirySentSeconds, 60)
@@ -23,7 +23,7 @@ test('a key is known until all are forgotten, and keys of two windows are two', 
   assert.equal(keys.of('a_60').expirySentSeconds, 0)
 })
 
-test('what is known of each of many keys is its own, while the table grows and generations change', () => {
+test('each key keeps its own state while the table grows and generations change', () => {
   const keys = createTouchedKeys(40_000)
   const known = Array.from({ length: 20_000 }, (_, index) => keys.of(`key-${index}`))
   for (const [index, touched] of known.entries()) {
@@ -36,7 +36,7 @@ test('what is known of each of many keys is its own, while the table grows and g
   }
 })
 
-test('what a key was is written to the key, not to the slot that it had', () => {
+test('a write goes to the key, not to its former slot', () => {
   const keys = createTouchedKeys(4)
   const held = keys.of('held')
   for (let index = 0; index < 10; index += 1) keys.of(`other-${index}`).expirySentSeconds = 30
@@ -48,7 +48,7 @@ test('what a key was is written to the key, not to the slot that it had', () => 
   assert.equal(keys.of('held').expirySentSeconds, 120)
 })
 
-test('similar keys have hashes of their own, and each bit of a hash is set in half of them', () => {
+test('similar keys have different hashes, and each bit of a hash is set in half of them', () => {
   const hash = new KeyHash([1, 2])
   const seen = new Set<bigint>()
   const bits = new Array<number>(64).fill(0)

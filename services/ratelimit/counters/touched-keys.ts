@@ -2,43 +2,45 @@ import { HashedTable } from './touched-keys/hashed-table.ts'
 import { type Hash, KeyHash } from './touched-keys/key-hash.ts'
 
 /**
- * The keys, window included, that this process has touched lately, and what it knows of each: one look-up a
- * hit answers every question. A key may be forgotten; then it counts as touched for the first time once more.
+ * The keys, window included, that this process has touched recently, with the state of each: one lookup per
+ * hit. A key may be forgotten; its next touch is then treated as the first.
  *
- * A key is known by a hash of 64 bits with seeds of the process, not by its text: 100,000 keys take 2 to 4 MB
- * instead of 14, none of which the garbage collector visits. Two keys of one hash share what is known, so the
- * first increment of the second one may come without its expiry. That does not lose the expiry: each sender
- * compares the answer of the backend with the increment, finds that the counter was new, and sends the expiry
- * then, as it does for a counter that the backend has evicted.
+ * A key is identified by a 64-bit hash with seeds of the process, not by its text: 100,000 keys take 2 to 4
+ * MB instead of 14, none of which the garbage collector visits. Two keys with the same hash share their
+ * state, so the first increment of the second one may be sent without its expiry. The expiry is not lost:
+ * each sender compares the backend's reply with the increment, detects that the counter was new, and then
+ * sends the expiry, as it does for a counter that the backend has evicted.
  */
 export interface TouchedKeys {
-  /** What is known of the key; it is known from now on. */
+  /** Returns the state of the key, and remembers the key. */
   of(key: string): TouchedKey
   clear(): void
 }
 
-/** Whether the backend may drop the counter before its unit is over, unless a longer expiry is sent. */
+/**
+ * Returns whether the backend may drop the counter before its unit is over unless a longer expiry is sent.
+ */
 export function needsExpiry(touched: TouchedKey, expirySeconds: number): boolean {
   return touched.expirySentSeconds < expirySeconds
 }
 
 export interface TouchedKey {
   /**
-   * The expiry that was sent to the backend last, in seconds, jitter included; 0 while none was, or when the
-   * backend refused it. The sender of an expiry sets it.
+   * The expiry that was last sent to the backend, in seconds, jitter included; 0 if none was sent or the
+   * backend rejected it. The sender of an expiry sets it.
    */
   expirySentSeconds: number
   /**
-   * Where its increment stands in the write that it went into last, beyond the end of every write when that is
-   * not known; see `sumEqualKeys`.
+   * The index of the key's increment in the last write that included it; beyond the end of every write if
+   * that is not known. See `sumEqualKeys`.
    */
   place: number
 }
 
-/** About 8 MB when there are so many. */
+/** About 8 MB when full. */
 export const defaultMaxTouchedKeys = 390_000
 
-/** @param hash the hash by which keys are known; a test gives one in which keys collide */
+/** @param hash the hash by which keys are identified; a test passes one with collisions */
 export function createTouchedKeys(maxKeys: number, hash: Hash = new KeyHash()): TouchedKeys {
   const generations = new Generations(Math.max(1, Math.floor(maxKeys / 2)))
   return {
@@ -51,8 +53,8 @@ export function createTouchedKeys(maxKeys: number, hash: Hash = new KeyHash()): 
 }
 
 /**
- * Two tables of half the size: when the newer one is full the older one is dropped whole, so that keys
- * in use stay and no key needs a place in an order of its own.
+ * Two tables of half the size: when the newer one is full, the older one is dropped. Keys in use are kept,
+ * and no order of keys has to be maintained.
  */
 class Generations {
   newer = new HashedTable()
@@ -63,7 +65,7 @@ class Generations {
     this.#maxPerGeneration = maxPerGeneration
   }
 
-  /** Returns the slot of the key in the newer table, which has it from now on. */
+  /** Returns the slot of the key in the newer table; inserts the key if necessary. */
   slotOf(low: number, high: number): number {
     const found = this.newer.find(low, high)
     if (found !== -1) return found
@@ -81,7 +83,7 @@ class Generations {
   }
 }
 
-/** What the tables know of one key. Its slot is looked up again when it has moved. */
+/** The state of one key in the tables. Its slot is looked up again after the key has moved. */
 class HashedKey implements TouchedKey {
   readonly #generations: Generations
   readonly #low: number

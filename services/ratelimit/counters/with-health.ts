@@ -2,17 +2,17 @@ import type { Counters } from './counters.ts'
 
 type Health = Pick<Counters, 'healthy' | 'problem'>
 
-/** How both are found at the moment when somebody asks. */
+/** Returns the current health. */
 export interface HealthSource {
   readonly healthy: () => boolean
   readonly problem: () => string
 }
 
 /**
- * An object of these parts that also tells its health.
+ * Adds health accessors to an object.
  *
- * The accessors are those of a class, since V8 keeps an object literal with accessors as a hash table: each call
- * of a method, such as `add`, then looks the method up there, and nothing is inlined.
+ * The accessors are those of a class, since V8 keeps an object literal with accessors as a hash table: each
+ * call of a method, such as `add`, would be a hash lookup, and V8 would inline nothing.
  */
 export function withHealth<Parts extends object>(parts: Parts, source: HealthSource): Parts & Health {
   return Object.assign(new LiveHealth(source), parts)

@@ -26,7 +26,7 @@ function open(mode: FailureMode, more: More = {}) {
   return { counting, outcomes }
 }
 
-test('a failure is an error, or a decision without the backend', async () => {
+test('the failure mode decides between an error and a decision without the backend', async () => {
   await assert.rejects(async () => open('error').counting.add(batch, 0), {
     name: 'CountersError',
     message: 'away',
@@ -35,7 +35,7 @@ test('a failure is an error, or a decision without the backend', async () => {
   assert.deepEqual(await open('deny').counting.add(batch, 0), [maxCount])
 })
 
-test('each failure is reported once, whatever becomes of the call', async () => {
+test('each failure is reported once, in every mode', async () => {
   for (const mode of ['allow', 'deny', 'local'] as const) {
     const { counting, outcomes } = open(mode)
     await counting.add(batch, 0)
@@ -43,13 +43,13 @@ test('each failure is reported once, whatever becomes of the call', async () => 
   }
 })
 
-test('a call that the backend has counted is reported', async () => {
+test('a counted call is reported', async () => {
   const { counting, outcomes } = open('error', { counters: { add: () => Promise.resolve([1]) } })
   await counting.add(batch, 0)
   assert.deepEqual(outcomes, ['counted'])
 })
 
-test('a process that counts alone lets its share through', async () => {
+test('in the mode local a process admits its share of the limit', async () => {
   const { counting } = open('local', { localShare: 0.25 })
   assert.deepEqual(await counting.add(batch, 0), [8])
   assert.deepEqual(await counting.add(batch, 0), [16])
@@ -57,7 +57,7 @@ test('a process that counts alone lets its share through', async () => {
 
 const hit = (key: string): Hit => ({ key, hits: 1, expirySeconds: 60, limit: 1 })
 
-/** Counts in memory as a backend elsewhere would, and tells what it was asked. */
+/** Counts in memory like a remote backend, and records the hits that it is asked for. */
 function askedBackend() {
   const memory = createMemoryCounters({ clock })
   const asked: string[] = []
@@ -68,7 +68,7 @@ function askedBackend() {
   return { counters: { add }, asked }
 }
 
-test('the backend is not asked again about a key that is over its limit', async () => {
+test('keys that are over their limit are not sent to the backend again', async () => {
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1) })
   assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [1, 1])
@@ -78,7 +78,7 @@ test('the backend is not asked again about a key that is over its limit', async 
   assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
 })
 
-test('when one key is known to be over and counting stops then, the others are looked at only', async () => {
+test('with stopWhenOver, a cached key makes the other keys of the call only be read', async () => {
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })
   await counting.add([{ ...hit('a'), hits: 2 }], 0)
@@ -86,14 +86,14 @@ test('when one key is known to be over and counting stops then, the others are l
   assert.deepEqual(asked, ['a+2', 'b+0'])
 })
 
-test('what is decided without the backend is not remembered', async () => {
+test('decisions without the backend are not cached', async () => {
   const cache = createOverLimitCache(1)
   const { counting } = open('deny', { cache })
   assert.deepEqual(await counting.add([hit('a')], 0), [maxCount])
   assert.equal(cache.counts.entryCount, 0)
 })
 
-test('a key that the backend cannot hold is an error in every mode, and none of the backend', async () => {
+test('an illegal key is an error in every mode, and not a failure of the backend', async () => {
   const malformed = { add: () => Promise.reject(new MalformedKeyError()) }
   for (const mode of ['error', 'allow', 'deny', 'local'] as const) {
     const { counting, outcomes } = open(mode, { counters: malformed })

@@ -3,34 +3,35 @@ import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
 import { look } from '../counters/split-batch.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
-/** What a call gets whose hits could not be counted: an error, or a decision without the backend. */
+/** The result of a call whose hits could not be counted: an error, or a decision without the backend. */
 export type FailureMode = 'error' | 'allow' | 'deny' | 'local'
 
-/** The value of a counter that is over its limit and was not asked for: more than any limit. */
+/** The value of a counter that the cache knows to be over its limit; larger than any limit. */
 export const knownOver = Number.POSITIVE_INFINITY
 
-/** Counts hits: spares the backend what is known, and says what holds where it fails. */
+/** Counts hits. It skips the backend for keys that are cached as over, and applies the failure mode. */
 export interface Counting {
   /**
-   * As `Counters.add`, but `knownOver` for each key that the cache knows. Rejects only when failures are errors.
+   * As `Counters.add`, but returns `knownOver` for each cached key. Rejects only in the mode `error`, and for
+   * illegal keys.
    *
-   * @param nowSeconds since 1970, whole
+   * @param nowSeconds Unix time in whole seconds
    */
   add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
 }
 
 export interface CountingOptions {
   readonly counters: Pick<Counters, 'add'>
-  /** Of keys that are over their limit; none when left out. */
+  /** The cache of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined
-  /** When one key of a call is known to be over, the others are looked at and not counted. */
+  /** When one key of a call is known to be over, the other keys are read and not counted. */
   readonly stopWhenOver: boolean
   readonly mode: FailureMode
-  /** Counts in this process alone; for the mode `local`. */
+  /** The counters of this process; for the mode `local`. */
   readonly local: Pick<Counters, 'add'>
-  /** What of each limit this process may let through alone, above 0 to 1; for the mode `local`. */
+  /** The share of each limit that this process may admit, above 0 and at most 1; for the mode `local`. */
   readonly localShare: number
-  /** Called once for each call whose hits the backend counted later than at once. */
+  /** Called once for each call whose hits the backend counted asynchronously. */
   readonly onSuccess: () => void
   /** Called once for each call whose hits could not be counted. */
   readonly onFailure: (error: Error) => void
@@ -44,7 +45,7 @@ export function createCounting(options: CountingOptions): Counting {
     if (mode === 'allow') return batch.map(() => 0)
     if (mode === 'deny') return batch.map(() => maxCount)
     if (mode === 'error') return Promise.reject(error)
-    // Each hit here stands for those that the other processes let through meanwhile.
+    // Each hit represents the hits that the other processes admit meanwhile.
     const scaled = (values: readonly number[]) => values.map(value => Math.ceil(value / localShare))
     const values = local.add(batch)
     return values instanceof Promise ? values.then(scaled) : scaled(values)
@@ -57,7 +58,7 @@ export function createCounting(options: CountingOptions): Counting {
       : noted(batch, values, nowSeconds)
   }
 
-  /** A function of its own, so that closures cost only the calls that wait. */
+  /** Separate, so that only asynchronous calls allocate closures. */
   function notedLater(
     batch: readonly Hit[],
     values: Promise<readonly number[]>,
@@ -69,7 +70,7 @@ export function createCounting(options: CountingOptions): Counting {
         return noted(batch, later, nowSeconds)
       },
       (error: Error) => {
-        // The call is at fault, not the backend.
+        // The caller is at fault, not the backend.
         if (error instanceof MalformedKeyError) throw error
         return withoutBackend(error, batch)
       },
@@ -77,8 +78,8 @@ export function createCounting(options: CountingOptions): Counting {
   }
 
   /**
-   * The values as they are. What is over stays so until its window ends; a key carries its window, so that to
-   * remember it for longer does no harm.
+   * Caches keys that are over, and returns the values. A key stays over until its window ends. It contains
+   * its window, so caching it longer does no harm.
    */
   function noted(batch: readonly Hit[], values: readonly number[], nowSeconds: number): readonly number[] {
     if (cache === undefined) return values

@@ -32,7 +32,7 @@ test('a decision and its statistics', () => {
   }
 })
 
-test('every hit is within the limit or over it, except those that a limit cuts in two', () => {
+test('every hit is within the limit or over it, except in calls that cross the limit', () => {
   const counts = fc.record({
     limit: fc.integer({ min: 0, max: 0xffffffff }),
     before: fc.nat(),
@@ -49,19 +49,19 @@ test('every hit is within the limit or over it, except those that a limit cuts i
   )
 })
 
-test('the near limit threshold is reckoned in 32-bit floats', () => {
+test('the near limit threshold is calculated with 32-bit floats', () => {
   assert.equal(nearLimitThreshold(10, 0.8), 8)
   assert.equal(nearLimitThreshold(5, 0.8), 4)
   assert.equal(nearLimitThreshold(0, 0.8), 0)
   assert.equal(nearLimitThreshold(4294967295, 1), 4294967296)
 })
 
-test('a shadow rule counts the hits that it let through', () => {
+test('a shadow rule counts the hits that it admitted', () => {
   assert.equal(shadowedHits(10, 5, 12), 2)
   assert.equal(shadowedHits(10, 5, 30), 5)
 })
 
-test('one descriptor over its limit is enough, but quotas must all be over', () => {
+test('one descriptor over its limit is enough, but all quotas must be over', () => {
   const cases: [string, boolean][] = [
     ['', false],
     ['ok', false],

@@ -1,10 +1,10 @@
 /**
- * The decision for one counted descriptor, and what it adds to its rule's statistics. Pure: the
- * specification's evaluation rules and the reference's arithmetic, nothing else.
+ * The decision for one counted descriptor, and the changes of its rule's statistics. Pure functions with the
+ * specification's evaluation rules and the reference's arithmetic.
  */
 export interface Outcome {
   readonly over: boolean
-  /** What is left in the window; 0 when over. */
+  /** The remaining requests of the window; 0 when over. */
   readonly remaining: number
   readonly overLimitHits: number
   readonly nearLimitHits: number
@@ -12,10 +12,12 @@ export interface Outcome {
 }
 
 /**
+ * Decides one descriptor.
+ *
  * @param limit requests per unit
  * @param nearThreshold see `nearLimitThreshold`
- * @param hits what this call added, 0 for one that only looks
- * @param after the counter's value after that
+ * @param hits the hits that this call added; 0 if it only read
+ * @param after the counter's value after the call
  */
 export function decide(limit: number, nearThreshold: number, hits: number, after: number): Outcome {
   const before = Math.max(0, after - hits)
@@ -24,7 +26,7 @@ export function decide(limit: number, nearThreshold: number, hits: number, after
     if (before >= limit) {
       return { over: true, remaining, overLimitHits: hits, nearLimitHits: 0, withinLimitHits: 0 }
     }
-    // Rounded to 32 bits, the threshold of a huge limit can lie above it.
+    // Rounded to 32 bits, the threshold of a huge limit can exceed the limit.
     const nearLimitHits = Math.max(0, limit - Math.max(nearThreshold, before))
     return { over: true, remaining, overLimitHits: after - limit, nearLimitHits, withinLimitHits: 0 }
   }
@@ -34,27 +36,30 @@ export function decide(limit: number, nearThreshold: number, hits: number, after
 }
 
 /**
- * The value above which hits are near the limit. In 32-bit floats, as the reference reckons. It takes 3 ns, less
- * than to look up one that was kept.
+ * Returns the value above which hits are near the limit. It uses 32-bit floats, as the reference does. The
+ * calculation takes 3 ns, less than looking up a cached value.
  */
 export function nearLimitThreshold(limit: number, ratio: number): number {
   return Math.floor(Math.fround(Math.fround(limit) * Math.fround(ratio)))
 }
 
-/** How much of a descriptor's hits a rule's shadow mode let through. */
+/** Returns how many of a descriptor's hits were admitted because of the rule's shadow mode. */
 export function shadowedHits(limit: number, hits: number, after: number): number {
   return Math.max(0, after - hits) >= limit ? hits : after - limit
 }
 
-/** How the descriptors of one request came out. */
+/** The counts of a request's descriptors. */
 export interface Votes {
-  /** Descriptors over their limit that are no quota. */
+  /** Descriptors over their limit that are not quotas. */
   readonly over: number
   readonly quotas: number
   readonly quotasOver: number
 }
 
-/** Over when any descriptor that is no quota is over, or when there are quotas and all of them are over. */
+/**
+ * Returns true when any descriptor that is not a quota is over, or when there are quotas and all of them are
+ * over.
+ */
 export function isOverall({ over, quotas, quotasOver }: Votes): boolean {
   return over > 0 || (quotas > 0 && quotasOver === quotas)
 }

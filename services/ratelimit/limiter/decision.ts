@@ -1,24 +1,24 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { JsonObject, Unit } from '../rules/config.ts'
 
-/** The most descriptors and entries of one request, together. A megabyte could hold half a million. */
+/** The most descriptors and entries of one request, together. A megabyte could contain half a million. */
 export const maxParts = 10_000
 
-/** A rate limit call and its answer, whatever protocol it came by. */
+/** A rate limit call, independent of its protocol. */
 export interface DecisionRequest {
   readonly domain: string
   readonly descriptors: readonly DescriptorRequest[]
-  /** Hits of every descriptor that says none itself; 0 counts as 1. */
+  /** The hits of every descriptor without its own addend; 0 counts as 1. */
   readonly hitsAddend: number
 }
 
 export interface DescriptorRequest {
   readonly entries: readonly Entry[]
-  /** Whole, 0 to 2^53-1; 0 only looks. */
+  /** An integer from 0 to 2^53-1; 0 only reads. */
   readonly hitsAddend?: number | undefined
   /**
-   * The caller's own limit instead of the configured one. undefined as a unit: the caller named none that is
-   * known.
+   * The caller's limit, which replaces the configured one. Its unit is undefined if the caller sent no known
+   * unit.
    */
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
 }
@@ -32,9 +32,9 @@ export interface Decision {
   readonly over: boolean
   /** One for each descriptor, in the request's order. */
   readonly statuses: readonly DescriptorDecision[]
-  /** For the proxy to add to its answer; where they are asked for. */
+  /** Headers that the proxy adds to its response, if enabled. */
   readonly headers?: readonly ResponseHeader[]
-  /** For the proxy's own filters; where it is asked for. */
+  /** Dynamic metadata for the proxy's filters, if enabled. */
   readonly metadata?: JsonObject
 }
 
@@ -46,7 +46,7 @@ export interface ResponseHeader {
 export interface DescriptorDecision {
   readonly over: boolean
   readonly remaining: number
-  /** undefined when no limit matched, or an unlimited one. */
+  /** Undefined when no limit or an unlimited one matched. */
   readonly limit?: {
     readonly name: string
     readonly requestsPerUnit: number
@@ -56,7 +56,7 @@ export interface DescriptorDecision {
   }
 }
 
-/** The call cannot be answered; `invalid` when the request itself is at fault. */
+/** The call cannot be answered; `invalid` when the request is at fault. */
 export class RequestError extends ExpectedError {
   override readonly name = 'RequestError'
   readonly invalid: boolean

@@ -19,7 +19,7 @@ const request: DecisionRequest = {
   hitsAddend: 2,
 }
 
-test('it tells of the request', () => {
+test('it describes the request', () => {
   assert.deepEqual(dynamicMetadata(request, []), {
     domain: 'd',
     descriptors: [
@@ -31,7 +31,7 @@ test('it tells of the request', () => {
   })
 })
 
-test('of what the rules say, the first value of a name counts, and maps are merged', () => {
+test('the first value of a name applies, and maps are merged', () => {
   const { metadata } = dynamicMetadata(request, [
     { plan: 'gold', owner: { team: 'a' }, list: [1] },
     { plan: 'free', owner: { team: 'b', mail: 'x' }, list: [2], more: null },

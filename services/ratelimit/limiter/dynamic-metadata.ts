@@ -25,13 +25,13 @@ function describe({ entries, limit, hitsAddend }: DescriptorRequest): JsonObject
   }
 }
 
-/** As protobuf prints a message: what is zero is left out. */
+/** Formats a limit as protobuf prints a message: zero values are left out. */
 function protobufText({ requestsPerUnit, unit }: NonNullable<DescriptorRequest['limit']>): string {
   const count = requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]
   return [...count, ...(unit === undefined ? [] : [`unit:${unit.toUpperCase()}`])].join(' ')
 }
 
-/** Own properties alone, so that a map may have any name, `__proto__` too. */
+/** Uses only own properties, so that a map may have any name, including `__proto__`. */
 function merge(first: JsonObject, second: JsonObject): JsonObject {
   const merged = new Map<string, Json>(Object.entries(first))
   for (const [name, value] of Object.entries(second)) {

@@ -38,7 +38,7 @@ function open(yaml: string, more: Partial<LimiterOptions> = {}) {
   return { limiter, stats }
 }
 
-/** `user=alice path=/x; user=bob #3`: two descriptors, the second with an addend of its own. */
+/** `user=alice path=/x; user=bob #3`: two descriptors, the second with its own addend. */
 function request(text: string, domain = 'd'): DecisionRequest {
   const descriptors = text.split(';').map(part => {
     const words = part.trim().split(' ')
@@ -89,7 +89,7 @@ test('decisions, a call after another', async () => {
   for (const [text, times, expected] of table) assert.equal(await codes(limiter, text, times), expected, text)
 })
 
-test('statuses tell the limit, what is left and when the window ends', async () => {
+test('statuses have the limit, the remaining requests and the end of the window', async () => {
   const { limiter } = open(basic)
   const { statuses } = await limiter.decide(request('user=alice; path=/free; nothing=x; path=/watched'))
   const resetOf = (seconds: number) => seconds - (nowSeconds % seconds)
@@ -103,7 +103,7 @@ test('statuses tell the limit, what is left and when the window ends', async () 
   ])
 })
 
-test('a replaced limit is neither counted nor shown', async () => {
+test('a replaced limit is neither counted nor reported', async () => {
   const { limiter, stats } = open(basic)
   const { statuses } = await limiter.decide(request('all=x; plan=gold'))
   assert.deepEqual(statuses[0], { over: false, remaining: 0 })
@@ -111,14 +111,14 @@ test('a replaced limit is neither counted nor shown', async () => {
   assert.equal(stats.counter('ratelimit.service.rate_limit.d.plan_gold.total_hits').value, 1)
 })
 
-test('a rule in shadow mode counts what it lets through', async () => {
+test('a rule in shadow mode counts the hits that it admits', async () => {
   const { limiter, stats } = open(basic)
   await codes(limiter, 'path=/watched', 3)
   const shown = (name: string) => stats.counter(`ratelimit.service.rate_limit.d.path_/watched.${name}`).value
   assert.deepEqual([shown('total_hits'), shown('over_limit'), shown('shadow_mode')], [3, 2, 2])
 })
 
-test('global shadow mode changes the overall answer alone, and counts once a request', async () => {
+test('global shadow mode changes only the overall answer, and counts once for each request', async () => {
   const { limiter, stats } = open(basic, { shadowMode: true })
   const decision = await limiter.decide(request('zero=x; zero=y'))
   assert.equal(decision.over, false)
@@ -129,7 +129,7 @@ test('global shadow mode changes the overall answer alone, and counts once a req
   assert.equal(stats.counter('ratelimit.service.global_shadow_mode').value, 1)
 })
 
-test('the limit of the caller holds instead of the configured one, even where none is', async () => {
+test('the limit of the caller replaces the configured one, and applies without one', async () => {
   const { limiter } = open(basic)
   const entries = [{ key: 'user', value: 'alice' }]
   const limit = { requestsPerUnit: 1, unit: 'hour' as const }
@@ -138,7 +138,7 @@ test('the limit of the caller holds instead of the configured one, even where no
   assert.equal((await limiter.decide(own)).over, true)
 })
 
-test('what cannot be answered is an error in the words of the reference, and is counted', async () => {
+test('a call that cannot be answered is an error with the text of the reference, and is counted', async () => {
   const { limiter, stats } = open(basic)
   const entries = [{ key: 'user', value: 'alice' }]
   const wrong: [DecisionRequest, RegExp][] = [
@@ -170,7 +170,7 @@ test('an unknown domain has no limit, and is counted for each descriptor', async
   assert.equal(stats.counter('ratelimit.service.rate_limit.other.domain_not_found').value, 2)
 })
 
-test('quotas must all be used up; what is replaced, unlimited or not matched is none', async () => {
+test('all quotas must be used up; replaced, unlimited and unmatched descriptors are no quotas', async () => {
   const yaml = `
 domain: d
 descriptors:
@@ -180,7 +180,7 @@ descriptors:
   - {key: instead, rate_limit: {unit: day, requests_per_unit: 9, replaces: [{name: large}]}}
 `
   const table: [string, string, string][] = [
-    // request, its answer, the answer under the global quota mode
+    // request, its answer, its answer in the global quota mode
     ['small=x', 'OVER', 'OVER'],
     ['small=x; large=x', 'OK', 'OK'],
     ['small=x; free=x', 'OVER', 'OVER'],
@@ -193,7 +193,7 @@ descriptors:
   }
 })
 
-/** Counts like memory does, and tells the hits that it was given. */
+/** Counts in memory, and records the hits of each call. */
 function watchedCounters() {
   const batches: (readonly Hit[])[] = []
   const counting: Counting = {
@@ -205,7 +205,7 @@ function watchedCounters() {
   return { counting, batches }
 }
 
-test('all hits of a call go to the counters at once, with their windows and expiries', async () => {
+test('all hits of a call are counted in one batch, with their windows and expiries', async () => {
   const { counting, batches } = watchedCounters()
   const more = { counting, cacheKeyPrefix: 'p:', expirationJitterMaxSeconds: 10, random: () => 0.55 }
   const { limiter } = open(basic, more)
@@ -249,20 +249,20 @@ test('windows follow the clock', async () => {
   assert.deepEqual(keys, ['d_user_a_0', 'd_user_a_60', 'd_user_a_60', 'd_user_a_0'])
 })
 
-test('what no counter is asked for is answered at once', () => {
+test('a call without hits is answered synchronously', () => {
   const { limiter } = open(basic, { counting: watchedCounters().counting })
   assert.ok(!(limiter.decide(request('path=/free; nothing=x')) instanceof Promise))
   assert.ok(limiter.decide(request('user=a')) instanceof Promise)
 })
 
-test('a backend that fails is the error of the call', async () => {
+test('a failure of the backend is the error of the call', async () => {
   const { limiter } = open(basic, {
     counting: { add: () => Promise.reject(new CountersError('CLUSTERDOWN')) },
   })
   await assert.rejects(async () => limiter.decide(request('user=alice')), { message: 'CLUSTERDOWN' })
 })
 
-test('a key that is known to be over its limit is over, and is counted apart', async () => {
+test('a key that is cached as over is over, and is counted separately', async () => {
   const { limiter, stats } = open(basic, { counting: { add: batch => batch.map(() => knownOver) } })
   const decision = await limiter.decide(request('user=alice #2; path=/watched'))
   assert.deepEqual(
@@ -277,7 +277,7 @@ test('a key that is known to be over its limit is over, and is counted apart', a
   assert.deepEqual([value('path_/watched.shadow_mode'), value('path_/watched.near_limit')], [1, 0])
 })
 
-test('answers tell headers and metadata when they are asked for', async () => {
+test('answers have headers and metadata when enabled', async () => {
   const yaml = `
 domain: d
 descriptors:

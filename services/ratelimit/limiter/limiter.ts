@@ -25,21 +25,18 @@ import { secondsUntilReset, windowStart } from './window.ts'
 /** Answers rate limit calls: match, count, decide, record. */
 export interface Limiter {
   /**
-   * Answers at once when the counters do, so that nothing waits for a turn of the microtask queue. Throws, or
-   * rejects with, a `RequestError`, or the `CountersError` of a backend that failed. With a span, counting is
-   * one of its children.
+   * Decides a call. The decision is synchronous if the counters are, which saves a turn of the microtask
+   * queue. Throws or rejects with a `RequestError`, or with the `CountersError` of a backend that failed.
+   * With a span, counting is a child span.
    */
   decide(request: DecisionRequest, span?: Span): Decision | Promise<Decision>
 }
 
 export interface LimiterOptions {
-  /**
-   * What is in force right now; undefined before the first configuration. A call is decided by one of them
-   * alone.
-   */
+  /** Returns the active rules; undefined before the first configuration. Each call uses one rule set only. */
   readonly rules: () => RuleSet<LimitStats> | undefined
   readonly counting: Counting
-  /** How counting is traced; not at all when left out. */
+  /** Starts the spans of counting; none when left out. */
   readonly startCounting?: StartCounting | undefined
   readonly stats: Stats
   readonly limitStats: LimitStatsTable
@@ -51,13 +48,13 @@ export interface LimiterOptions {
   readonly nearLimitRatio: number
   readonly shadowMode: boolean
   readonly quotaMode: boolean
-  /** Each answer has these headers when given. */
+  /** The names of the headers of each answer; none when left out. */
   readonly headerNames?: ResponseHeaderNames | undefined
-  /** Each answer tells of its request, and what the rules say. */
+  /** Whether each answer has metadata about its request and rules. */
   readonly dynamicMetadata: boolean
 }
 
-/** What remains with each OK descriptor that no limit bounds. */
+/** The remaining requests of each OK descriptor without a limit. */
 const unlimitedRemaining = 0xffffffff
 
 const noLimit: DescriptorDecision = { over: false, remaining: 0 }
@@ -65,10 +62,10 @@ const unlimited: DescriptorDecision = { over: false, remaining: unlimitedRemaini
 
 type Found = Match<LimitStats> | undefined
 
-/** Of each descriptor, what limits it; undefined for no match, or one that another descriptor's replaces. */
+/** The match of each descriptor; undefined if none matched, or if another descriptor's match replaces it. */
 type Matches = readonly Found[]
 
-/** A call on its way, and the hits that are counted for it. */
+/** A call in progress, with the hits that are counted for it. */
 interface Call {
   readonly request: DecisionRequest
   readonly matches: Matches
@@ -87,7 +84,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     check(request, rules)
     const { domain, descriptors } = request
     if (!rules.domains.has(domain)) {
-      // The reference looks each descriptor up by itself.
+      // The reference counts each descriptor.
       limitStats.domainNotFound(domain).value += descriptors.length
       return descriptors.map(() => undefined)
     }
@@ -99,7 +96,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return matches.some(mayReplace) ? withoutReplaced(matches) : matches
   }
 
-  /** One hit for each match that is counted. */
+  /** Returns one hit for each match that is counted. */
   function hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number): readonly Hit[] {
     let batch: Hit[] | undefined
     for (let index = 0; index < matches.length; index++) {
@@ -126,7 +123,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return Math.floor(options.random() * expirationJitterMaxSeconds)
   }
 
-  /** The batch and the counters' values have one for each match that is counted, in their order. */
+  /** Builds the decision. `batch` and `values` have one item for each match that is counted, in order. */
   function answer({ request, matches, batch, nowSeconds }: Call, values: readonly number[]): Decision {
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
     let place = 0
@@ -150,12 +147,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return { ...decision, ...extras(request, matches, statuses) }
   }
 
-  /** A function of its own, so that closures cost only the calls that wait. */
+  /** Separate, so that only asynchronous calls allocate closures. */
   function answerLater(call: Call, values: Promise<readonly number[]>): Promise<Decision> {
     return values.then(later => answer(call, later), failed)
   }
 
-  /** Under the global quota mode every descriptor that is not unlimited is one, also without a limit. */
+  /** In the global quota mode every descriptor that is not unlimited is a quota, also without a limit. */
   function isQuota(found: Found): boolean {
     return quotaMode || found?.limit.quotaMode === true
   }
@@ -163,7 +160,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   function extras(request: DecisionRequest, matches: Matches, statuses: readonly DescriptorDecision[]) {
     const isOver = (index: number) => statuses[index]?.over === true && !isQuota(matches[index])
     const ofPassed = matches.flatMap((found, index) => {
-      // An unlimited rule has no limit that could let a call through: the reference leaves its metadata out.
+      // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
       const passed = found?.limit.unlimited === false && statuses[index]?.over === false
       return passed && found.limit.metadata ? [found.limit.metadata] : []
     })
@@ -226,7 +223,7 @@ function mayReplace(found: Found): boolean {
   return found !== undefined && found.limit.replaces.length > 0
 }
 
-/** The limit that a caller brings along. */
+/** Returns the limit that a caller sent. */
 function matchOwnLimit(
   domain: string,
   { entries, limit }: DescriptorRequest,
@@ -252,7 +249,7 @@ function withoutReplaced(matches: Matches): Matches {
   )
 }
 
-/** The reference's three service errors, in its words and its order. */
+/** Checks the reference's three service errors, with its texts and in its order. */
 function check(
   request: DecisionRequest,
   rules: RuleSet<LimitStats> | undefined,

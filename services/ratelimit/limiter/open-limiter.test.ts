@@ -45,7 +45,7 @@ function open(settings: Partial<LimiterSettings>, more: Partial<Counters> = {}) 
 const away: Partial<Counters> = { add: () => Promise.reject(new CountersError('CLUSTERDOWN')) }
 const failuresName = 'ratelimit.service.call.should_rate_limit.redis_error'
 
-test('each call that a backend fails is counted in every mode', async () => {
+test('each failed call is counted in every mode', async () => {
   for (const backendFailureMode of ['error', 'allow', 'deny', 'local'] as const) {
     const { limiter, stats, failures } = open({ backendFailureMode }, away)
     const codes: string[] = []
@@ -61,7 +61,7 @@ test('each call that a backend fails is counted in every mode', async () => {
   }
 })
 
-test('the local cache tells its counts, and answers without the backend', async () => {
+test('the local cache answers without the backend, and publishes its counts', async () => {
   let asked = 0
   const memory = createMemoryCounters({ clock })
   const add: Counters['add'] = batch => {
@@ -85,7 +85,7 @@ test('the local cache tells its counts, and answers without the backend', async 
   ])
 })
 
-test('answers tell the headers that the settings name', async () => {
+test('answers have the headers that the settings name', async () => {
   const { limiter } = open({ responseHeaders: true })
   const { headers } = await limiter.decide(request)
   assert.deepEqual(headers, [

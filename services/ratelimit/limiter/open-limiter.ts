@@ -7,7 +7,7 @@ import { createCounting, type FailureMode } from './counting.ts'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter.ts'
 import { createOverLimitCache, type OverLimitCache } from './over-limit-cache.ts'
 
-/** The settings of decisions, as `settings.ts` reads them. */
+/** The settings of decisions, as `settings.ts` parses them. */
 export interface LimiterSettings
   extends Pick<
     LimiterOptions,
@@ -32,11 +32,11 @@ export interface LimiterSettings
 export interface LimiterParts
   extends Pick<LimiterOptions, 'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting'> {
   readonly counters: Pick<Counters, 'add'>
-  /** Gets the outcome of each call that the counters answer later than at once. */
+  /** Receives the outcome of each call that the counters answer asynchronously. */
   readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
 }
 
-/** The limiter that the settings ask for, on these counters. */
+/** Opens the limiter that the settings ask for, with these counters. */
 export function openLimiter(
   settings: LimiterSettings,
   { counters, errors, ...parts }: LimiterParts,
@@ -62,7 +62,7 @@ export function openLimiter(
   return createLimiter({ ...settings, ...parts, counting, headerNames })
 }
 
-/** Only the mode `local` counts in them. */
+/** Only the mode `local` uses them. */
 function localCounters(mode: FailureMode, clock: Clock): Pick<Counters, 'add'> {
   return mode === 'local' ? createMemoryCounters({ clock }) : { add: () => [] }
 }

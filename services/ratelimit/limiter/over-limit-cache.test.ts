@@ -11,12 +11,12 @@ test('a key is over until its window ends', () => {
   cache.add('k_60', 120, 60)
   assert.equal(cache.has('k_60', 119), true)
   assert.equal(cache.has('k_60', 120), false)
-  assert.equal(cache.has('k_60', 60), false, 'what has expired is gone')
+  assert.equal(cache.has('k_60', 60), false, 'an expired key is removed')
   const { lookupCount, hitCount, missCount, expiredCount, entryCount } = cache.counts
   assert.deepEqual([lookupCount, hitCount, missCount, expiredCount, entryCount], [4, 1, 3, 1, 0])
 })
 
-test('it never holds more than its bytes, and keys that are in use stay', () => {
+test('it never exceeds its bytes, and keys in use stay', () => {
   const cache = createOverLimitCache(2 * halfMebibyte)
   cache.add('in use', 100, 1)
   for (let index = 0; index < 100_000; index++) {
@@ -30,7 +30,7 @@ test('it never holds more than its bytes, and keys that are in use stay', () => 
   assert.equal(cache.has('key 0', 1), false)
 })
 
-test('the mean time of access is that of the entries that are left', () => {
+test('the mean access time is that of the remaining entries', () => {
   const cache = createOverLimitCache(1)
   assert.equal(cache.counts.averageAccessTime, 0)
   cache.add('a', 120, 60)
@@ -42,13 +42,13 @@ test('the mean time of access is that of the entries that are left', () => {
   assert.equal(cache.counts.averageAccessTime, 0)
 })
 
-test('a key that is too long is not noted', () => {
+test('a key that is too long is not cached', () => {
   const cache = createOverLimitCache(halfMebibyte)
   cache.add('x'.repeat(maxKeyLength + 1), 100, 1)
   assert.equal(cache.counts.entryCount, 0)
 })
 
-test('it never tells of a key that was not noted, whatever comes in which order', () => {
+test('it never reports a key that was not added, in any order of operations', () => {
   const step = fc.record({ key: fc.nat(5), at: fc.nat(20), add: fc.boolean() })
   fc.assert(
     fc.property(fc.array(step), steps => {

@@ -1,59 +1,61 @@
 /**
- * The keys whose counters are over their limit in the present window: until its end nobody needs to ask the
- * backend about them. It may forget a key; then the backend is asked once more.
+ * The keys whose counters are over their limit in the current window: until its end the backend need not be
+ * asked about them. The cache may drop a key; the backend is then asked once more.
  */
 export interface OverLimitCache {
-  /** Whether the key is known to be over its limit. */
+  /** Returns whether the key is known to be over its limit. */
   has(key: string, nowSeconds: number): boolean
-  /** Notes that the key is over its limit until then. Keys beyond `maxKeyLength` are not noted. */
+  /**
+   * Caches the key as over its limit until `untilSeconds`. Keys longer than `maxKeyLength` are not cached.
+   */
   add(key: string, untilSeconds: number, nowSeconds: number): void
   readonly counts: OverLimitCacheCounts
 }
 
-/** As the reference tells them under `ratelimit.localcache.`. */
+/** The counts that the reference publishes as `ratelimit.localcache.*`. */
 export interface OverLimitCacheCounts {
   readonly lookupCount: number
   readonly hitCount: number
   readonly missCount: number
   readonly entryCount: number
-  /** Keys that were forgotten for want of room. */
+  /** Keys that were dropped to make room. */
   readonly evacuateCount: number
   /** Keys that were found after their window. */
   readonly expiredCount: number
   readonly overwriteCount: number
   /**
-   * The mean of the seconds since 1970 in which the entries were noted or moved to the newer generation; 0
-   * without entries.
+   * The mean of the Unix times at which the entries were added or moved to the newer generation; 0 without
+   * entries.
    */
   readonly averageAccessTime: number
 }
 
-/** In UTF-16 code units; the reference's cache refuses longer keys too. */
+/** In UTF-16 code units; the reference's cache rejects longer keys too. */
 export const maxKeyLength = 65_535
-/** A smaller cache than that is made this large, as the reference makes it. */
+/** The minimum size of a cache, as in the reference. */
 const minBytes = 512 * 1024
-/** What an entry takes beside its key: two words of the string, a number, a place in the map. */
+/** The memory of an entry without its key: two words of the string, a number, a slot of the map. */
 const entryBytes = 64
 
-/** @param maxBytes of keys and entries, as reckoned here; V8's own accounts are not asked */
+/** @param maxBytes the size of keys and entries, as estimated here and not as measured by V8 */
 export function createOverLimitCache(maxBytes: number): OverLimitCache {
   return new TwoGenerations(Math.max(minBytes, maxBytes) / 2)
 }
 
 /**
- * Two generations, each of half the size: when the newer one is full the older one is dropped whole, so that
- * keys in use stay and none needs a place in an order of its own. A lookup is one in a map, or two.
+ * Two generations, each of half the size: when the newer one is full, the older one is dropped. Keys in use
+ * are kept, and no order of keys has to be maintained. A lookup is one or two lookups in a map.
  *
- * A class, since an accessor in an object literal makes V8 keep the object as a hash table: each call of a method
- * is then a look-up of its own.
+ * A class, since V8 keeps an object literal with an accessor as a hash table, in which each method call is a
+ * lookup.
  */
 class TwoGenerations implements OverLimitCache {
   readonly #maxGenerationBytes: number
-  /** Key -> the second in which its window ends. */
+  /** Key -> the Unix time at which its window ends. */
   #newer = new Map<string, number>()
   #older = new Map<string, number>()
   #newerBytes = 0
-  /** Of each generation, the seconds in which its entries were put, together. */
+  /** The sum of the Unix times at which the entries of each generation were added. */
   #newerSeconds = 0
   #olderSeconds = 0
   readonly #counts = {
@@ -107,7 +109,7 @@ class TwoGenerations implements OverLimitCache {
     if (found !== undefined) return found
     const old = this.#older.get(key)
     if (old === undefined) return undefined
-    // When one entry was put is not kept; it goes with the mean.
+    // The time of a single entry is not stored; the mean is subtracted.
     this.#olderSeconds -= this.#olderSeconds / this.#older.size
     this.#older.delete(key)
     this.#put(key, old, nowSeconds)

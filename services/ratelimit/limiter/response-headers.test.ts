@@ -5,7 +5,9 @@ import { responseHeaders } from './response-headers.ts'
 
 const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' }
 
-/** `10/minute 3 42`: a limit, what remains, the seconds to its reset; before it `over`, or `quota`. */
+/**
+ * `10/minute 3 42`: a limit, the remaining requests, the seconds to the reset; prefixed by `over` or `quota`.
+ */
 function headersOf(text: string): string {
   const parts = text === '' ? [] : text.split(';').map(part => part.trim())
   const statuses = parts.map((part): DescriptorDecision => {
@@ -34,7 +36,7 @@ const table: readonly (readonly [string, string])[] = [
   ['quota over 9/minute 0 1; 10/minute 3 42', '9 0 1'],
 ]
 
-test('the headers tell of the descriptor that is closest to its limit', () => {
+test('the headers describe the descriptor that is closest to its limit', () => {
   for (const [statuses, expected] of table) {
     const [limit, remaining, reset] = expected.split(' ')
     const headers = `RateLimit-Limit: ${limit}, RateLimit-Remaining: ${remaining}, RateLimit-Reset: ${reset}`

@@ -1,6 +1,6 @@
 import type { DescriptorDecision, ResponseHeader } from './decision.ts'
 
-/** The names of the headers that tell a caller of its limit. */
+/** The names of the headers that inform a caller about its limit. */
 export interface ResponseHeaderNames {
   readonly limit: string
   readonly remaining: string
@@ -8,9 +8,10 @@ export interface ResponseHeaderNames {
 }
 
 /**
- * Tells of the descriptor that is closest to its limit: limit, what remains, and the seconds until the window
- * ends, in this order. One that is over its limit goes before all others, the last of several; `isOver` says
- * which count as such, for a quota does not. No header when no descriptor has a limit.
+ * Returns the headers for the descriptor that is closest to its limit: the limit, the remaining requests, and
+ * the seconds until the window ends, in this order. A descriptor over its limit takes precedence, and the
+ * last of several does; `isOver` decides which descriptors count as over, since a quota does not. Returns no
+ * header when no descriptor has a limit.
  */
 export function responseHeaders(
   statuses: readonly DescriptorDecision[],

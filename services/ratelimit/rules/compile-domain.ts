@@ -11,15 +11,15 @@ import {
 } from './domain-table.ts'
 
 /**
- * Compiles the configurations of one domain, in their order. Only for configurations that `validate` found no problem
- * in.
+ * Compiles the configurations of one domain, in their order. Requires configurations in which `validate`
+ * found no problem.
  */
 export function compileDomain(domain: string, configs: readonly DomainConfig[]): DomainTable {
   const records = createRecords()
   const texts = createTexts()
-  /** By level and key, the heads of lists of wildcard rules. */
+  /** The heads of the lists of wildcard rules, by level and key. */
   const heads = new Map<string, number>()
-  /** By the number of a head, the last rule of its list. */
+  /** The last rule of each list, by the record of its head. */
   const tails = new Map<number, number>()
   let levels = topLevel
 
@@ -48,7 +48,8 @@ export function compileDomain(domain: string, configs: readonly DomainConfig[]):
       }
     }
     if (metadata !== undefined) records.set(rule, field.metadata, texts.add(JSON.stringify(metadata)))
-    // Rules with a `*` in their key are in one list a level, those with one in their value in one list a key.
+    // Rules with a `*` in their key are in one list for each level, those with one in their value in one for
+    // each key.
     if (key.includes('*')) append(level, '', rule)
     else if (value.includes('*')) append(level, key, rule)
     return rule
@@ -113,7 +114,7 @@ function createRecords() {
 
 const initialUnits = 256
 
-/** Each text once: those that many rules have are always in the processor's caches. */
+/** Stores each text once, so that texts of many rules stay in the processor's caches. */
 function createTexts() {
   const offsets = new Map<string, number>([['', 0]])
   let units = new Uint16Array(initialUnits)
@@ -141,7 +142,7 @@ function doubled<T extends Int32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>>(b
   return larger
 }
 
-/** At most half of the slots are taken, so that the next free one is near. */
+/** At most half of the slots are used, so that probing is short. */
 function slotsOf(records: Int32Array): Int32Array {
   const count = records.length / recordWords
   const size = 2 ** Math.ceil(Math.log2(2 * count + 1))

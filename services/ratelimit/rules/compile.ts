@@ -14,32 +14,37 @@ import {
 import { sanitizeStatName } from './names.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 
-/** Configurations in the form that requests are matched against. `S` is what counts the hits of one limit. */
+/** Compiled configurations, against which requests are matched. `S` holds the statistics of a limit. */
 export interface RuleSet<S> {
-  /** By the domain's name. A domain that is not here is unknown, which is not the same as no match in it. */
+  /**
+   * By the domain's name. A missing domain is unknown, which differs from a domain in which nothing matches.
+   */
   readonly domains: ReadonlyMap<string, Domain<S>>
 }
 
-/** The rules of one domain, and what was made of them for the requests so far. */
+/** The rules of one domain, and the objects that requests have created from them. */
 export interface Domain<S> {
   readonly table: DomainTable
-  /** By the number of their record, the rules with a limit that a request came to. */
+  /** The rules with a limit that requests have matched, by their record. */
   readonly known: (KnownRule<S> | undefined)[]
-  /** By the number of its record, a wildcard that was tried. */
+  /** The compiled wildcards, by the record of their rule. */
   readonly wildcards: Map<number, Wildcard>
-  /** Called once for each limit, at its first request, with its `statName`. */
+  /**
+   * Creates the statistics of a limit with this `statName`. Called once for each limit, at its first request.
+   */
   attach(statName: string): S
 }
 
-/** A rule with a limit that a request came to. */
+/** A rule with a limit that a request has matched. */
 export interface KnownRule<S> {
   readonly limit: Limit<S>
   /**
-   * What is the same in the cache key of every request that comes here: `domain_key_value_` for a rule of one value,
-   * `domain_key_` for one of any value. Empty below or with a rule that is not of one value.
+   * The common part of the cache keys of all requests that match this rule: `domain_key_value_` for a rule
+   * with a value, `domain_key_` for one with any value. Empty if the rule is a wildcard, or if one above it
+   * is a wildcard or has any value.
    */
   readonly stem: string
-  /** Whether the limit and the stem are the same for every request that comes here. */
+  /** Whether the limit and the stem are the same for every request that matches this rule. */
   readonly isFixed: boolean
 }
 
@@ -48,19 +53,19 @@ export interface Limit<S> extends LimitSettings {
 }
 
 export interface LimitSettings {
-  /** The limit's own name, which others may replace and the answer tells. Empty when it has none. */
+  /** The limit's name, which other limits may replace and which answers report. Empty when it has none. */
   readonly name: string
-  /** `domain.key_value.key2_value2`: what the limit is called in listings. */
+  /** `domain.key_value.key2_value2`: the name of the limit in listings. */
   readonly fullKey: string
-  /** The same, fit for statistics. */
+  /** The same, as a name for statistics. */
   readonly statName: string
   /** 0 to 2^32-1. */
   readonly requestsPerUnit: number
-  /** `second` for an unlimited one, where it means nothing. */
+  /** `second` for an unlimited one, where it has no meaning. */
   readonly unit: Unit
   /** The length of the window. */
   readonly unitSeconds: number
-  /** Never counted; its requests pass. */
+  /** Unlimited requests pass and are not counted. */
   readonly unlimited: boolean
   readonly shadowMode: boolean
   readonly quotaMode: boolean
@@ -69,19 +74,19 @@ export interface LimitSettings {
 }
 
 export interface CompileOptions<S> {
-  /** As `validate` was told. Configurations of one domain are put together, in their order. */
+  /** As passed to `validate`. Configurations of one domain are merged in their order. */
   readonly mergeDomainConfigs: boolean
   /**
-   * Makes what counts the hits of a limit, at its first request and with its `statName`. Two limits can have the same
+   * Creates the statistics of a limit at its first request, with its `statName`. Two limits can have the same
    * one.
    */
   attach(statName: string): S
 }
 
 /**
- * Makes configurations fast to match: a request costs a few look-ups, however many rules there are, and a
- * test of each wildcard of its key. Only for configurations that `validate` found no problem in; throws on a
- * second configuration of a domain without `mergeDomainConfigs`.
+ * Compiles configurations for matching: a request takes a few lookups for any number of rules, and a test of
+ * each wildcard of its key. Requires configurations in which `validate` found no problem; throws on a second
+ * configuration of a domain without `mergeDomainConfigs`.
  */
 export function compile<S>(
   configs: readonly DomainConfig[],
@@ -101,7 +106,7 @@ export function openDomain<S>(table: DomainTable, attach: (statName: string) => 
   return { table, known: Array(recordCount(table)), wildcards: new Map(), attach }
 }
 
-/** Every limit, in the order of the domains and of each configuration. */
+/** Yields every limit, in the order of the domains and of each configuration. */
 export function* limitsOf({ domains }: RuleSet<unknown>): Generator<LimitSettings, undefined> {
   for (const { table } of domains.values()) {
     for (let record = 0; record < recordCount(table); record++) {
@@ -111,7 +116,7 @@ export function* limitsOf({ domains }: RuleSet<unknown>): Generator<LimitSetting
   return undefined
 }
 
-/** The rule of a record that has a limit. */
+/** Returns the rule of a record that has a limit. */
 export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   const found = domain.known[record]
   if (found !== undefined) return found
@@ -152,7 +157,7 @@ function settingsOf(table: DomainTable, record: number): LimitSettings {
 
 const nothingReplaced: readonly string[] = []
 
-/** `domain.key_value.key2_value2`, as configured. */
+/** Returns `domain.key_value.key2_value2`, as configured. */
 export function fullKeyOf(table: DomainTable, record: number): string {
   let text = ''
   for (let rule = record; rule !== none; rule = wordOf(table, rule, field.parent)) {
@@ -161,7 +166,7 @@ export function fullKeyOf(table: DomainTable, record: number): string {
   return table.domain + text
 }
 
-/** Of a rule with `literal` alone. */
+/** Returns the stem of a rule with the flag `literal`. */
 function stemOf(table: DomainTable, record: number): string {
   let text = ''
   for (let rule = record; rule !== none; rule = wordOf(table, rule, field.parent)) {
@@ -179,8 +184,8 @@ export function keyAndValueOf(
 }
 
 /**
- * The wildcard of a rule: of its value, or, when its key holds a `*`, of key and value joined by `_`, as the reference
- * tests them. undefined for a rule without a `*`.
+ * Returns the wildcard of a rule: its value or, if its key contains a `*`, key and value joined by `_`, as in
+ * the reference. Returns undefined for a rule without a `*`.
  */
 export function wildcardOf({ table, wildcards }: Domain<unknown>, record: number): Wildcard | undefined {
   const found = wildcards.get(record)
@@ -193,7 +198,7 @@ export function wildcardOf({ table, wildcards }: Domain<unknown>, record: number
   return made
 }
 
-/** The rules beside each other at one level, in the configuration's order. */
+/** Yields the sibling rules of one level, in the configuration's order. */
 export function* rulesOfLevel(table: DomainTable, level: number): Generator<number, undefined> {
   for (let record = 0; record < recordCount(table); record++) {
     if (wordOf(table, record, field.level) === level) yield record

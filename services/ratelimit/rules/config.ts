@@ -1,9 +1,9 @@
 /**
- * A rate limit configuration before it is judged: what a YAML file, a resource of the feed or a custom
- * resource says, in one form. validate.ts judges it, compile.ts makes it fast.
+ * A rate limit configuration before validation: the common form of a YAML file, a resource of the feed and a
+ * custom resource. validate.ts validates it, compile.ts compiles it.
  */
 export interface DomainConfig {
-  /** Where it comes from: the file's key or the feed's resource name. Every problem is told with it. */
+  /** The source: the file's key or the feed's resource name. Every problem includes it. */
   readonly name: string
   readonly domain: string
   readonly descriptors: readonly DescriptorConfig[]
@@ -11,7 +11,7 @@ export interface DomainConfig {
 
 export interface DescriptorConfig {
   readonly key: string
-  /** Empty for an entry that matches any value. May hold `*` anywhere. */
+  /** Empty for an entry that matches any value. May contain `*` anywhere. */
   readonly value: string
   readonly rateLimit?: RateLimitConfig
   readonly shadowMode: boolean
@@ -24,14 +24,14 @@ export interface DescriptorConfig {
 }
 
 export interface RateLimitConfig {
-  /** As it was written, in any case; empty when it was left out. */
+  /** As written, in any case; empty when left out. */
   readonly unit: string
   /**
-   * Whole, 0 to 2^32-1. undefined when it was left out, which counts as 0: every request is over the limit.
+   * An integer from 0 to 2^32-1. Undefined when left out, which counts as 0: every request is over the limit.
    */
   readonly requestsPerUnit: number | undefined
   readonly unlimited: boolean
-  /** Empty when it has none. */
+  /** Empty when the limit has no name. */
   readonly name: string
   readonly replaces: readonly string[]
 }
@@ -42,8 +42,8 @@ export interface JsonObject {
 }
 
 /**
- * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not the
- * calendar's.
+ * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not
+ * those of the calendar.
  */
 export const unitSeconds = {
   second: 1,
@@ -59,7 +59,7 @@ export type Unit = keyof typeof unitSeconds
 
 export const units = Object.keys(unitSeconds) as readonly Unit[]
 
-/** The unit that a configuration's writer meant, in any case; undefined when there is none of this name. */
+/** Parses the unit of a configuration, in any case; undefined for an unknown name. */
 export function parseUnit(text: string): Unit | undefined {
   const upper = text.toUpperCase()
   return units.find(unit => unit.toUpperCase() === upper)
@@ -67,30 +67,33 @@ export function parseUnit(text: string): Unit | undefined {
 
 export const maxRequestsPerUnit = 0xffffffff
 
-/** Whether a number can be `requests_per_unit`: whole, 0 to 2^32-1. */
+/** Returns whether a value can be `requests_per_unit`: an integer from 0 to 2^32-1. */
 export function isRequestsPerUnit(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxRequestsPerUnit
 }
 
-/** How a descriptor is spelled in names and messages: its key, with `_` and its value when it has one. */
+/**
+ * Returns the composite key of a descriptor in names and messages: its key, with `_` and its value if it has
+ * one.
+ */
 export function finalKeyOf(descriptor: { readonly key: string; readonly value: string }): string {
   return descriptor.value === '' ? descriptor.key : `${descriptor.key}_${descriptor.value}`
 }
 
-/** Something wrong (or doubtful) in a configuration. */
+/** A problem or a warning of a configuration. */
 export interface Problem {
-  /** The `name` of the DomainConfig that it is in. */
+  /** The `name` of its DomainConfig. */
   readonly source: string
   /**
-   * The field, as its writer spells it: `descriptors[2].rate_limit.unit` in a file,
-   * `descriptors[2].rateLimit.unit` in a resource. Empty for the whole.
+   * The field, as spelled in the source: `descriptors[2].rate_limit.unit` in a file,
+   * `descriptors[2].rateLimit.unit` in a resource. Empty for the whole configuration.
    */
   readonly path: string
-  /** The reference's own words where it has some: `invalid rate limit unit 'foo'`. */
+  /** The reference's text, if it has one: `invalid rate limit unit 'foo'`. */
   readonly message: string
-  /** What would be right: `one of second, minute, hour, day, week, month, year`. */
+  /** The allowed values: `one of second, minute, hour, day, week, month, year`. */
   readonly allowed?: string
 }
 
-/** How the writer of a configuration spells its fields: a file in snake_case, a resource in camelCase. */
+/** The spelling of fields in a source: a file uses snake_case, a resource camelCase. */
 export type FieldSpelling = 'snake' | 'camel'

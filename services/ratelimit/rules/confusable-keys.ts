@@ -1,7 +1,7 @@
 import type { DescriptorConfig } from './config.ts'
 import { maxFindings } from './findings.ts'
 
-/** A descriptor beside others, which may come from another configuration of the domain. */
+/** A descriptor of one level, which may come from another configuration of the domain than its siblings. */
 export interface Sibling {
   /** The `name` of its configuration. */
   readonly source: string
@@ -9,14 +9,14 @@ export interface Sibling {
   readonly descriptor: DescriptorConfig
 }
 
-/** Comparisons of one level; it is only a warning, and must not cost more than the rest. */
+/** The most comparisons for one level: a warning must not cost more than the rest of the validation. */
 const maxComparisons = 500_000
 
 /**
- * Pairs of descriptors beside each other, of the keys `a` and `a_b`, whose requests can be spelled alike: `a`
- * with the value `b_c` and `a_b` with the value `c` are both `a_b_c`, in cache keys and in the reference's
- * look-ups. At most one pair for two keys. Descriptors that are spelled alike themselves are not meant: those
- * are refused.
+ * Returns pairs of siblings with the keys `a` and `a_b` whose requests can have the same spelling: `a` with
+ * the value `b_c` and `a_b` with the value `c` are both `a_b_c`, in cache keys and in the reference's
+ * lookups. Returns at most one pair for two keys. Siblings with the same spelling are not included: they are
+ * rejected.
  */
 export function findConfusableKeys(
   siblings: readonly Sibling[],
@@ -24,7 +24,7 @@ export function findConfusableKeys(
   const byKey = Map.groupBy(siblings, sibling => sibling.descriptor.key)
   const pairs: { shorter: Sibling; longer: Sibling }[] = []
   let left = maxComparisons
-  // Sorted, each key comes right after those that it begins with, and these form a stack.
+  // In sorted order, each key comes after all its prefixes, which form a stack.
   const beginnings: string[] = []
   for (const key of [...byKey.keys()].sort()) {
     while (beginnings.length > 0 && !key.startsWith(beginnings.at(-1) ?? '')) beginnings.pop()
@@ -43,7 +43,7 @@ export function findConfusableKeys(
   return pairs
 }
 
-/** `rest` is what a value of the shorter key begins with where the longer key is meant. */
+/** `rest` is the prefix of a value of the shorter key with which it can be confused with the longer key. */
 function confusable(shorter: readonly Sibling[], longer: readonly Sibling[], rest: string) {
   const open = shorter.find(({ descriptor }) => isOpen(descriptor.value) && canBegin(descriptor.value, rest))
   const [first] = longer

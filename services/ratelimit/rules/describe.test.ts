@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { describeRules } from './describe.ts'
 import { rulesOf } from './rules-under-test.ts'
 
-test('limits are listed a line each, as the reference does', () => {
+test('limits are listed one per line, as in the reference', () => {
   const rules = rulesOf(`
 domain: shop
 descriptors:
@@ -18,7 +18,7 @@ descriptors:
   assert.equal(describeRules(undefined), '')
 })
 
-test('a key that holds a line break stays on its line', () => {
+test('a key with a line break stays on one line', () => {
   const rules = rulesOf(`
 domain: shop
 descriptors:

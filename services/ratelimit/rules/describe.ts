@@ -2,7 +2,7 @@ import { limitsOf, type RuleSet } from './compile.ts'
 import { printable } from './printable.ts'
 
 /**
- * The limits in force, a line each, as the reference's debug page `/rlconfig` lists them. Nothing is in force
+ * Lists the active limits, one per line, as the reference's debug page `/rlconfig` does. The list is empty
  * before the first configuration.
  */
 export function describeRules(rules: RuleSet<unknown> | undefined): string {

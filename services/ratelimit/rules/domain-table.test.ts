@@ -16,12 +16,12 @@ function descriptorOf({ key, value }: { key: string; value: string }): Descripto
   return { key, value, ...modes, valueToMetric: false, shareThreshold: false, descriptors: [] }
 }
 
-/** Unlike keys and values, none with a wildcard. */
+/** Distinct keys and values without wildcards. */
 const places = fc
   .uniqueArray(place, { selector: ({ key, value }) => JSON.stringify([key, value]), maxLength: 100 })
   .map(list => list.filter(({ key, value }) => key !== '' && !`${key}${value}`.includes('*')))
 
-test('a rule is found by its level, key and value, and by nothing else', () => {
+test('a rule is found only by its level, key and value', () => {
   fc.assert(
     fc.property(places, fc.array(place, { maxLength: 50 }), (added, asked) => {
       const [first, ...others] = added
@@ -46,7 +46,7 @@ test('a rule is found by its level, key and value, and by nothing else', () => {
   )
 })
 
-test('a text of any length is kept as it is', () => {
+test('a text of any length is kept unchanged', () => {
   const value = `${'long '.repeat(20_000)}é\ud800`
   const descriptors = [descriptorOf({ key: 'k', value })]
   const table = compileDomain('d', [{ name: 'd', domain: 'd', descriptors }])
@@ -65,7 +65,7 @@ descriptors:
   - {key: w, value: "x*", rate_limit: {unit: day, requests_per_unit: 1}}
 `
 
-test('a table means the same after it went to another thread', () => {
+test('a table works the same after it was moved to another thread', () => {
   const table = compileDomain('d', [configOf(everyField)])
   const buffers = [table.records.buffer, table.slots.buffer, table.texts.buffer] as ArrayBuffer[]
   const received = structuredClone(table, { transfer: buffers })
@@ -105,7 +105,7 @@ test('a table means the same after it went to another thread', () => {
   assert.equal(match(rules, 'd', [{ key: 'w', value: 'xyz' }])?.limit.stats, 'd.w_x*')
 })
 
-test('what counts a limit is made at its first request, and once', () => {
+test('the statistics of a limit are created once, at its first request', () => {
   const attached: string[] = []
   const attach = (name: string) => {
     attached.push(name)

@@ -1,34 +1,37 @@
 /**
- * The compiled rules of one domain as flat buffers. The garbage collector has nothing to visit in them, 100,000 rules
+ * The compiled rules of one domain as flat buffers. The garbage collector visits none of them, 100,000 rules
  * take about 15 MiB, and they move to another thread without a copy.
  */
 export interface DomainTable {
   readonly domain: string
   /**
-   * Records of `recordWords` words, in the configuration's order. A record is a rule, or the head of a list of
-   * wildcard rules: that has the negative number of its level.
+   * Records of `recordWords` words, in the configuration's order. A record is a rule, or the head of a list
+   * of wildcard rules; a head has the negative number of its level.
    */
   readonly records: Int32Array
-  /** A hash table with open addressing: pairs of a hash and a record's number plus 1; 0 in a free slot. */
+  /**
+   * A hash table with open addressing: pairs of a hash and a record's number plus 1, which is 0 in a free
+   * slot.
+   */
   readonly slots: Int32Array
-  /** UTF-16 code units. A text is its length, in two units, and then its units. At 0 is the empty text. */
+  /** UTF-16 code units. A text is its length, in two units, and then its units. The empty text is at 0. */
   readonly texts: Uint16Array
   readonly hasWildcards: boolean
 }
 
 /** The words of a record. Texts are offsets in `texts`. */
 export const field = {
-  /** From 1; that of the domain's own descriptors. */
+  /** From 1, the level of the domain's top descriptors. */
   level: 0,
   key: 1,
   /** The empty text for any value. */
   value: 2,
-  /** The level of the descriptors below this one; 0 for none. */
+  /** The level of the nested descriptors; 0 for none. */
   below: 3,
   flags: 4,
-  /** The record's number of the descriptor above; `none` at the top. */
+  /** The record of the parent descriptor; `none` at the top. */
   parent: 5,
-  /** The next wildcard rule of the same list, or the first one of a head; `none` at the end. */
+  /** The next wildcard rule of the same list, or the first one for a head; `none` at the end. */
   next: 6,
   requestsPerUnit: 7,
   name: 8,
@@ -41,10 +44,10 @@ export const field = {
 
 export const recordWords = 12
 export const none = -1
-/** The level of the domain's own descriptors. */
+/** The level of the domain's top descriptors. */
 export const topLevel = 1
 
-/** Bits of a rule's flags. */
+/** The bits of a rule's flags. */
 export const flag = {
   hasLimit: 1,
   unlimited: 1 << 1,
@@ -52,20 +55,22 @@ export const flag = {
   quotaMode: 1 << 3,
   detailedMetric: 1 << 4,
   valueToMetric: 1 << 5,
-  /** This rule or one above it has `value_to_metric`. */
+  /** The rule or one above it has `value_to_metric`. */
   valueToMetricInPath: 1 << 6,
   /** Values that match this wildcard share one counter. */
   shares: 1 << 7,
-  /** This rule or one above it shares its counter. */
+  /** The rule or one above it shares its counter. */
   sharesInPath: 1 << 8,
-  /** The cache key of every request that comes here is the same, but for the value of a rule of any value. */
+  /**
+   * All requests that match the rule have the same cache key, except for the value of a rule with any value.
+   */
   literal: 1 << 9,
 } as const
 
-/** The unit's place in `units` is in the flags from this bit on. */
+/** The flags contain the unit's index in `units` from this bit on. */
 export const unitShift = 16
 
-/** A word of a record. */
+/** Returns a word of a record. */
 export function wordOf({ records }: DomainTable, record: number, which: number): number {
   return records[record * recordWords + which] ?? 0
 }
@@ -78,10 +83,10 @@ export function hasFlag(table: DomainTable, record: number, bit: number): boolea
   return (wordOf(table, record, field.flags) & bit) !== 0
 }
 
-/** Of what `String.fromCharCode` takes at once. */
+/** The most units that one call of `String.fromCharCode` takes. */
 const maxUnits = 4096
 
-/** The text at this offset. It is made anew each time. */
+/** Returns the text at this offset, as a new string. */
 export function textAt({ texts }: DomainTable, offset: number): string {
   const start = offset + 2
   const end = start + lengthAt(texts, offset)
@@ -102,8 +107,8 @@ function lengthAt(texts: Uint16Array, offset: number): number {
 }
 
 /**
- * The record of this very level, key and value, or `none`. In rules that are in no cache of the processor it waits for
- * memory three times: for the slot, the record and the value's text.
+ * Returns the record with this level, key and value, or `none`. If the rules are in no cache of the
+ * processor, it waits for memory three times: for the slot, the record and the value's text.
  */
 export function findRecord(
   { records, slots, texts }: DomainTable,
@@ -138,7 +143,7 @@ function isTextAt(texts: Uint16Array, offset: number, text: string): boolean {
   return true
 }
 
-/** FNV-1a over the UTF-16 units, stirred once more so that the lower bits depend on all. */
+/** FNV-1a over the UTF-16 units, with a final mix so that the lower bits depend on all bits. */
 export function hashOf(level: number, key: string, value: string): number {
   let hash = level
   for (let at = 0; at < key.length; at++) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193)

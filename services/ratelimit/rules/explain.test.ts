@@ -18,7 +18,7 @@ descriptors:
   'domain: other',
 )
 
-/** A request and how each of its entries matched; below it the result. */
+/** A request and how each of its entries matched; the result is on the next line. */
 const results = `
 user=alice -> exact
   shop.user_alice (named al): 3/minute
@@ -31,8 +31,8 @@ ip=1 -> stopped
 user=admin -> exact
   no limit: whitelisted by shop.user_admin, which has neither a limit nor rules below it
 user=admin x=y -> exact, stopped
-  no limit: rule shop.user_admin is whitelisted, and nothing stands below it
-user=alice x=y z=w -> exact, stopped, not looked at
+  no limit: rule shop.user_admin is whitelisted, and has no rules below it
+user=alice x=y z=w -> exact, stopped, not reached
   no limit: rule shop.user_alice has a limit but the request goes on one level deeper
 path=/x -> any value
   no limit: shop.path is a placeholder without a limit; below it there are: verb
@@ -46,7 +46,7 @@ path=/x user=alice -> any value, stopped
   no limit: the request has no entries
 `
 
-test('each entry tells how it matched or why the way stopped, and the result says what it comes to', () => {
+test('each entry has how it matched or why matching stopped, and the result summarizes it', () => {
   const lines = linesOf(results)
   for (let index = 0; index < lines.length; index += 2) {
     const [line = '', expected] = lines.slice(index)
@@ -57,10 +57,10 @@ test('each entry tells how it matched or why the way stopped, and the result say
   }
 })
 
-test('an unknown domain tells which there are', () => {
+test('the result for an unknown domain lists the known ones', () => {
   const { entries, result, limit } = explain(rules, 'shopp', entriesOf('user=alice'))
   assert.equal(result, "domain 'shopp' unknown; there are: shop, other")
-  assert.deepEqual(entries, [{ key: 'user', value: 'alice', how: 'not looked at' }])
+  assert.deepEqual(entries, [{ key: 'user', value: 'alice', how: 'not reached' }])
   assert.equal(limit, undefined)
 })
 
@@ -85,7 +85,7 @@ test('an explanation is plain data, with the limit and the cache key', () => {
   })
 })
 
-test('a long list of what there is ends after ten', () => {
+test('a long list of names ends after ten', () => {
   const keys = Array.from({ length: 12 }, (_, index) => `{key: k${index}}`)
   const many = rulesOf(`{domain: d, descriptors: [${keys.join(', ')}]}`)
   assert.match(explain(many, 'd', entriesOf('x=y')).result, /there are: k0, .*k9, and 2 more$/)

@@ -2,36 +2,37 @@ import { fullKeyOf, keyAndValueOf, type LimitSettings, type RuleSet, rulesOfLeve
 import { type DomainTable, field, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
 import { type Entry, matchOf, walk } from './match.ts'
 
-/** Why a request's descriptor has the limit that it has, or none. Plain data. */
+/** Why a request's descriptor has its limit, or none. Plain data. */
 export interface Explanation {
   /**
-   * One for each entry of the request, in its order; those after one that stopped the way were not looked at.
+   * One for each entry of the request, in its order. Entries after the one at which matching stopped are not
+   * reached.
    */
   readonly entries: readonly ExplainedEntry[]
-  /** What it comes to, in one line. */
+  /** The result in one line. */
   readonly result: string
   readonly limit?: LimitSettings
-  /** The cache key without prefix and window, when there is a limit. */
+  /** The cache key without prefix and window, if there is a limit. */
   readonly stem?: string
 }
 
 export interface ExplainedEntry extends Entry {
-  readonly how: 'exact' | 'wildcard' | 'any value' | 'stopped' | 'not looked at'
+  readonly how: 'exact' | 'wildcard' | 'any value' | 'stopped' | 'not reached'
   /** The rule that matched, as configured: `checkout.user_alice`. */
   readonly rule?: string
-  /** Why the way stopped here. */
+  /** Why matching stopped here. */
   readonly reason?: string
 }
 
-/** A list of what there is stops after so many. */
+/** The most names of a list. */
 const maxListed = 10
 
-/** Follows `match` on its way, with reasons. */
+/** Matches like `match`, and records the reasons. */
 export function explain(rules: RuleSet<unknown>, domain: string, entries: readonly Entry[]): Explanation {
   const found = rules.domains.get(domain)
   if (found === undefined) {
     const result = `domain '${domain}' unknown; ${thereAre(rules.domains.keys())}`
-    return { entries: entries.map(notLookedAt), result }
+    return { entries: entries.map(notReached), result }
   }
   const { table } = found
   const trail: number[] = []
@@ -41,7 +42,7 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
     if (rule !== undefined) {
       return { ...plain(entry), how: howMatched(table, rule, entry), rule: fullKeyOf(table, rule) }
     }
-    if (index > trail.length) return notLookedAt(entry)
+    if (index > trail.length) return notReached(entry)
     return { ...plain(entry), how: 'stopped', reason: whyStopped(table, trail.at(-1), entry) }
   })
   if (last === none) {
@@ -60,8 +61,8 @@ function plain({ key, value }: Entry): Entry {
   return { key, value }
 }
 
-function notLookedAt(entry: Entry): ExplainedEntry {
-  return { ...plain(entry), how: 'not looked at' }
+function notReached(entry: Entry): ExplainedEntry {
+  return { ...plain(entry), how: 'not reached' }
 }
 
 function howMatched(table: DomainTable, rule: number, entry: Entry): ExplainedEntry['how'] {
@@ -82,7 +83,7 @@ function whyStopped(table: DomainTable, above: number | undefined, entry: Entry)
   if (above !== undefined && hasFlag(table, above, flag.hasLimit)) {
     return `rule ${name} has a limit but the request goes on one level deeper`
   }
-  return `rule ${name} is whitelisted, and nothing stands below it`
+  return `rule ${name} is whitelisted, and has no rules below it`
 }
 
 function whyNoLimit(table: DomainTable, record: number): string {

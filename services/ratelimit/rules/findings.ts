@@ -1,16 +1,16 @@
 import type { Problem } from './config.ts'
 
-/** No configuration is told more problems, or more warnings, than this: the first are those that help. */
+/** The most problems, and the most warnings, of one configuration: the first ones are the most useful. */
 export const maxFindings = 100
 
-/** A message quotes what was found, which can be of any length; it is cut here. */
+/** A message quotes values of any length; it is truncated here. */
 export const maxTextCharacters = 1000
 
-/** What one look at a configuration found, in its order. */
+/** The findings of one pass over a configuration, in its order. */
 export interface Findings {
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
-  /** No further problem would be told, so there is no use in looking on. */
+  /** Returns true when further problems would be dropped, so that the pass can end. */
   isFull(): boolean
   problem(source: string, path: string, message: string, allowed?: string): void
   warn(source: string, path: string, message: string, allowed?: string): void
@@ -34,18 +34,15 @@ function add(list: Problem[], source: string, path: string, message: string, all
     list.push({ source, path: '', message: `more than ${maxFindings} findings; the rest is not listed` })
     return
   }
-  const told = { source, path: cut(path), message: cut(message) }
-  list.push(allowed === undefined ? told : { ...told, allowed: cut(allowed) })
+  const finding = { source, path: cut(path), message: cut(message) }
+  list.push(allowed === undefined ? finding : { ...finding, allowed: cut(allowed) })
 }
 
 function cut(text: string): string {
   return text.length <= maxTextCharacters ? text : `${text.slice(0, maxTextCharacters)}…`
 }
 
-/**
- * The path of a field below the path of what holds it: `descriptors[2]` and `unit` make
- * `descriptors[2].unit`.
- */
+/** Joins the path of a parent and a field: `descriptors[2]` and `unit` give `descriptors[2].unit`. */
 export function fieldPath(path: string, field: string): string {
   return path === '' ? field : `${path}.${field}`
 }

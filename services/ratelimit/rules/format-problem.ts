@@ -2,8 +2,8 @@ import type { Problem } from './config.ts'
 import { printable } from './printable.ts'
 
 /**
- * A problem in one line, in the reference's form `<source>: <message>`, and then what the reference does not
- * say: where it stands and what would be right, as far as they are known. Control characters are escaped, as
+ * Formats a problem in one line: the reference's form `<source>: <message>`, then the path and the allowed
+ * values as far as they are known, which the reference does not report. Control characters are escaped as
  * `\u{a}`.
  */
 export function formatProblem({ source, path, message, allowed }: Problem): string {

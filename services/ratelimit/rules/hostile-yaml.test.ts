@@ -10,7 +10,7 @@ import { cpuMsOf, maxHostileCpuMs } from './rules-under-test.ts'
 import { validate } from './validate.ts'
 import { maxDocumentCharacters, maxDocuments, maxIndicators, maxLines } from './yaml-size.ts'
 
-/** Takes a file as far as it gets; the problems with it. */
+/** Parses and validates a file as far as possible, and returns its problems. */
 function problemsOf(yaml: string): readonly Problem[] {
   const parsed = parseYaml('hostile.yaml', yaml)
   if ('problems' in parsed) return parsed.problems
@@ -22,7 +22,7 @@ function problemsOf(yaml: string): readonly Problem[] {
 const repeated = (count: number, line: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => line(index)).join('\n')
 
-/** As many of them as a file may have characters. */
+/** Repeats a text up to the most characters that a file may have. */
 const filled = (text: string) => text.repeat(Math.floor((maxDocumentCharacters - 100) / text.length))
 
 const inMetadata = (text: string) => `{domain: d, descriptors: [{key: k, metadata: {${text}}}]}`
@@ -37,10 +37,9 @@ const bombs: Readonly<Record<string, () => string>> = {
   'a map in itself': () => 'descriptors: &a [{descriptors: *a}]',
   'a merge bomb': () =>
     `b: &b {${repeated(500, i => ` k${i}: 1,`)}}\n${repeated(500, i => `m${i}: {<<: *b}`)}`,
-  'many lines that stand too far left': () => `descriptors: [\n${filled('{},\n')}`,
-  'some lines that stand too far left': () => `descriptors: [\n${'{},\n'.repeat(1000)}`,
-  'many merges of nothing': () =>
-    `b: &b {}\n${repeated(10_000, i => `m${i}: {<<: [*b, *b, *b, *b, *b, *b]}`)}`,
+  'many lines with too little indentation': () => `descriptors: [\n${filled('{},\n')}`,
+  'some lines with too little indentation': () => `descriptors: [\n${'{},\n'.repeat(1000)}`,
+  'many empty merges': () => `b: &b {}\n${repeated(10_000, i => `m${i}: {<<: [*b, *b, *b, *b, *b, *b]}`)}`,
   'deep lists': () => '['.repeat(100_000),
   'deep maps': () => '{a: '.repeat(100_000),
   'deep dashes': () => '- '.repeat(100_000),
@@ -48,8 +47,7 @@ const bombs: Readonly<Record<string, () => string>> = {
   'deep pairs': () => `${'['.repeat(190)}a${']: x'.repeat(190)}`,
   'deep descriptors': () =>
     `descriptors:\n${repeated(300, i => `${'  '.repeat(i)}- key: a\n${'  '.repeat(i)}  descriptors:`)}`,
-  'anchors on lines of their own': () =>
-    repeated(180, i => `${' '.repeat(i)}&a${i}\n${' '.repeat(i)}&b b${i}:`),
+  'anchors on separate lines': () => repeated(180, i => `${' '.repeat(i)}&a${i}\n${' '.repeat(i)}&b b${i}:`),
   'a list of many numbers': () => `descriptors: [${'1,'.repeat(20_000)}1]`,
   'many unknown keys': () => repeated(20_000, i => `k${i}: 1`),
   'a long number': () => `domain: {a: ${'9'.repeat(100_000)}}`,
@@ -73,7 +71,7 @@ const bombs: Readonly<Record<string, () => string>> = {
 }
 
 for (const [name, make] of Object.entries(bombs)) {
-  test(`hostile: ${name} is refused at once, in few words`, () => {
+  test(`hostile: ${name} is rejected at once, with a short message`, () => {
     const yaml = make()
     let problems: readonly Problem[] = []
     const tookMs = cpuMsOf(() => {
@@ -85,7 +83,7 @@ for (const [name, make] of Object.entries(bombs)) {
   })
 }
 
-test('what is too much is told with what is allowed', () => {
+test('a limit that is exceeded is reported with its value', () => {
   const told = (yaml: string) => problemsOf(yaml).map(({ message }) => message.replace(/^.*yaml: /, ''))
   const tooMany = (what: string, max: number) => [`the file has too many ${what}: at most ${max} are allowed`]
   assert.deepEqual(told('a\n---\n'.repeat(maxDocuments)), tooMany('documents', maxDocuments))
@@ -163,7 +161,7 @@ const edits = fc.array(
     at: fc.nat(600),
     drop: fc.oneof({ weight: 5, arbitrary: fc.nat(6) }, fc.nat(200)),
     put: fc.oneof(fc.constantFrom(...pieces), fc.string({ maxLength: 5, unit: 'binary' })),
-    // A slice of the file itself many times over is what makes anchors, levels and entries many.
+    // Repeated slices of the file create many anchors, levels and entries.
     times: fc.oneof({ weight: 9, arbitrary: fc.constant(1) }, fc.nat(300)),
   }),
   { minLength: 1, maxLength: 4, size: 'max' },
@@ -181,7 +179,7 @@ function mutate(file: string, list: readonly Edit[]): string {
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2_000)
 
-test(`${numRuns} mutated files are accepted, or refused with a place, and none takes long`, () => {
+test(`${numRuns} mutated files are accepted or rejected with a position, and none takes long`, () => {
   for (const file of seedFiles) assert.deepEqual(problemsOf(file), [])
   let accepted = 0
   const property = fc.property(fc.constantFrom(...seedFiles), edits, (file, list) => {
@@ -201,5 +199,5 @@ test(`${numRuns} mutated files are accepted, or refused with a place, and none t
     }
   })
   fc.assert(property, { seed: 3, numRuns })
-  assert.ok(accepted > numRuns / 50, `only ${accepted} were accepted, so hardly anything was tried`)
+  assert.ok(accepted > numRuns / 50, `only ${accepted} were accepted, so the test covers too little`)
 })

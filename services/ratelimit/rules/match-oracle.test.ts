@@ -8,7 +8,7 @@ import { type Entry, match } from './match.ts'
 import { validate } from './validate.ts'
 import { compileWildcard, matchesWildcard } from './wildcard.ts'
 
-/** The matching rules once more, as plainly as they can be said: slow, and with nothing prepared. */
+/** A second implementation of the matching rules, as simple as possible: slow, and without preparation. */
 function naiveMatch(top: readonly DescriptorConfig[], entries: readonly Entry[]) {
   const path: DescriptorConfig[] = []
   let level = top
@@ -86,7 +86,7 @@ const rateLimits = fc.option(
   { nil: undefined, freq: 4 },
 )
 
-/** Siblings of one spelling are refused before they come here, so they are left out. */
+/** Siblings with the same spelling are left out, since `validate` rejects them. */
 const levels = fc.letrec<{ level: readonly DescriptorConfig[] }>(tie => ({
   level: fc.uniqueArray(
     fc
@@ -115,7 +115,7 @@ const requests = fc.array(
   { maxLength: 4 },
 )
 
-test('match answers what the plain reading of the rules answers, and explain tells the same', () => {
+test('match and explain agree with the simple implementation of the rules', () => {
   let matched = 0
   const property = fc.property(levels, fc.array(requests, { maxLength: 20 }), (descriptors, asked) => {
     const config = { name: 'test', domain: 'd', descriptors }
@@ -135,10 +135,10 @@ test('match answers what the plain reading of the rules answers, and explain tel
     }
   })
   fc.assert(property, { seed: 1, numRuns: 3000 })
-  assert.ok(matched > 1000, `only ${matched} requests matched, so the rules were hardly tried`)
+  assert.ok(matched > 1000, `only ${matched} requests matched, so the test covers too little`)
 })
 
-test('a wildcard matches what the same pattern matches as a regular expression', () => {
+test('a wildcard matches the same texts as its regular expression', () => {
   const letters = fc.string({ unit: fc.constantFrom('a', 'b', '*'), maxLength: 8 })
   const texts = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 12 })
   const property = fc.property(letters, texts, (pattern, text) => {

@@ -224,7 +224,7 @@ test('a request without entries, and one of an unknown domain, have no limit', (
   assert.equal(rules.domains.has('shops'), false)
 })
 
-test('11: configurations of one domain are put together, in their order', () => {
+test('11: configurations of one domain are merged in their order', () => {
   const rules = rulesOf(
     '{domain: shop, descriptors: [{key: a, value: "x*", rate_limit: {unit: day, requests_per_unit: 1}}]}',
     '{domain: shop, descriptors: [{key: a, value: "xy*", rate_limit: {unit: day, requests_per_unit: 2}}]}',
@@ -238,7 +238,7 @@ test('11: configurations of one domain are put together, in their order', () => 
   )
 })
 
-test('a limit carries everything that its rule says, and the statistics of its name', () => {
+test('a limit has all fields of its rule, and the statistics of its name', () => {
   const rules = rulesOf(`
 domain: shop
 descriptors:
@@ -278,7 +278,7 @@ domain us_x=1                         -> domain_us_x_us*_
 domain key=                           -> domain_key__
 `
 
-test('cache keys are made of domain and entries, with the pattern of values that share a counter', () => {
+test('cache keys consist of domain and entries, with the pattern of values that share a counter', () => {
   const rules = rulesOf(`
 domain: domain
 descriptors:
@@ -323,7 +323,7 @@ way=a det=c            -> d.way_a.det_c
 ip=10.1.2.3:80|x       -> d.ip_10_1_2_3_80_x
 `
 
-test('10: statistics are named after the rule, or after the request where the rule asks for it', () => {
+test('10: statistics are named after the rule, or after the request if the rule says so', () => {
   const limit = 'rate_limit: {unit: day, requests_per_unit: 1}'
   const rules = rulesOf(`
 domain: d
@@ -361,7 +361,7 @@ descriptors:
   }
 })
 
-test('a limit that is named after the request keeps everything else, its metadata too', () => {
+test('a limit that is named after the request keeps all other fields, including its metadata', () => {
   const rules = rulesOf(`
 domain: d
 descriptors:
@@ -376,7 +376,7 @@ descriptors:
   assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b', stats: 'd.a' })
 })
 
-test('a limit that the caller brings is named after the request, and has no modes', () => {
+test('a limit that the caller sends is named after the request, and has no modes', () => {
   const entries = entriesOf('a=b c= ip=1.2.3.4')
   const found = overrideLimit('d', entries, { requestsPerUnit: 42, unit: 'week' }, name => name)
   assert.deepEqual(found, {
@@ -398,7 +398,7 @@ test('a limit that the caller brings is named after the request, and has no mode
   })
 })
 
-test('keys and values of any kind are only ever text', () => {
+test('keys and values are always plain text', () => {
   const rules = rulesOf(`
 domain: __proto__
 descriptors:
@@ -439,7 +439,7 @@ describe('many rules', () => {
     })),
   })
 
-  /** The rules, and the processor's time for each, for others may want it too. */
+  /** Returns the compiled rules and the CPU time for each, which does not include other processes. */
   function compiled(size: number) {
     const configs = [config(size)]
     const before = process.cpuUsage()

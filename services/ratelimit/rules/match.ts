@@ -10,7 +10,7 @@ export interface Entry {
   readonly value: string
 }
 
-/** The limit that a descriptor of a request falls under, and where its hits are counted. */
+/** The limit that applies to a descriptor of a request, and the counter of its hits. */
 export interface Match<S> {
   readonly limit: Limit<S>
   /** The cache key without prefix and window: `domain_key_value_key2_value2_`. */
@@ -18,12 +18,12 @@ export interface Match<S> {
 }
 
 /**
- * The limit of a request's descriptor, by the specification's matching rules 1 to 4. undefined for an unknown
- * domain (`rules.domains.has` tells it apart), no match, a match at another depth, a placeholder and a
- * whitelisted descriptor.
+ * Returns the limit of a request's descriptor, by the specification's matching rules 1 to 4. Returns
+ * undefined for an unknown domain (see `rules.domains.has`), no match, a match at another depth, a
+ * placeholder and a whitelisted descriptor.
  *
- * A limit with `detailed_metric` or `value_to_metric` is named after the request: `attach` then gives its
- * statistics, by that name. Without `attach` it keeps those of the configured name.
+ * A limit with `detailed_metric` or `value_to_metric` is named after the request: `attach` then returns the
+ * statistics with that name. Without `attach` it keeps the statistics of the configured name.
  */
 export function match<S>(
   rules: RuleSet<S>,
@@ -39,8 +39,8 @@ export function match<S>(
 }
 
 /**
- * Follows the entries downwards, one level each, and returns the record of the last one's rule; `none` when an entry
- * has no rule. What matched is added to `trail`, also when the way ends early.
+ * Follows the entries downwards, one level each, and returns the record of the last one's rule; `none` when
+ * an entry has no rule. Adds the matched records to `trail`, also when an entry has no rule.
  */
 export function walk(domain: Domain<unknown>, entries: readonly Entry[], trail?: number[]): number {
   const { table } = domain
@@ -56,7 +56,10 @@ export function walk(domain: Domain<unknown>, entries: readonly Entry[], trail?:
   return record
 }
 
-/** The most specific rule of a level: of this value, then the first wildcard that fits, then of any value. */
+/**
+ * Returns the most specific rule of a level: the exact value, then the first matching wildcard, then any
+ * value.
+ */
 function findRule(domain: Domain<unknown>, level: number, entry: Entry): number {
   const { table } = domain
   const { key, value } = entry
@@ -66,7 +69,7 @@ function findRule(domain: Domain<unknown>, level: number, entry: Entry): number 
   return wildcard === none ? findRecord(table, level, key, '') : wildcard
 }
 
-/** Wildcards count in the configuration's order, whether their `*` stands in the key or in the value. */
+/** Returns the first wildcard in the configuration's order, with its `*` in the key or in the value. */
 function firstWildcard(domain: Domain<unknown>, level: number, { key, value }: Entry): number {
   const inValue = key === '' ? none : firstThatFits(domain, findRecord(domain.table, -level, key, ''), value)
   const keyRules = findRecord(domain.table, -level, '', '')
@@ -75,7 +78,7 @@ function firstWildcard(domain: Domain<unknown>, level: number, { key, value }: E
   return inValue === none || inKey === none ? Math.max(inValue, inKey) : Math.min(inValue, inKey)
 }
 
-/** Of the list with this head, which may be `none`. */
+/** Returns the first matching rule of the list with this head, which may be `none`. */
 function firstThatFits(domain: Domain<unknown>, head: number, text: string): number {
   if (head === none) return none
   const { table } = domain
@@ -86,7 +89,7 @@ function firstThatFits(domain: Domain<unknown>, head: number, text: string): num
   return none
 }
 
-/** The match of entries that `walk` led to this rule, which has a limit. */
+/** Returns the match of entries for which `walk` returned this record, which has a limit. */
 export function matchOf<S>(
   domain: Domain<S>,
   record: number,
@@ -112,7 +115,7 @@ export function matchOf<S>(
 
 type NamePart = (table: DomainTable, record: number, entry: Entry) => string
 
-/** How the request names each rule on its way; undefined for a limit that is named as configured. */
+/** Returns how a rule is named after the request; undefined for a limit that is named as configured. */
 function namingOf(table: DomainTable, record: number): NamePart | undefined {
   if (hasFlag(table, record, flag.detailedMetric)) {
     return hasFlag(table, record, flag.sharesInPath) ? sharedPart : detailedPart
@@ -120,7 +123,7 @@ function namingOf(table: DomainTable, record: number): NamePart | undefined {
   return hasFlag(table, record, flag.valueToMetricInPath) ? namedPart : undefined
 }
 
-/** `stem` is that of the rule alone, without the value of a rule of any value. */
+/** `stem` is that of the rule, without the value of a rule with any value. */
 function literalStem(table: DomainTable, record: number, stem: string, entries: readonly Entry[]): string {
   if (wordOf(table, record, field.value) !== 0) return stem
   return `${stem}${entries[entries.length - 1]?.value}_`
@@ -154,18 +157,18 @@ function eachFromLast(
   }
 }
 
-/** With `detailed_metric`, and no counter that is shared: both key and value, whatever the rules say. */
+/** With `detailed_metric` and no shared counter: both key and value. */
 function detailedPart(_table: DomainTable, _record: number, { key, value }: Entry): string {
   return `${key}_${value}`
 }
 
-/** With `detailed_metric`, where values on the way share a counter: these appear as their pattern. */
+/** With `detailed_metric` and a shared counter on the path: shared values are replaced by their pattern. */
 function sharedPart(table: DomainTable, record: number, entry: Entry): string {
   if (!hasFlag(table, record, flag.shares)) return finalKeyOf(entry)
   return `${entry.key}_${patternFor(table, record, entry)}`
 }
 
-/** With `value_to_metric` somewhere on the way: the request's value where the rule asks for it. */
+/** With `value_to_metric` on the path: the request's value if the rule asks for it. */
 function namedPart(table: DomainTable, record: number, entry: Entry): string {
   const { key, value } = keyAndValueOf(table, record)
   const isExact = value !== '' && value === entry.value && key === entry.key
@@ -176,8 +179,8 @@ function namedPart(table: DomainTable, record: number, entry: Entry): string {
 }
 
 /**
- * The pattern that stands for the entry's value: the rule's spelling without the entry's key, where it begins
- * with it.
+ * Returns the pattern that replaces the entry's value: the rule's composite key, without the entry's key if
+ * it starts with it.
  */
 function patternFor(table: DomainTable, record: number, entry: Entry): string {
   const spelling = finalKeyOf(keyAndValueOf(table, record))
@@ -185,8 +188,8 @@ function patternFor(table: DomainTable, record: number, entry: Entry): string {
 }
 
 /**
- * The limit that a caller brings along in its request. It never looks at the rules: no shadow or quota mode,
- * no name, nothing replaced. The caller sees to it that the domain is known.
+ * Returns the limit that a caller sent in its request. It does not depend on the rules: it has no shadow or
+ * quota mode and no name, and replaces no limit. The caller of this function checks that the domain is known.
  */
 export function overrideLimit<S>(
   domain: string,

@@ -18,7 +18,7 @@ const legal =
   'domain, descriptors, key, value, rate_limit, shadow_mode, quota_mode, detailed_metric, value_to_metric, ' +
   'share_threshold, metadata, unit, requests_per_unit, unlimited, name, replaces'
 
-test('a file says everything that a rule can have', () => {
+test('all fields of a rule are parsed', () => {
   const config = configOf(`
 domain: shop
 descriptors:
@@ -157,7 +157,7 @@ function count(found: string): [string, string] {
 }
 
 for (const [yaml, ...problems] of bad) {
-  test(`refused: ${yaml.replaceAll('\n', '\\n')}`, () => {
+  test(`rejected:  ${yaml.replaceAll('\n', '\\n')}`, () => {
     assert.deepEqual(
       problemsOf(yaml),
       problems.map(problem => `bad.yaml: ${problem}`),
@@ -183,7 +183,7 @@ null      ->
 a#b       -> a#b
 `
 
-test('a text field takes numbers, booleans and null as they are written', () => {
+test('a text field accepts numbers, booleans and null as written', () => {
   for (const line of linesOf(texts)) {
     const [written, meant] = line.split('->').map(part => part.trim())
     const config = configOf(`{domain: d, descriptors: [{key: k, value: ${written}}]}`)
@@ -215,7 +215,7 @@ test('requests_per_unit is a whole number in any notation of YAML', () => {
   }
 })
 
-test('brackets and quotes may go on anywhere on the next line', () => {
+test('brackets and quotes may continue at any column of the next line', () => {
   const yaml = `
 domain: "a
 b"
@@ -231,23 +231,23 @@ unit: day, # of the week
   assert.deepEqual(problemsOf(`${yaml}\n]`), [`bad.yaml: ${load} line 10: ${secondEnd}`])
 })
 
-test('an empty file, null and empty fields say nothing, which is not for the parser to judge', () => {
+test('the parser accepts an empty file, null and empty fields', () => {
   for (const yaml of ['', '# nothing', '---', 'null', '{}', 'domain:', '{domain: "", descriptors: }']) {
     assert.deepEqual(configOf(yaml), { name: 'test.yaml', domain: '', descriptors: [] })
   }
   assert.equal(configOf(descriptor('rate_limit: null')).descriptors[0]?.rateLimit, undefined)
 })
 
-test('what is accepted but hardly meant is a warning', () => {
+test('valid but probably unintended settings are warnings', () => {
   assert.deepEqual(warningsOf('domain: d\n---\ndomain: e\n---\n'), [
-    'odd.yaml: only the first document is read; 1 more stand after it',
+    'odd.yaml: only the first document is read; 1 more follow',
   ])
   assert.deepEqual(warningsOf(descriptor('shadow_mode: Yes, quota_mode: off')), [
-    `odd.yaml: 'Yes' is read as true, as YAML 1.1 has it (at ${list}.shadow_mode; allowed: true or false)`,
-    `odd.yaml: 'off' is read as false, as YAML 1.1 has it (at ${list}.quota_mode; allowed: true or false)`,
+    `odd.yaml: 'Yes' is read as true, as in YAML 1.1 (at ${list}.shadow_mode; allowed: true or false)`,
+    `odd.yaml: 'off' is read as false, as in YAML 1.1 (at ${list}.quota_mode; allowed: true or false)`,
   ])
   assert.deepEqual(warningsOf('{domain: d, unit: day}'), [
-    "odd.yaml: 'unit' means nothing here (at unit; allowed: here one of domain, descriptors)",
+    "odd.yaml: 'unit' has no meaning here (at unit; allowed: here one of domain, descriptors)",
   ])
 })
 

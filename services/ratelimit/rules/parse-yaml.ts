@@ -12,14 +12,13 @@ import { createFindings, type Findings, fieldPath } from './findings.ts'
 import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**
- * Reads a configuration file. `name` is told with every problem. The text is read in the reference's two
- * steps, each with its messages: first every key at any depth must be one of the language's, then each field
- * must be of its type. Everything that is wrong is told, not the first thing only. Whether what it says makes
- * sense is for `validate`.
+ * Parses a configuration file. Every problem includes `name`. The text is checked in the reference's two
+ * steps, each with its messages: first every key at any depth must be a known one, then each field must have
+ * its type. All problems are reported, not only the first. `validate` checks the meaning.
  *
- * As in the reference, a number or a boolean where a text is asked for is taken as it is written (`value: 5`
- * is "5"), and null is the same as leaving a field out. Keys at a place where they mean nothing are accepted,
- * with a warning.
+ * As in the reference, a number or a boolean in a text field is accepted as written (`value: 5` is "5"), and
+ * null is the same as leaving a field out. Known keys at a place where they have no meaning are accepted with
+ * a warning.
  */
 export function parseYaml(
   name: string,
@@ -34,10 +33,10 @@ export function parseYaml(
     return { problems: findings.problems }
   }
   if (read.ignored > 0) {
-    findings.warn(name, '', `only the first document is read; ${read.ignored} more stand after it`)
+    findings.warn(name, '', `only the first document is read; ${read.ignored} more follow`)
   }
   const root = read.document ?? emptyMap
-  const context: Context = { source: name, findings, told: new Set() }
+  const context: Context = { source: name, findings, reported: new Set() }
   if (!isMap(root)) report(context, '', `${loadError}the document cannot be ${shown(root)}`, 'a map')
   else checkKeys(context, root, '')
   const { problems, warnings } = findings
@@ -70,19 +69,22 @@ const allowedKeys = `one of ${[...legalKeys].join(', ')}`
 interface Context {
   readonly source: string
   readonly findings: Findings
-  /** Paths with a problem: the second step does not repeat what the first one said. */
-  readonly told: Set<string>
+  /** The paths that already have a problem, which the second step does not report again. */
+  readonly reported: Set<string>
 }
 
-function report({ source, findings, told }: Context, path: string, message: string, allowed?: string): void {
-  if (told.has(path)) return
-  told.add(path)
+function report(
+  { source, findings, reported }: Context,
+  path: string,
+  message: string,
+  allowed?: string,
+): void {
+  if (reported.has(path)) return
+  reported.add(path)
   findings.problem(source, path, message, allowed)
 }
 
-/**
- * The first step: keys and kinds of values, wherever they stand. What is below `metadata` is the user's own.
- */
+/** The first step: checks keys and types of values at any depth. Everything below `metadata` is free-form. */
 function checkKeys(context: Context, map: YamlMap, path: string): void {
   for (const [key, value] of map) {
     if (context.findings.isFull()) return
@@ -159,14 +161,14 @@ function decodeRateLimit(context: Context, map: YamlMap, path: string): RateLimi
   }
 }
 
-/** The fields of one map. Each answers what stands for "left out" when it is missing, null or wrong. */
+/** The fields of one map. Each method returns the default of a field that is missing, null or invalid. */
 interface Fields {
   text(field: string): string
   boolean(field: string): boolean
-  /** Whole, 0 to 2^32-1; undefined when left out. */
+  /** An integer from 0 to 2^32-1; undefined when left out. */
   count(field: string): number | undefined
   map(field: string): YamlMap | undefined
-  /** A list of maps, each decoded. */
+  /** Decodes each map of a list. */
   maps<T>(field: string, decode: (item: YamlMap, path: string) => T): readonly T[]
 }
 
@@ -174,7 +176,7 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
   for (const key of map.keys()) {
     if (typeof key !== 'string' || known.includes(key) || !legalKeys.has(key)) continue
     const allowed = `here one of ${known.join(', ')}`
-    context.findings.warn(context.source, fieldPath(path, key), `'${key}' means nothing here`, allowed)
+    context.findings.warn(context.source, fieldPath(path, key), `'${key}' has no meaning here`, allowed)
   }
   const find = (field: string) => map.get(field) ?? null
   const refuse = (field: string, found: YamlValue, allowed: string) =>
@@ -192,7 +194,7 @@ function readFields(context: Context, map: YamlMap, path: string, known: readonl
       const value = readBoolean(found)
       if (value === undefined) refuse(field, found, 'true or false')
       else if (typeof found === 'string') {
-        const message = `'${found}' is read as ${value}, as YAML 1.1 has it`
+        const message = `'${found}' is read as ${value}, as in YAML 1.1`
         context.findings.warn(context.source, fieldPath(path, field), message, 'true or false')
       }
       return value ?? false
@@ -229,7 +231,7 @@ function scalarOf(value: YamlValue): string | number | boolean | undefined {
   return typeof value === 'string' ? value : value.value
 }
 
-/** YAML 1.1's further words are accepted as the reference does; null is false. */
+/** The other words of YAML 1.1 are accepted as in the reference; null is false. */
 function readBoolean(found: YamlValue): boolean | undefined {
   if (found === null) return false
   const value = scalarOf(found)
@@ -264,7 +266,7 @@ function decodeJson(context: Context, value: YamlValue, path: string): Json {
   return null
 }
 
-/** A value as messages quote it. */
+/** Formats a value for messages. */
 function shown(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'
@@ -272,7 +274,7 @@ function shown(value: YamlValue): string {
   return typeof value === 'string' ? `'${value}'` : value.text
 }
 
-/** A value as the reference's messages print it, for those that quote it without marks. */
+/** Formats a value as the reference does in messages that do not quote it. */
 function printed(value: YamlValue): string {
   if (typeof value === 'string') return value
   if (isList(value)) return `[${value.slice(0, 10).map(printed).join(' ')}]`

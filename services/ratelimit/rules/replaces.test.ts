@@ -23,7 +23,7 @@ c, d   -> b x
 none, b -> a
 `
 
-test('7: a matched limit takes out those that it names, even when unlimited or taken out itself', () => {
+test('7: a matched limit removes those that it names, even if it is unlimited or removed itself', () => {
   for (const line of linesOf(requests)) {
     const [keys = '', expected] = line.split('->').map(part => part.trim())
     const matches = keys.split(', ').map(key => match(rules, 'd', entriesOf(`${key}=1`)))

@@ -3,9 +3,10 @@ import type { Match } from './match.ts'
 const none: ReadonlySet<string> = new Set()
 
 /**
- * The names of limits that do not take part in a request, given the matches of all its descriptors: those
- * that another matched limit replaces, be that one unlimited or replaced itself. A limit of such a name is
- * treated as no match, except an unlimited one, which cannot be replaced. The empty name is never among them.
+ * Returns the names of the limits that do not apply to a request, given the matches of all its descriptors:
+ * those that another matched limit replaces, even if that one is unlimited or replaced itself. A limit with
+ * such a name is treated as no match, except an unlimited one, which cannot be replaced. The empty name is
+ * never included.
  */
 export function replacedLimits(matches: readonly (Match<unknown> | undefined)[]): ReadonlySet<string> {
   let names: Set<string> | undefined

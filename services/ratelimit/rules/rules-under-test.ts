@@ -5,14 +5,14 @@ import type { Entry } from './match.ts'
 import { parseYaml } from './parse-yaml.ts'
 import { validate } from './validate.ts'
 
-/** Only for tests: the configuration of a YAML text that must be right so far as parsing goes. */
+/** Only for tests: parses a YAML text, which must have no syntax problems. */
 export function configOf(yaml: string, name = 'test.yaml'): DomainConfig {
   const parsed = parseYaml(name, yaml)
   if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('\n'))
   return parsed.value
 }
 
-/** Only for tests: YAML texts as rules, whose statistics are their names. */
+/** Only for tests: compiles YAML texts; the statistics of a limit are its name. */
 export function rulesOf(...yamls: string[]): RuleSet<string> {
   const configs = yamls.map((yaml, index) => configOf(yaml, `test${index}.yaml`))
   const { problems } = validate(configs, { mergeDomainConfigs: true, spelling: 'snake' })
@@ -20,7 +20,7 @@ export function rulesOf(...yamls: string[]): RuleSet<string> {
   return compile(configs, { mergeDomainConfigs: true, attach: name => name })
 }
 
-/** Only for tests: `user=alice path=/x` as a request's entries. `empty=` has the empty value. */
+/** Only for tests: parses `user=alice path=/x` to a request's entries. `empty=` has the empty value. */
 export function entriesOf(text: string): readonly Entry[] {
   return text
     .split(' ')
@@ -31,7 +31,7 @@ export function entriesOf(text: string): readonly Entry[] {
     })
 }
 
-/** Only for tests: the lines of a table of text, without empty lines and the space around them. */
+/** Only for tests: returns the lines of a table, without empty lines and surrounding spaces. */
 export function linesOf(table: string): string[] {
   return table
     .split('\n')
@@ -40,16 +40,16 @@ export function linesOf(table: string): string[] {
 }
 
 /**
- * What a small configuration may cost at most, however hostile: 100 ms are promised, on a machine that is not
- * three times slower than usual. An honest one takes a hundredth of it.
+ * The most CPU time for a small hostile configuration: 100 ms are promised, on a machine that is at most
+ * three times slower than usual. A normal configuration takes a hundredth of it.
  */
 export const maxHostileCpuMs = 3 * 100
 
 const maxTries = 3
 
 /**
- * The time that this thread works on something: that of other programs is not counted. The least of a few
- * tries when the first took long, since a collection of garbage can fall into any.
+ * Returns the CPU time of this thread for some work, without other programs. Returns the least of a few tries
+ * if the first took long, since a garbage collection can fall into any of them.
  */
 export function cpuMsOf(work: () => void): number {
   let leastMs = Number.POSITIVE_INFINITY
@@ -61,7 +61,7 @@ export function cpuMsOf(work: () => void): number {
   return leastMs
 }
 
-/** The same for work that gives others their turn; what they do in it is counted, too. */
+/** The same for asynchronous work; it includes other work that runs meanwhile. */
 export async function asyncCpuMsOf(work: () => Promise<void>): Promise<number> {
   let leastMs = Number.POSITIVE_INFINITY
   for (let tries = 0; tries < maxTries && leastMs >= maxHostileCpuMs; tries++) {

@@ -20,7 +20,7 @@ const list = 'descriptors[0]'
 
 function duplicate(place: string, key: string, path: string, first: string): string {
   const message = `${place}: duplicate descriptor composite key '${key}'`
-  return `${message} (at ${path}; allowed: once; it stands at a.yaml, ${first} too)`
+  return `${message} (at ${path}; allowed: once; it is also at a.yaml, ${first})`
 }
 
 function cannotShare(place: string, key: string, path: string): string {
@@ -28,7 +28,7 @@ function cannotShare(place: string, key: string, path: string): string {
   return `${message}, but found key '${key}' (at ${path})`
 }
 
-/** Files, and every problem they have, in order. */
+/** Files, and all their problems, in order. */
 const bad: readonly { files: readonly string[]; problems: readonly string[] }[] = [
   { files: [''], problems: ['a.yaml: config file cannot have empty domain (at domain)'] },
   {
@@ -119,7 +119,7 @@ const bad: readonly { files: readonly string[]; problems: readonly string[] }[] 
 ]
 
 for (const { files, problems } of bad) {
-  test(`refused: ${files.join(' and ')}`, () => assert.deepEqual(judge(files).problems, problems))
+  test(`rejected: ${files.join(' and ')}`, () => assert.deepEqual(judge(files).problems, problems))
 }
 
 test('accepted, as by the reference', () => {
@@ -135,14 +135,14 @@ test('accepted, as by the reference', () => {
   for (const yaml of right) assert.deepEqual(judge([yaml]).problems, [], yaml)
 })
 
-test('configurations of one domain are put together when that is asked for, and then judged together', () => {
+test('configurations of one domain are merged and validated together with mergeDomainConfigs', () => {
   const files = [`{domain: d, descriptors: [{key: a}]}`, `{domain: d, descriptors: [{key: b}, {key: a}]}`]
   assert.deepEqual(judge(files, { ...asFiles, mergeDomainConfigs: true }).problems, [
     duplicate('b.yaml', 'd.a', 'descriptors[1]', list),
   ])
 })
 
-test('paths are spelled as the writer of the configuration spells its fields', () => {
+test('paths have the spelling of the configuration', () => {
   const yaml = '{domain: d, descriptors: [{key: k, share_threshold: true, rate_limit: {unit: x}}]}'
   const judged = judge([yaml], { ...asFiles, spelling: 'camel' })
   assert.deepEqual(judged.problems, [
@@ -155,7 +155,7 @@ test('paths are spelled as the writer of the configuration spells its fields', (
   ])
 })
 
-/** Keys and values of siblings, and which of them can be confused: the numbers of the pair. */
+/** Keys and values of siblings, and the numbers of the pair that can be confused. */
 const spellings: readonly (readonly [siblings: string, pair: string])[] = [
   ['a, b', ''],
   ['a, ab', ''],
@@ -172,7 +172,7 @@ const spellings: readonly (readonly [siblings: string, pair: string])[] = [
   ['a, a_b=c, a_b_c=d, a_x=1', '1 0'],
 ]
 
-test('siblings whose requests can be spelled alike are a warning', () => {
+test('siblings whose requests can have the same spelling are a warning', () => {
   for (const [siblings, pair] of spellings) {
     const descriptors = siblings.split(', ').map(text => {
       const [key = '', value = ''] = text.split('=')
@@ -197,7 +197,7 @@ function nested(depth: number): DescriptorConfig {
   return descriptor
 }
 
-test('descriptors can be nested so deep and no deeper', () => {
+test('the depth of nested descriptors is limited', () => {
   const problemsAt = (depth: number) =>
     validate([{ name: 'deep', domain: 'd', descriptors: [nested(depth)] }], asFiles).problems
   assert.deepEqual(problemsAt(maxDescriptorDepth), [])
@@ -205,7 +205,7 @@ test('descriptors can be nested so deep and no deeper', () => {
   assert.equal(problemsAt(100_000).length, 1)
 })
 
-test('requests per unit beyond 32 bits, or with a fraction, are refused from whatever source', () => {
+test('requests per unit beyond 32 bits, or with a fraction, are rejected from any source', () => {
   for (const requestsPerUnit of [-1, 0.5, 2 ** 32, Number.NaN]) {
     const rateLimit = { unit: 'day', requestsPerUnit, unlimited: false, name: '', replaces: [] }
     const config = { name: 'n', domain: 'd', descriptors: [{ ...nested(1), rateLimit }] }
@@ -216,7 +216,7 @@ test('requests per unit beyond 32 bits, or with a fraction, are refused from wha
   }
 })
 
-test('many problems are told up to a limit, and hostile keys cost no time', () => {
+test('problems are reported up to a limit, and hostile keys cost no time', () => {
   const many = Array.from({ length: 50_000 }, () => ({ ...nested(1), key: '' }))
   const longKeys = Array.from({ length: 1000 }, (_, index) => ({ ...nested(1), key: '_'.repeat(index + 1) }))
   const exact = longKeys.map(descriptor => ({ ...descriptor, value: 'x' }))

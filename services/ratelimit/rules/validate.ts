@@ -13,20 +13,20 @@ import {
 import { findConfusableKeys, type Sibling } from './confusable-keys.ts'
 import { createFindings, type Findings, fieldPath } from './findings.ts'
 
-/** Levels of descriptors below each other. No request has so many entries. */
+/** The most levels of nested descriptors. No request has so many entries. */
 export const maxDescriptorDepth = 64
 
 export interface ValidateOptions {
-  /** Several configurations of one domain are put together, instead of refused. */
+  /** Merges several configurations of one domain instead of rejecting them. */
   readonly mergeDomainConfigs: boolean
-  /** How paths name the fields. */
+  /** The spelling of fields in paths. */
   readonly spelling: FieldSpelling
 }
 
 /**
- * Judges configurations that are to be in force together: refuses what the reference refuses, with its
- * messages, and warns of what is right but hardly meant. Every problem is told, in the order of the
- * configurations.
+ * Validates configurations that are to be active together. It rejects what the reference rejects, with its
+ * messages, and warns of settings that are valid but probably unintended. Every problem is reported, in the
+ * order of the configurations.
  */
 export function validate(
   configs: readonly DomainConfig[],
@@ -69,7 +69,7 @@ function siblingsOf(source: string, descriptors: readonly DescriptorConfig[], pa
   return descriptors.map((descriptor, index) => ({ source, path: `${list}[${index}]`, descriptor }))
 }
 
-/** `parentKey` is the spelling of what holds them, with a dot at its end. */
+/** `parentKey` is the composite key of the parent, with a dot at its end. */
 function checkSiblings(
   context: Context,
   siblings: readonly Sibling[],
@@ -86,7 +86,7 @@ function checkSiblings(
     if (first === undefined) seen.set(finalKey, sibling)
     else if (descriptor.key !== '') {
       const message = `duplicate descriptor composite key '${parentKey}${finalKey}'`
-      findings.problem(source, path, message, `once; it stands at ${first.source}, ${first.path} too`)
+      findings.problem(source, path, message, `once; it is also at ${first.source}, ${first.path}`)
     }
     checkDescriptor(context, sibling, finalKey)
     if (descriptor.descriptors.length === 0) continue

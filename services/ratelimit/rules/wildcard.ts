@@ -1,14 +1,14 @@
-/** A value with `*`, each of which stands for any text, also none, taken apart once. */
+/** A compiled value with `*`, each of which matches any text, including none. */
 export interface Wildcard {
   readonly prefix: string
-  /** What must follow each other between prefix and suffix; none is empty. */
+  /** The literals between prefix and suffix, in order; none is empty. */
   readonly middles: readonly string[]
   readonly suffix: string
-  /** Of all literal text together: the parts of a match never overlap. */
+  /** The length of all literal text together: the parts of a match never overlap. */
   readonly literalLength: number
 }
 
-/** `pattern` holds at least one `*`. */
+/** `pattern` contains at least one `*`. */
 export function compileWildcard(pattern: string): Wildcard {
   const parts = pattern.split('*')
   return {
@@ -19,7 +19,7 @@ export function compileWildcard(pattern: string): Wildcard {
   }
 }
 
-/** Whether the whole text is matched. Case counts. The time grows with the text, never with its square. */
+/** Returns whether the whole text matches, case-sensitively. The time is linear in the text. */
 export function matchesWildcard(wildcard: Wildcard, text: string): boolean {
   const { prefix, middles, suffix, literalLength } = wildcard
   if (text.length < literalLength || !text.startsWith(prefix) || !text.endsWith(suffix)) return false

@@ -10,17 +10,17 @@ import {
 } from 'js-yaml'
 import { reasonNotToParse } from './yaml-size.ts'
 
-/** Lists and maps inside each other; a level of descriptors is two of them. */
+/** The most levels of nested lists and maps; a level of descriptors is two of them. */
 export const maxNestingDepth = 200
 export const maxAliases = 100_000
-/** Values that a document may have through its aliases beyond those it would have without. */
+/** The values that a document may have through its aliases, in addition to those without them. */
 export const maxAliasedValues = 100_000
-/** Keys that a document may take over by `<<` altogether. */
+/** The most keys that a document may merge by `<<` altogether. */
 export const maxMergedKeys = 100_000
 
 /**
- * What a YAML file says. Scalars other than text and null keep how they were written, because a number where
- * a text is asked for means its own spelling: `value: 0x10` is "0x10".
+ * The content of a YAML file. Scalars other than text and null keep their spelling, because a number in a
+ * text field means its spelling: `value: 0x10` is "0x10".
  */
 export type YamlValue = null | string | YamlScalar | readonly YamlValue[] | YamlMap
 export type YamlMap = ReadonlyMap<YamlValue, YamlValue>
@@ -29,9 +29,9 @@ export type YamlScalar =
   | { readonly type: 'bool'; readonly text: string; readonly value: boolean }
 
 /**
- * Reads the first document of a YAML text; an empty text is null. `ignored` tells of further documents, which
- * the reference does not look at. An error says why in one line, with the line it is about. Never throws, and
- * hostile aliases, merges and nesting are refused before they cost anything.
+ * Parses the first document of a YAML text; an empty text is null. `ignored` is the number of further
+ * documents, which the reference does not read. An error is one line with the reason and its line number.
+ * Never throws; hostile aliases, merges and nesting are rejected before they take resources.
  */
 export function readYaml(
   text: string,
@@ -48,13 +48,16 @@ export function readYaml(
   }
 }
 
-/** What stands too far left is put right, one line a time; so many characters may be read again for it. */
+/**
+ * Lines with too little indentation are fixed one at a time; at most this many characters are parsed again
+ * for them.
+ */
 export const maxRereadCharacters = 2_000_000
 
 /**
- * A list or a map in brackets, or a text in quotes, may go on anywhere on its next line, as the reference and
- * nearly everybody else reads it; the parser wants it farther right than what it belongs to. Spaces there mean
- * nothing, so they are added where it says so.
+ * A list or a map in brackets, or a quoted text, may continue at any column of its next line for the
+ * reference and for most other parsers; this parser requires more indentation than the parent has. Spaces
+ * there have no meaning, so they are added where the parser reports an error.
  */
 function loadDocuments(text: string): YamlValue[] {
   let source = text
@@ -71,7 +74,7 @@ function loadDocuments(text: string): YamlValue[] {
 }
 
 const tooFarLeft = 'deficient indentation'
-/** More than any line that is laid out by hand; a line that stands farther right takes another round. */
+/** More than the indentation of any line that is written by hand; a deeper line takes another round. */
 const indentation = ' '.repeat(80)
 
 /** @param line from 0 */
@@ -89,8 +92,9 @@ function reasonOf(error: unknown): string {
 const limits = { maxDepth: maxNestingDepth, maxTotalMergeKeys: maxMergedKeys, maxAliases }
 
 /**
- * Each value of a text without aliases takes a character, so only aliases can reach a limit above its length.
- * The parser's own limit of depth knows neither them nor the map in `[a: b]`.
+ * Checks the size and the depth of a document. Each value of a text without aliases takes a character, so
+ * only aliases can reach a limit above the text's length. The parser's depth limit ignores aliases and the
+ * map in `[a: b]`.
  */
 function checkValues(document: YamlValue, limit: number): string | undefined {
   let left = limit
@@ -126,15 +130,15 @@ const integer = /^[-+]?(?:0[bB][01]+|0[oO]?[0-7]+|0[xX][0-9a-fA-F]+|0|[1-9][0-9]
 const float = /^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$/
 const special = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/
 
-/** Go's whole numbers have 64 bits; what is beyond is a float to it. */
+/** Go's integers have 64 bits; larger ones are floats. */
 const maxInteger = 2 ** 63
 
-/** `_` may stand anywhere between digits, except in a number that begins with its point. */
+/** `_` may occur anywhere between digits, except in a number that starts with its point. */
 function plainDigits(text: string): string {
   return text.startsWith('.') ? text : text.replaceAll('_', '')
 }
 
-/** A 0 in front means octal digits, as in YAML 1.1. */
+/** A leading 0 means octal digits, as in YAML 1.1. */
 function readInteger(digits: string): number {
   const unsigned = digits.replace(/^[-+]/, '').replace(/^0(?=[0-7])/, '0o')
   return digits.startsWith('-') ? -Number(unsigned) : Number(unsigned)
@@ -159,14 +163,14 @@ const floatTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:float', {
     if (special.test(text)) return { type: 'float', text, value: Number.NaN }
     const digits = plainDigits(text)
     const value = integer.test(digits) ? readInteger(digits) : Number(digits)
-    // To Go a number that is too large is no number, but a text.
+    // Go treats a number that is too large as text.
     const isFloat = (integer.test(digits) || float.test(digits)) && Number.isFinite(value)
     return isFloat ? { type: 'float', text, value } : NOT_RESOLVED
   },
 })
 
 const booleans = [/^(?:true|True|TRUE)$/, /^(?:false|False|FALSE)$/] as const
-/** Those of YAML 1.1, for what is marked as a boolean. */
+/** The booleans of YAML 1.1, for values with a boolean tag. */
 const allBooleans = [
   /^(?:true|True|TRUE|y|Y|yes|Yes|YES|on|On|ON)$/,
   /^(?:false|False|FALSE|n|N|no|No|NO|off|Off|OFF)$/,
@@ -183,5 +187,7 @@ const boolTag = defineScalarTag<YamlScalar>('tag:yaml.org,2002:bool', {
   },
 })
 
-/** YAML 1.2's core, with YAML 1.1's `<<`, as the reference reads it; no tag can name anything else. */
+/**
+ * The core schema of YAML 1.2 with the `<<` of YAML 1.1, as the reference reads it; there are no other tags.
+ */
 const schema = FAILSAFE_SCHEMA.withTags(nullCoreTag, boolTag, intTag, floatTag, mergeTag, realMapTag)

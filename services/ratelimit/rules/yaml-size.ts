@@ -1,15 +1,18 @@
-/** A larger text is refused unread; 100,000 descriptors of the usual fields have room in it. */
+/** A larger text is rejected without parsing; 100,000 descriptors with the usual fields fit. */
 export const maxDocumentCharacters = 16 * 1024 * 1024
 export const maxLines = 2_000_000
-/** What can begin a list, a map or an entry of one. A descriptor with all its fields has about 15. */
+/**
+ * The characters that can begin a list, a map or one of its entries. A descriptor with all fields has about
+ * 15.
+ */
 export const maxIndicators = 1_500_000
-/** Only the first of them counts. */
+/** Only the first document is used. */
 export const maxDocuments = 100
 
 /**
- * Why a YAML text is too large to be parsed; undefined when it is not. Looks at each character once, and takes
- * no memory: a parser makes objects of a hundred bytes from two characters, so that a text of a few megabytes
- * could take all the memory that there is. Indicators within texts and comments are counted, too.
+ * Returns why a YAML text is too large to be parsed; undefined when it is not. It reads each character once
+ * and allocates no memory: a parser makes objects of a hundred bytes from two characters, so that a text of a
+ * few megabytes could exhaust the memory. Indicators within texts and comments are counted too.
  */
 export function reasonNotToParse(text: string): string | undefined {
   if (text.length > maxDocumentCharacters) {
@@ -67,7 +70,7 @@ const wordEnds = new Set([
   closeBrace,
 ])
 
-/** NaN stands for the end of the text. */
+/** NaN is the end of the text. */
 function endsWord(code: number): boolean {
   return Number.isNaN(code) || wordEnds.has(code)
 }

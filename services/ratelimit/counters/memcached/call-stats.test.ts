@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createCallStats } from './call-stats.ts'
 
-test('each reply is counted by what came of it, and a missing one as an error', () => {
+test('each reply is counted by its result, and a missing one as an error', () => {
   const tallies = new Map<string, { value: number }>()
   const calls = createCallStats({
     counter(name) {

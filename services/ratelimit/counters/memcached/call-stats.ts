@@ -1,17 +1,17 @@
 import type { BackendStats } from '../backend-stats.ts'
 import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
 
-/** Counts what memcached answered. A reply that did not come is an error. */
+/** Counts the replies of memcached. A missing reply is an error. */
 export interface CallStats {
-  /** Of one write, the replies to all that only looked. */
+  /** Counts the replies to all reads of one write. */
   looked(replies: readonly (Reply | undefined)[]): void
   added(reply: Reply | undefined): void
   incremented(reply: Reply | undefined): void
 }
 
 /**
- * Under the reference's names, `ratelimit.memcache.multiget` and so on, with what came of it as the tag `code`.
- * A key that is not there and a counter at 0 are one and the same.
+ * Creates the counters under the reference's names, `ratelimit.memcache.multiget` and so on, with the result
+ * as the tag `code`. A missing key is the same as a counter at 0.
  */
 export function createCallStats(stats: BackendStats): CallStats {
   const tally = (name: string) => stats.counter(`ratelimit.memcache.${name}`)

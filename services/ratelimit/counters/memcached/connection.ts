@@ -2,37 +2,40 @@ import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { CircuitBreaker } from '../circuit-breaker.ts'
 import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
 
-/** A connection to one memcached that is made again, for as long as it is not closed, whenever it is lost. */
+/** A connection to one memcached, which reconnects after each loss until it is closed. */
 export interface Connection {
   /**
-   * Sends so many requests in one write. While it is not healthy, `onReplies` is told at once, from within
-   * the call. Nothing is kept for later and nothing is sent twice.
+   * Sends `count` requests in one write. While the connection is not healthy, `onReplies` is called at once,
+   * from within the call. Nothing is kept for later, and nothing is sent twice.
    */
   send(requests: string, count: number, onReplies: OnReplies): void
-  /** Whether memcached has answered on the connection that there is. */
+  /** Whether memcached has answered on the current connection. */
   readonly healthy: boolean
-  /** Whether calls may be sent: it is healthy and its circuit breaker is closed. */
+  /** Whether calls may be sent: the connection is healthy and its circuit breaker is closed. */
   readonly usable: boolean
-  /** Whether at least one try has ended, well or not. */
+  /** Whether at least one attempt to connect has succeeded or failed. */
   readonly tried: boolean
-  /** Why it is not usable: the text of memcached or of the network. */
+  /** Why it is not usable: the error of memcached or of the network. */
   readonly problem: string
-  /** Called after each change of `healthy`, and when the first try has failed. */
+  /** Called after each change of `healthy`, and when the first attempt has failed. */
   onChange(listener: () => void): void
-  /** Gives up the connection that there is, for that reason, and makes a new one after a wait. */
+  /** Ends the current connection for that reason, and opens a new one after a delay. */
   renew(reason: string): void
-  /** Ends it for good; who waits for replies is told so. Done when the socket is closed. */
+  /**
+   * Closes the connection for good; requests without a reply get the reason. Resolves when the socket is
+   * closed.
+   */
   close(): Promise<void>
 }
 
 export interface ConnectionOptions extends SessionOptions {
-  /** The waits between tries; begins anew after a success. */
+  /** The delays between attempts; reset after a success. */
   readonly backoff: Backoff
   /** Opens and closes with the silences of memcached. */
   readonly breaker: CircuitBreaker
 }
 
-/** As only this file may change it. Accessors in its place would make V8 keep the object as a hash table. */
+/** The mutable view for this file. Accessors would make V8 keep the object as a hash table. */
 interface State {
   healthy: boolean
   usable: boolean
@@ -42,7 +45,7 @@ interface State {
 
 const closedText = 'the connection to memcached is closed'
 
-/** Connects at once. Never throws; all that fails is told by `problem` and `onChange`. */
+/** Connects at once. Never throws; errors are in `problem`, and `onChange` reports changes. */
 export function createConnection(options: ConnectionOptions): Connection {
   const { backoff, breaker } = options
   const listeners: (() => void)[] = []

@@ -11,14 +11,14 @@ import {
   type MemcachedCountersOptions,
 } from '../memcached.ts'
 
-/** Answers what was asked in one write; `say` sends bytes. */
+/** Handles the requests of one write; `say` sends bytes. */
 type Answer = (requests: string, say: (bytes: string) => void, socket: Socket) => void
 
 interface FakeServer {
   readonly address: string
-  /** What was asked, apart from the greetings. */
+  /** The requests, without the greetings. */
   readonly asked: string[]
-  /** So many connections were made. */
+  /** Returns the number of connections so far. */
   connections(): number
 }
 
@@ -67,7 +67,7 @@ async function connected(
 
 const hit = (key: string, hits = 1): Hit => ({ key, hits, expirySeconds: 60, limit: maxCount })
 
-/** The values, or why there are none. */
+/** Returns the values, or the error text. */
 async function outcomeOf(call: Promise<readonly number[]>): Promise<readonly number[] | string> {
   return call.catch((error: unknown) => {
     assert.ok(error instanceof CountersError, String(error))
@@ -75,7 +75,7 @@ async function outcomeOf(call: Promise<readonly number[]>): Promise<readonly num
   })
 }
 
-test('what is written: one write a turn, a key once, its counter made with its first touch', async t => {
+test('the requests of a turn: one write, each key once, its counter created at its first touch', async t => {
   const server = await listen(t, (requests, say) => {
     const replies = { incr: '7\r\n', add: 'STORED\r\n', get: 'END\r\n' }
     for (const [, name = ''] of requests.matchAll(/^(incr|add|get) /gm)) {
@@ -106,7 +106,7 @@ test('replies may come in any pieces, at any time', async t => {
   assert.deepEqual(values, [9_007_199_254_740_990, 5, 17])
 })
 
-test('a server that is slow but goes on is not given up', async t => {
+test('a slow server that keeps answering is not disconnected', async t => {
   let timer: NodeJS.Timeout | undefined
   t.after(() => clearInterval(timer))
   const server = await listen(t, (_, say) => {
@@ -122,7 +122,7 @@ test('a server that is slow but goes on is not given up', async t => {
   assert.equal(server.connections(), 1)
 })
 
-test('a counter that vanishes as soon as it was made is an error, not a loop', async t => {
+test('a counter that vanishes right after its creation is an error, not a loop', async t => {
   const server = await listen(t, (requests, say) => {
     say(requests.startsWith('add') ? 'STORED\r\nNOT_FOUND\r\n' : 'NOT_FOUND\r\n')
   })
@@ -133,16 +133,16 @@ test('a counter that vanishes as soon as it was made is an error, not a loop', a
   assert.equal(server.asked.length, 2)
 })
 
-test('what breaks the protocol ends the connection, rejects all that waits, and says why', async t => {
+test('a malformed reply ends the connection and rejects all waiting calls with the reason', async t => {
   const table: readonly [string, RegExp][] = [
-    ['HTTP/1.1 400 Bad Request\r\n', /a reply of no known kind/],
+    ['HTTP/1.1 400 Bad Request\r\n', /a reply of unknown kind/],
     ['ERROR\r\n', /^ERROR$/],
     ['CLIENT_ERROR bad data chunk\r\n', /^CLIENT_ERROR bad data chunk$/],
-    ['STORED\r\n5\r\nSTORED\r\nEND\r\n', /a reply that nobody had asked for/],
-    ['STORED\r\n5\r\nSTORED\r\nSTORED\r\n', /a reply that nobody had asked for/],
-    ['17\r\n5\r\nSTORED\r\n5\r\n', /a reply that nobody had asked for/],
-    ['STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\nSTORED\r\n5\r\n', /a reply that nobody had asked for/],
-    ['STORED\r\n5\r\nNOT_FOUND\r\n5\r\n', /a reply that nobody had asked for/],
+    ['STORED\r\n5\r\nSTORED\r\nEND\r\n', /an unexpected reply/],
+    ['STORED\r\n5\r\nSTORED\r\nSTORED\r\n', /an unexpected reply/],
+    ['17\r\n5\r\nSTORED\r\n5\r\n', /an unexpected reply/],
+    ['STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\nSTORED\r\n5\r\n', /an unexpected reply/],
+    ['STORED\r\n5\r\nNOT_FOUND\r\n5\r\n', /an unexpected reply/],
     ['STORED\r\n5', /was lost/],
   ]
   for (const [bytes, words] of table) {
@@ -154,11 +154,11 @@ test('what breaks the protocol ends the connection, rejects all that waits, and 
     const calls = [counters.add([hit('a')]), counters.add([hit('b')])].map(outcomeOf)
     for (const outcome of await Promise.all(calls)) assert.match(String(outcome), words, bytes)
     await waitFor('another connection', () => server.connections() === 2)
-    assert.equal(server.asked.length, 1, 'something was sent twice')
+    assert.equal(server.asked.length, 1, 'a request was sent twice')
   }
 })
 
-test('replies that nobody waits for end the connection too', async t => {
+test('unexpected replies end the connection too', async t => {
   const server = await listen(t, (_, say) => say('STORED\r\n5\r\n6\r\n'))
   const counters = await connected(t, server)
   await outcomeOf(counters.add([hit('a')]))
@@ -167,8 +167,8 @@ test('replies that nobody waits for end the connection too', async t => {
 
 test('a server that is not memcached is never healthy', async t => {
   const table: readonly [string, RegExp][] = [
-    ['HTTP/1.1 400 Bad Request\r\n', /a reply of no known kind/],
-    ['STORED\r\n', /what answers is not memcached/],
+    ['HTTP/1.1 400 Bad Request\r\n', /a reply of unknown kind/],
+    ['STORED\r\n', /the server is not memcached/],
     ['SERVER_ERROR too many open connections\r\n', /SERVER_ERROR too many open connections/],
     ['ERROR\r\n', /ERROR/],
     ['', /did not answer for the first time within 50 ms/],
@@ -186,7 +186,7 @@ test('a server that is not memcached is never healthy', async t => {
   }
 })
 
-test('whatever is answered, each call ends with a value or an error', async t => {
+test('each call ends with a value or an error, whatever the reply', async t => {
   const piece = fc.constantFrom(
     ...['STORED\r\n', 'NOT_STORED\r\n', 'NOT_FOUND\r\n', 'END\r\n', '5\r\n', '18446744073709551615\r\n'],
     ...['VALUE a 0 1\r\n7\r\nEND\r\n', 'VALUE a 0 9\r\n', 'ERROR\r\n', 'SERVER_ERROR out of memory\r\n'],

@@ -26,7 +26,7 @@ test('a key has at most 250 bytes, and neither spaces nor control characters', (
   for (const [key, legal] of table) assert.equal(isLegalKey(key), legal, JSON.stringify(key))
 })
 
-test('it is the rule of the bytes', () => {
+test('the rule applies to the bytes of UTF-8', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 300 }), key => {
       const bytes = Buffer.from(key)

@@ -3,14 +3,14 @@ import { CountersError } from '../counters.ts'
 /** The protocol's limit, in bytes of UTF-8. */
 export const maxKeyBytes = 250
 
-/** Below this length no key of UTF-16 units has more bytes than the limit. */
+/** A key of at most this many UTF-16 code units never exceeds the limit. */
 const surelyShort = Math.floor(maxKeyBytes / 3)
 
-/** Neither empty, nor any of the bytes 0x00 to 0x20 and 0x7f. */
+/** Matches non-empty texts without the bytes 0x00 to 0x20 and 0x7f. */
 const legalCharacters = /^[!-~\u0080-\uffff]+$/
 
 /**
- * A key that memcached cannot hold: the call is at fault, and the backend is well. The text is that of the
+ * Memcached cannot store the key: the caller is at fault, not the backend. The text is that of the
  * reference's client.
  */
 export class MalformedKeyError extends CountersError {
@@ -19,7 +19,9 @@ export class MalformedKeyError extends CountersError {
   }
 }
 
-/** Whether memcached takes the key: at most 250 bytes, with neither spaces nor control characters. */
+/**
+ * Returns whether memcached accepts the key: at most 250 bytes, with neither spaces nor control characters.
+ */
 export function isLegalKey(key: string): boolean {
   if (key.length > maxKeyBytes || !legalCharacters.test(key)) return false
   return key.length <= surelyShort || Buffer.byteLength(key) <= maxKeyBytes

@@ -2,20 +2,20 @@ import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer } from './pick-server.ts'
 import type { ServerAddress } from './server-list.ts'
 
-/** The servers in their order, connected, and which of them has a key. */
+/** The connected servers in their order. */
 export interface NodeList {
   /**
-   * From now on these are the servers. Connections to those that were there already stay; those to others end
-   * when what they owe must have been answered.
+   * Replaces the servers. Connections to servers that remain are kept; the others are closed when their calls
+   * are settled.
    */
   set(servers: readonly ServerAddress[]): void
-  /** Why there are no servers. */
+  /** Sets the reason why there are no servers. */
   setProblem(problem: string): void
-  /** Undefined while there are no servers. */
+  /** Returns the server that has the key; undefined while there are no servers. */
   nodeOf(key: string): MemcachedNode | undefined
-  /** Whether any server is, since each of them was tried. */
+  /** Returns whether any server is healthy, after each of them was tried. */
   healthy(): boolean
-  /** Why none is. */
+  /** Returns why no server is healthy. */
   problem(): string
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
@@ -23,14 +23,14 @@ export interface NodeList {
 }
 
 export interface NodeListOptions extends NodeOptions {
-  /** Told when a server is lost, is back, or cannot be reached at first. */
+  /** Called when a server is lost or is back or cannot be reached at first. */
   readonly onWarning: (text: string) => void
 }
 
 export function createNodeList(options: NodeListOptions): NodeList {
   const { deadlineMs, onWarning } = options
   const listeners: ((healthy: boolean) => void)[] = []
-  /** By their addresses; one that stands twice in the list is one node. */
+  /** By address; an address that occurs twice in the list is one node. */
   let nodes = new Map<string, MemcachedNode>()
   let order: readonly MemcachedNode[] = []
   const leaving = new Map<MemcachedNode, NodeJS.Timeout>()
@@ -52,24 +52,24 @@ export function createNodeList(options: NodeListOptions): NodeList {
   }
 
   function onChange(node: MemcachedNode): void {
-    if (!closed && !leaving.has(node)) tell(node)
+    if (!closed && !leaving.has(node)) warn(node)
     checkHealth()
   }
 
-  function tell(node: MemcachedNode): void {
+  function warn(node: MemcachedNode): void {
     if (!node.connection.healthy) {
       lost.add(node)
       onWarning(`${node.problem()}; calls with a key of this server fail until it is back`)
     } else if (lost.delete(node)) onWarning(`memcached ${node.address.text} is back`)
   }
 
-  /** Calls that run are answered by then, or rejected. */
+  /** Closes the node after the deadline, when its running calls are answered or rejected. */
   function leave(node: MemcachedNode): void {
     lost.delete(node)
     leaving.set(
       node,
       setTimeout(() => {
-        // Not before it is closed, or its end would count as an outage.
+        // The node is removed only after it is closed; otherwise its end would be reported as an outage.
         void node.close().then(() => leaving.delete(node))
       }, deadlineMs),
     )

@@ -18,28 +18,31 @@ import type { ServerAddress } from './server-list.ts'
 export interface MemcachedNode {
   readonly address: ServerAddress
   readonly connection: Connection
-  /** As `Counters.add`, of legal keys. Rejects at once while the connection is not usable. */
+  /** As `Counters.add`, for legal keys. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Why its connection is not usable, with its address; empty when it is. */
+  /** Returns why the connection is not usable, with its address; empty when it is usable. */
   problem(): string
   close(): Promise<void>
 }
 
-/** What all nodes share. */
+/** The options that all nodes share. */
 export interface NodeOptions {
   readonly tls?: TlsOptions | (() => TlsOptions)
   readonly connectTimeoutMs: number
   readonly stallTimeoutMs: number
-  /** How long an `add` may take. */
+  /** The timeout of an `add`. */
   readonly deadlineMs: number
   /** The most hits of one node that are collected or written and not yet answered. */
   readonly maxHitsInFlight: number
-  /** Of how many keys of one node is remembered that they have their counter; of so many as hits at least. */
+  /**
+   * The number of keys of one node whose counters this process remembers to exist. At least twice
+   * `maxHitsInFlight` are remembered.
+   */
   readonly maxTouchedKeys: number
-  /** Count after the answer; told what could not be counted then. */
+  /** Count after the answer, and call this for hits that could not be counted then. */
   readonly afterAnswer?: OnUncounted
   readonly calls: CallStats
-  /** Whether the event loop stays awake for replies that come soon. */
+  /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
   readonly newBackoff: () => Backoff
   readonly newBreaker: CreateBreaker
@@ -47,9 +50,9 @@ export interface NodeOptions {
 }
 
 /**
- * Connects at once.
+ * Creates a node and connects at once.
  *
- * @param onChange called after each change of `healthy`, and when the first try has failed
+ * @param onChange called after each change of `healthy`, and when the first attempt has failed
  */
 export function createNode(
   address: ServerAddress,
@@ -68,14 +71,16 @@ export function createNode(
   const exact = createLargeCountSender(look, createCountSender(connection, clock, calls))
   const send: SendCounts =
     afterAnswer === undefined ? exact : createAfterAnswerSender(look, exact, afterAnswer)
-  // A key must not be forgotten within one write: it would stand there twice, with an order of its own.
+  // A key must not be forgotten within one write: the write would then contain it twice, each time with a
+  // separate order.
   const touchedKeys = createTouchedKeys(Math.max(maxTouchedKeys, 2 * maxHitsInFlight))
   const pipeline = createPipeline({
     send: sendSums(send, touchedKeys),
     deadlineMs,
     maxHitsInFlight,
     windowMs: 0,
-    // One write a turn: several would look before the first of them counts, where a look comes first.
+    // One write for each turn: where a read comes first, several writes would all read before the first of
+    // them counts.
     limit: maxHitsInFlight,
     clock,
   })
@@ -96,7 +101,7 @@ export function createNode(
     },
   }
   connection.onChange(() => {
-    // Memcached may come back empty: every key is new to it then.
+    // Memcached may have restarted without data, so every key may be new to it.
     if (!connection.healthy) touchedKeys.clear()
     onChange(node)
   })

@@ -6,7 +6,7 @@ import type { Counters } from '../counters.ts'
 import { followTlsFiles } from '../follow-tls-files.ts'
 import { createMemcachedCounters } from '../memcached.ts'
 
-/** The settings of memcached, as `settings.ts` reads them. */
+/** The settings of memcached, as `settings.ts` parses them. */
 export interface MemcachedSettings {
   readonly backendDeadlineMs: number
   readonly backendBusyPoll: BusyPollMode
@@ -22,7 +22,7 @@ export interface MemcachedSettings {
 }
 
 /**
- * The counters in the memcached servers that the settings name.
+ * Opens the counters in the memcached servers that the settings name.
  *
  * @throws Error that names the setting when an address or a file cannot be used.
  */

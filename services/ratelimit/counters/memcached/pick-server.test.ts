@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pickServer } from './pick-server.ts'
 
-test('the place is the IEEE CRC-32 of the bytes, modulo the number of servers', () => {
+test('the index is the IEEE CRC-32 of the bytes, modulo the number of servers', () => {
   const prime = 1_000_003
-  // The first is the algorithm's published check value; the others were computed by Python's zlib.
+  // The first value is the algorithm's published check value; Python's zlib computed the others.
   const table: readonly [string, number][] = [
     ['123456789', 0xcbf43926],
     ['The quick brown fox jumps over the lazy dog', 0x414fa339],
@@ -21,7 +21,7 @@ test('the place is the IEEE CRC-32 of the bytes, modulo the number of servers', 
   }
 })
 
-test('keys are spread evenly, whatever the number of servers', () => {
+test('keys are distributed evenly for any number of servers', () => {
   const keys = 30_000
   for (const servers of [2, 3, 5, 7, 16]) {
     const counts: number[] = Array(servers).fill(0)

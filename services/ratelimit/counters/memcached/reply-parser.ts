@@ -1,14 +1,14 @@
 import type { Count } from '../sum-equal-keys.ts'
 
 /**
- * A reply of memcached: a counter's new value, a word, what a look has found, or an error. Values beyond
+ * A reply of memcached: a counter's new value, a word, the result of a read, or an error. Values beyond
  * 2^53-1 are a bigint.
  */
 export type Reply = Count | Word | ValueReply | ErrorReply
 
 export type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
 
-/** What `get` of one key has found; 0 for a key that is not there, undefined for what is no number. */
+/** The result of `get` of one key: 0 for a missing key, undefined for a value that is not a number. */
 export interface ValueReply {
   readonly value: Count | undefined
 }
@@ -28,38 +28,38 @@ export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
 
 export interface ReplyParser {
   /**
-   * Reads the first `length` bytes of the chunk, which may end anywhere in a reply; what is not complete is
-   * copied, so that the chunk's memory may be used again.
+   * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
+   * copied, so that the chunk's memory may be reused.
    *
-   * @returns what is wrong when this is not the protocol; then nothing more can be read. It quotes nothing of
-   *   what came.
+   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
+   *   bytes.
    */
   push(chunk: Buffer, length: number): string | undefined
 }
 
-/** An error, or the line before a value. */
+/** The length of an error, or of the line before a value. */
 const maxLineBytes = 2_048
-/** Memcached's own default. Of a value that is longer than any number only the length is read. */
+/** Memcached's default limit. Only the first digits of a value are kept. */
 const maxValueBytes = 1_048_576
-/** Those of 2^64-1. */
+/** The digits of 2^64-1. */
 const maxDigits = 20
 
 const carriageReturn = 0x0d
 const lineFeed = 0x0a
 
 /**
- * Reads replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
- * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), where they lie.
+ * Parses replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
+ * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), without copying complete ones.
  *
- * @param onReply called for each reply in its order, from within `push`
+ * @param onReply called for each reply in order, from within `push`
  */
 export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser {
-  /** The beginning of a line whose rest has not come yet. */
+  /** The beginning of an incomplete line. */
   const store = Buffer.allocUnsafeSlow(maxLineBytes)
   let stored = 0
-  /** Of a value, the bytes that have not come yet, those of the line's end behind it included. */
+  /** The number of bytes of a value that have not arrived, including the line end behind it. */
   let valueBytes = 0
-  /** The value's beginning, when it is one whose closing line is still to come. */
+  /** The beginning of the current value, until its closing line has arrived. */
   let value: string | undefined
   let problem: string | undefined
 
@@ -67,20 +67,21 @@ export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser 
     problem ??= text
   }
 
-  /** @returns where the next thing begins */
+  /** @returns the index behind the value */
   function readValue(chunk: Buffer, start: number, length: number): number {
     let at = start
     for (; at < length && valueBytes > 0; at += 1) {
       const byte = chunk[at] ?? 0
       if (valueBytes <= 2) {
-        if (byte !== (valueBytes === 2 ? carriageReturn : lineFeed)) refuse('a value that does not end')
+        if (byte !== (valueBytes === 2 ? carriageReturn : lineFeed))
+          refuse('a value that does not end with CR LF')
       } else if (value !== undefined && value.length <= maxDigits) value += String.fromCharCode(byte)
       valueBytes -= 1
     }
     return at
   }
 
-  /** @returns where the next thing begins */
+  /** @returns the index behind the line */
   function readLine(chunk: Buffer, start: number, length: number): number {
     let end = start
     while (end < length && chunk[end] !== lineFeed) end += 1
@@ -101,11 +102,11 @@ export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser 
     return end + 1
   }
 
-  /** @param end where the line feed is */
+  /** @param end the index of the line feed */
   function onLine(source: Buffer, start: number, end: number): void {
     const stop = end - 1
     if (stop < start || source[stop] !== carriageReturn) {
-      refuse('a line that does not end')
+      refuse('a line that does not end with CR LF')
       return
     }
     const count = value === undefined ? readCount(source, start, stop) : undefined
@@ -129,7 +130,7 @@ export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser 
 
   function onValueLine(line: string): void {
     const bytes = Number(/^VALUE \S+ \d+ (\d{1,10})$/.exec(line)?.[1])
-    if (Number.isNaN(bytes)) refuse('a reply of no known kind')
+    if (Number.isNaN(bytes)) refuse('a reply of unknown kind')
     else if (bytes > maxValueBytes) refuse(`a value of more than ${maxValueBytes} bytes`)
     else {
       value = ''
@@ -152,7 +153,7 @@ function isWord(line: string): line is Word {
   return line === 'NOT_FOUND' || line === 'STORED' || line === 'NOT_STORED' || line === 'TOUCHED'
 }
 
-/** Undefined when the bytes are not the digits of a number. */
+/** Returns undefined when the bytes are not the digits of a number. */
 function readCount(source: Buffer, start: number, stop: number): Count | undefined {
   if (stop === start || stop - start > maxDigits) return undefined
   let count = 0
@@ -164,7 +165,7 @@ function readCount(source: Buffer, start: number, stop: number): Count | undefin
   return count <= Number.MAX_SAFE_INTEGER ? count : BigInt(source.toString('latin1', start, stop))
 }
 
-/** As `incr` reads a value: digits up to the end or a space, with which `decr` fills up. */
+/** Parses a value as `incr` does: digits up to the end or a space, with which `decr` pads. */
 function parseValue(text: string): Count | undefined {
   const digits = /^(\d{1,20})(?: |$)/.exec(text)?.[1]
   if (digits === undefined) return undefined

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { expiryOf } from './request.ts'
 
-test('an expiry is told as seconds up to 30 days, and as a time beyond', () => {
+test('an expiry is sent as seconds up to 30 days, and as a time beyond', () => {
   const day = 86_400
   const nowMs = 1_700_000_000_400
   const table: readonly [number, number][] = [

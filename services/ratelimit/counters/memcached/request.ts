@@ -1,32 +1,32 @@
-/** A longer expiry is read as a time since 1970. */
+/** Memcached reads a longer expiry as a time since 1970. */
 const maxRelativeSeconds = 30 * 24 * 60 * 60
-/** Memcached reads an expiry as 32 bits with a sign. */
+/** Memcached stores an expiry as a signed 32-bit integer. */
 const maxExpiry = 2 ** 31 - 1
 
-/** Adds to a counter that is there. */
+/** Adds to an existing counter. */
 export function incrRequest(key: string, by: number): string {
   return `incr ${key} ${by}\r\n`
 }
 
-/** Makes a counter of 0 where there is none; `expiry` as of `expiryOf`. */
+/** Creates a counter of 0 if there is none; `expiry` as returned by `expiryOf`. */
 export function addRequest(key: string, expiry: number): string {
   return `add ${key} 0 ${expiry} 1\r\n0\r\n`
 }
 
-/** Changes the expiry of a counter that is there. */
+/** Changes the expiry of an existing counter. */
 export function touchRequest(key: string, expiry: number): string {
   return `touch ${key} ${expiry}\r\n`
 }
 
-/** Looks at one counter. */
+/** Reads one counter. */
 export function getRequest(key: string): string {
   return `get ${key}\r\n`
 }
 
 /**
- * How memcached is told that a counter is to be kept for at least so many seconds: from now on, or beyond 30
- * days by the time of its end. It counts whole seconds of a clock of its own, so that a life of n ends up to
- * a second early; hence one more.
+ * Returns the expiry to send for a counter that is kept for at least `expirySeconds` seconds: relative up to
+ * 30 days, and as a Unix time beyond. Memcached counts whole seconds of its own clock, so that an expiry of n
+ * ends up to a second early; hence one more.
  */
 export function expiryOf(expirySeconds: number, nowMs: number): number {
   const seconds = expirySeconds + 1

@@ -2,13 +2,14 @@ import { CountersError, maxCount } from '../counters.ts'
 import type { Count, Increment } from '../sum-equal-keys.ts'
 import type { SendCounts } from './send-counts.ts'
 
-/** Told how many hits could not be counted after their callers had been answered, and why. */
+/** Called with the number of hits that could not be counted after their callers were answered, and why. */
 export type OnUncounted = (hits: number, problem: string) => void
 
 /**
- * The reference's way: answers what the counters will be when nobody else counts, and counts afterwards.
- * Callers that come at the same moment, from processes or turns of their own, do not see each other, so that
- * a limit may be exceeded. What could not be looked at is not counted.
+ * Counts as the reference does: answers with the values that the counters will have if no other caller
+ * counts, and counts afterwards. Callers that arrive at the same moment, from other processes or turns of the
+ * event loop, do not see each other, so a limit may be exceeded. Hits whose counter could not be read are not
+ * counted.
  */
 export function createAfterAnswerSender(
   look: SendCounts,

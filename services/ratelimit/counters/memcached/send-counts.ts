@@ -12,23 +12,23 @@ export type SendCounts = Send<Increment, Count>
 
 type Answer = Count | CountersError
 
-const misfitText = 'memcached sent a reply that nobody had asked for'
+const misfitText = 'memcached sent an unexpected reply'
 
-/** The answer for a key that memcached has forgotten: nothing was counted. */
+/** The answer for a key that memcached does not have any more: nothing was counted. */
 const forgotten = new CountersError('memcached did not keep the counter')
 
 /**
- * Counts exactly, before the answer. `incr` makes no counter, so in the same write and before it goes an
- * `add` of 0 when this process touches the key for the first time; whether the counter was there already does
- * not matter then. That is one round trip where the reference's increment, add and increment again take up to
- * three. A `touch` goes before it instead when a hit needs a longer expiry than the one that was sent. A key that
- * memcached has forgotten since goes that way once more.
+ * Counts exactly, before the answer. `incr` does not create a counter, so when this process touches a key for
+ * the first time the same write contains an `add` of 0 before it, which works whether the counter exists or
+ * not. That is one round trip; the reference's increment, add and increment again take up to three. When a
+ * hit needs a longer expiry than the one that was sent, a `touch` comes before the `incr` instead. A key that
+ * memcached has dropped since is sent again as at its first touch.
  */
 export function createCountSender(connection: Connection, clock: Clock, calls: CallStats): SendCounts {
   return function count(items, onAnswers) {
     const { requests, requestCount, before } = writeItems(items, clock.nowMs())
     connection.send(requests, requestCount, (replies, problem) => {
-      tell(calls, items, before, replies)
+      countReplies(calls, items, before, replies)
       const answers = readAnswers(items, before, replies)
       if (answers === undefined) {
         refuse(connection, onAnswers)
@@ -45,7 +45,7 @@ export function createCountSender(connection: Connection, clock: Clock, calls: C
   }
 }
 
-/** Only looks, whatever there is to add: the answers are the counters as they are. */
+/** Only reads, whatever the increments are: the answers are the current values. */
 export function createLookSender(connection: Connection, calls: CallStats): SendCounts {
   return (items, onAnswers) => {
     let requests = ''
@@ -59,7 +59,7 @@ export function createLookSender(connection: Connection, calls: CallStats): Send
   }
 }
 
-/** The request that goes before the one that counts, if any: it makes the counter, or prolongs it. */
+/** The request before the increment, if any, which creates or prolongs the counter. */
 type Before = 'add' | 'touch' | undefined
 
 function beforeOf({ by, expirySeconds, touched }: Increment): Before {
@@ -86,7 +86,7 @@ function writeItems(items: readonly Increment[], nowMs: number) {
   return { requests, requestCount, before }
 }
 
-function tell(
+function countReplies(
   calls: CallStats,
   items: readonly Increment[],
   before: readonly Before[],
@@ -105,7 +105,7 @@ function tell(
   if (looked.length > 0) calls.looked(looked)
 }
 
-/** The answers, as far as there are replies; undefined when one is of another kind than was asked for. */
+/** Returns the answers for which there are replies; undefined when a reply is not of the expected kind. */
 function readAnswers(
   items: readonly Increment[],
   before: readonly Before[],
@@ -119,7 +119,7 @@ function readAnswers(
     const reply = replies[next++]
     if (beforeReply === undefined || reply === undefined) break
     const answer = item.by === 0 ? lookedAt(reply) : counted(reply)
-    // The reply to `add` says why there is no counter.
+    // The reply to `add` is the reason why there is no counter.
     if (kind === 'add' && answer === forgotten && isErrorReply(beforeReply)) {
       answers.push(new CountersError(beforeReply.error))
     } else answers.push(kind === undefined || isReplyTo(kind, beforeReply) ? answer : undefined)
@@ -138,7 +138,7 @@ function isReplyTo(kind: 'add' | 'touch', reply: Reply): boolean {
     : reply === 'TOUCHED' || reply === 'NOT_FOUND'
 }
 
-/** Undefined, here and below, for a reply of another kind. */
+/** Returns undefined, like the next function, for a reply of an unexpected kind. */
 function counted(reply: Reply): Answer | undefined {
   if (typeof reply === 'number' || typeof reply === 'bigint') return reply
   if (reply === 'NOT_FOUND') return forgotten
@@ -154,7 +154,7 @@ function hasNoMisfit(answers: readonly (Answer | undefined)[]): answers is reado
   return !answers.includes(undefined)
 }
 
-/** Nobody knows whose replies they are: none is an answer, and those still to come are not either. */
+/** Discards all replies and reconnects: after an unexpected reply, replies cannot be assigned to requests. */
 function refuse(
   connection: Connection,
   onAnswers: (answers: readonly Answer[], problem: string) => void,

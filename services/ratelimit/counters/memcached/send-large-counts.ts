@@ -3,13 +3,13 @@ import { type Again, sendAgain } from '../send.ts'
 import type { Count, Increment } from '../sum-equal-keys.ts'
 import type { SendCounts } from './send-counts.ts'
 
-/** Smaller addends would have to be written billions of times to one key to exceed 64 bits. */
+/** Smaller addends would have to be added to one key billions of times to exceed 64 bits. */
 const largeHits = 2 ** 32
 
 /**
- * Memcached counts in 64 bits, and beyond them begins again at 0. So a large addend looks first, and to a
- * counter that is at `maxCount` already it is not added: more than that is not told anyway. Only thousands of
- * the largest addends that all look before any of them is added could exceed 64 bits still.
+ * Memcached counts in 64 bits and wraps around to 0. A large addend therefore reads first, and is not added
+ * to a counter that has reached `maxCount`, beyond which no value is reported. Only thousands of the largest
+ * addends that all read before any of them is added could still exceed 64 bits.
  */
 export function createLargeCountSender(look: SendCounts, count: SendCounts): SendCounts {
   return (items, onAnswers) => {
@@ -26,7 +26,7 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
   }
 }
 
-/** The counters' values by their keys. Those that could not be looked at will not be counted either. */
+/** Returns the counters' values by key. Counters that could not be read cannot be incremented either. */
 function beforesOf(
   large: readonly Increment[],
   looked: readonly (Count | CountersError)[],
@@ -39,7 +39,7 @@ function beforesOf(
   return befores
 }
 
-/** Answers the large ones whose counter is full by then; all other places are still to be counted. */
+/** Answers the large increments whose counter is full; the increments at `places` are still to be counted. */
 function answerFull(items: readonly Increment[], values: Map<string, bigint>) {
   const answers: bigint[] = []
   const places: number[] = []

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { maxServers, parseServerList } from './server-list.ts'
 
-test('a list is read in its order', () => {
+test('a list keeps its order', () => {
   const table: readonly [string, unknown][] = [
     ['cache:11211', [{ host: 'cache', port: 11211 }]],
     [
@@ -24,7 +24,7 @@ test('a list is read in its order', () => {
   }
 })
 
-test('what is no address is refused, with its place', () => {
+test('an invalid address is rejected with its position', () => {
   const refused: readonly [string, RegExp][] = [
     ['', /^server 1 is ""; it must be a list of host:port/],
     ['a:1,,b:2', /^server 2 is ""/],

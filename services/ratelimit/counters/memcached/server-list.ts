@@ -1,21 +1,21 @@
 import type { Endpoint } from '../connect-socket.ts'
 
-/** A memcached, and how it is written. */
+/** The address of a memcached, and its text in the list. */
 export interface ServerAddress {
   readonly text: string
   readonly endpoint: Endpoint
 }
 
-/** Of one list. */
+/** The most servers of one list. */
 export const maxServers = 1_000
 
 const form = 'a list of host:port, such as memcached-0:11211,memcached-1:11211, or the paths of unix sockets'
 
 /**
- * Reads a list divided by commas, or one that was divided already. Its order counts, since a key's server is
- * found by its place; a server that stands there twice gets twice the keys, as with the reference.
+ * Parses a list divided by commas, or one that is already divided. The order matters, since a key's server is
+ * found by its index; a server that occurs twice has twice the keys, as with the reference.
  *
- * @throws Error when an item is not an address, when there is none, or more than `maxServers`.
+ * @throws Error when an item is not an address, and when there are no items or more than `maxServers`.
  */
 export function parseServerList(list: string | readonly string[]): readonly ServerAddress[] {
   const items = (typeof list === 'string' ? list.split(',') : list).map(item => item.trim())

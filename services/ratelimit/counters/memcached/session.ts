@@ -7,35 +7,35 @@ import { createReplyParser, isErrorReply, isValueReply, type Reply } from './rep
 
 export interface SessionOptions {
   readonly endpoint: Endpoint
-  /** TLS, when given. A function is asked at each connection, for certificates that are renewed. */
+  /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
   readonly tls?: TlsOptions | (() => TlsOptions)
-  /** The session ends when memcached has not answered for the first time after so long, */
+  /** The session ends when memcached has not answered for the first time within this time, */
   readonly connectTimeoutMs: number
-  /** and when it owes replies and brings nothing for so long. */
+  /** and when it owes replies and has sent nothing for this time. */
   readonly stallTimeoutMs: number
-  /** After which time without a byte, while replies are owed, `onSilence` is called. */
+  /** The time without a byte, while replies are owed, after which `onSilence` is called. */
   readonly silenceMs: number
   readonly clock: Clock
-  /** Whether the event loop stays awake for replies that come soon. */
+  /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
 }
 
 export type OnReplies = OnRepliesOf<Reply>
 
-/** One connection to one memcached, from its beginning to its end. */
+/** One connection to one memcached, from connect to close. */
 export interface Session {
-  /** Sends so many requests in one write. Nothing is ever sent again. */
+  /** Sends `count` requests in one write. No request is sent again. */
   send(requests: string, count: number, onReplies: OnReplies): void
-  /** Ends it at once; replies that are owed are missing because of that problem. */
+  /** Ends the session at once; the problem is the reason for missing replies. */
   end(problem: string): void
-  /** When the socket is closed. Never rejects. */
+  /** Resolves when the socket is closed. Never rejects. */
   readonly closed: Promise<void>
 }
 
 export interface SessionEvents {
-  /** Memcached has answered; from now on the session may be used. */
+  /** Memcached has answered; the session may be used from now on. */
   onServing(): void
-  /** Called once, for whatever reason the session ended, before those who wait for replies are told. */
+  /** Called once when the session ends, before the callbacks of owed replies. */
   onEnd(problem: string): void
   /** Memcached owes replies and has sent nothing for `silenceMs`, */
   onSilence(problem: string): void
@@ -46,17 +46,17 @@ export interface SessionEvents {
 export const lostText = 'the connection to memcached was lost'
 const receiveBytes = 16_384
 
-/** Any server and any proxy knows it, and it changes nothing. */
+/** A request that every server and proxy supports, and that changes nothing. */
 const greeting = 'get tollway_probe\r\n'
 
-/** Connects, and asks for a key: that the port is open does not prove that memcached serves. */
+/** Connects, and reads a key: an open port does not prove that memcached serves. */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
   const { connectTimeoutMs, stallTimeoutMs, silenceMs, clock } = options
   const owed = new ReplyQueue<Reply>()
   let serving = false
   let ended = false
   const busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => owed.isEmpty })
-  const owedText = (ms: number) => `memcached owed replies and brought nothing for ${ms} ms`
+  const owedText = (ms: number) => `memcached owed replies and sent nothing for ${ms} ms`
   const watch = createStallWatch({
     clock,
     silence: {
@@ -78,14 +78,14 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     if (ended) return false
     if (serving) watch.progress()
     const problem = parser.push(chunk, bytes)
-    if (problem !== undefined) end(`what was sent as memcached's reply is none: ${problem}`)
+    if (problem !== undefined) end(`malformed reply from memcached: ${problem}`)
     return !ended
   })
   const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
   socket.once(tls === undefined ? 'connect' : 'secureConnect', () => write(greeting, 1, onGreeted))
   socket.once('end', () => end(lostText))
   socket.once('close', () => end(lostText))
-  // Stays for errors after the end: nobody would hear those, and the process would end.
+  // The listener stays after the end: an error without a listener would end the process.
   socket.on('error', error => {
     const text = networkText(error, lostText)
     end(serving ? `${lostText}: ${text}` : text)
@@ -103,7 +103,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   function onReply(reply: Reply): void {
     if (ended) return
     if (!isOutOfStep(reply) && owed.take(reply)) return
-    end(isErrorReply(reply) ? reply.error : 'memcached sent a reply that nobody had asked for')
+    end(isErrorReply(reply) ? reply.error : 'memcached sent an unexpected reply')
   }
 
   function write(requests: string, count: number, onReplies: OnReplies): void {
@@ -121,7 +121,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   function onGreeted([reply]: readonly Reply[], problem: string | undefined): void {
     if (problem !== undefined) return
     if (isErrorReply(reply)) end(reply.error)
-    else if (!isValueReply(reply)) end('what answers is not memcached')
+    else if (!isValueReply(reply)) end('the server is not memcached')
     else {
       serving = true
       watch.stop()
@@ -133,8 +133,8 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
 }
 
 /**
- * Whether the error says that requests are not read as they were written: the replies behind it may be to
- * anything. Other errors are about one key, or the server's memory.
+ * Returns whether the error means that memcached parsed the requests differently than they were written:
+ * later replies cannot be assigned then. Other errors are about one key, or about the server's memory.
  */
 function isOutOfStep(reply: Reply): boolean {
   return isErrorReply(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)

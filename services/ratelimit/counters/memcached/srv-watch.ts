@@ -3,7 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { createRefreshSchedule } from '../refresh-schedule.ts'
 import { parseServerList, type ServerAddress } from './server-list.ts'
 
-/** Looks up the records of a whole name; a name without records may reject or answer none. */
+/** Looks up the records of a full name; it may reject or resolve with no records for an unknown name. */
 export type ResolveSrv = (
   name: string,
 ) => Promise<readonly { readonly name: string; readonly port: number }[]>
@@ -11,27 +11,30 @@ export type ResolveSrv = (
 export interface SrvWatchOptions {
   /** `_service._proto.name`. */
   readonly name: string
-  /** The system's when left out. */
+  /** Defaults to the system's resolver. */
   readonly resolve?: ResolveSrv
-  /** How often it is looked up again; 0 for never once it has been found. */
+  /** The interval of lookups; 0 ends them after the first success. */
   readonly refreshMs: number
-  /** Told the servers in the reference's order, after each look-up that found some. */
+  /** Called with the servers in the reference's order, after each lookup that found some. */
   readonly onServers: (servers: readonly ServerAddress[]) => void
-  /** Told why a look-up found none, once for a row of such look-ups; what was told before still holds. */
+  /**
+   * Called with the reason when a lookup fails, once for consecutive failures with the same reason. The last
+   * servers stay in use.
+   */
   readonly onProblem: (problem: string) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** The system's when left out. */
+  /** Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
-/** The wait while nothing is found; the schedule draws between half and all of it. */
+/** The delay while no servers are found; the schedule uses between half and all of it. */
 const hurryMs = 1_000
 
 /**
- * Looks the servers up now, and then again and again.
+ * Looks up the servers, at once and then repeatedly.
  *
- * @throws Error when the name has not the form of a service record, in the reference's words.
+ * @throws Error with the reference's text when the name is not that of an SRV record.
  */
 export function watchSrv(options: SrvWatchOptions): { close(): void } {
   const { name, resolve = resolveBySystem, refreshMs, onServers, onProblem, random, clock } = options
@@ -78,8 +81,8 @@ export function watchSrv(options: SrvWatchOptions): { close(): void } {
 }
 
 /**
- * Sorted as texts, whatever their priority and weight, since all processes must have the same order. The
- * reference's names end with the root's dot, and that decides where one name begins with another.
+ * Sorts as text and ignores priority and weight, since all processes must have the same order. The
+ * reference's names end with the dot of the root, which decides where one name is a prefix of another.
  */
 function inOrder(records: readonly { readonly name: string; readonly port: number }[]): readonly string[] {
   const rooted = records.map(({ name, port }) => `${name.replace(/\.$/, '')}.:${port}`)

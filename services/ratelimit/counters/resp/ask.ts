@@ -3,8 +3,7 @@ import { createRequestWriter, requestHead } from './request-writer.ts'
 import { openSession, type Session, type SessionOptions } from './session.ts'
 
 /**
- * One request that is not made often. Never rejects: that there was no reply is an error like one of Redis,
- * with the reason.
+ * Sends one infrequent request. Never rejects: a missing reply resolves with an error that has the reason.
  *
  * @param words the command and its arguments
  */
@@ -20,13 +19,13 @@ export function ask(connection: Pick<Session, 'send'>, ...words: readonly string
   })
 }
 
-/** The same on a connection of its own, which is closed after the reply. */
+/** The same on a separate connection, which is closed after the reply. */
 export function askOnce(options: SessionOptions, ...words: readonly string[]): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<Reply>()
   const session = openSession(options, {
     async onServing() {
       resolve(await ask(session, ...words))
-      session.end('all is known')
+      session.end('the reply has arrived')
     },
     onEnd: problem => resolve({ error: problem }),
   })

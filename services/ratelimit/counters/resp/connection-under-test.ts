@@ -7,7 +7,7 @@ import { createRequestWriter, requestHead } from './request-writer.ts'
 
 const patience = { interval: 5, timeout: 10_000 }
 
-/** A connection that tries again at once; closed after the test. */
+/** Opens a connection that reconnects at once; it is closed after the test. */
 export function connectTo(t: TestContext, options: Partial<RespConnectionOptions>): RespConnection {
   const backoff = createBackoff({ initialMs: 5, maxMs: 20, factor: 2, jitter: 0, random: Math.random })
   const connection = createRespConnection({ timeoutMs: 5_000, backoff, ...options })
@@ -24,13 +24,13 @@ export async function connected(
   return connection
 }
 
-/** What came, and why not all did. */
+/** The replies, and why some are missing. */
 export interface Outcome {
   readonly replies: readonly Reply[]
   readonly problem: string | undefined
 }
 
-/** Sends the requests, `INCRBY a 1` for example, in one write. */
+/** Sends the requests, such as `INCRBY a 1`, in one write. */
 export function ask(connection: RespConnection, ...lines: string[]): Promise<Outcome> {
   const requests = createRequestWriter()
   for (const line of lines) {
@@ -43,7 +43,7 @@ export function ask(connection: RespConnection, ...lines: string[]): Promise<Out
   })
 }
 
-/** Waits until the connection has failed for the reason that is looked for. */
+/** Waits until the connection has failed with a matching problem. */
 export function waitForProblem(t: TestContext, connection: RespConnection, words: RegExp): Promise<void> {
   return t.waitFor(() => assert.match(connection.problem, words), patience)
 }

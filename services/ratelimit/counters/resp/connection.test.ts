@@ -53,7 +53,7 @@ describe('a connection to Redis', { skip }, () => {
     })
   }
 
-  test('a write of no request takes no reply of the next', async t => {
+  test('a write without requests does not take the reply of the next one', async t => {
     await redis.command('FLUSHALL')
     const connection = await connected(t, { endpoint: { path: redis.socketPath } })
     const outcomes = await Promise.all([
@@ -77,18 +77,18 @@ describe('a connection to Redis', { skip }, () => {
     assert.deepEqual(names.sort(), ['acl|setuser', 'auth', 'config|resetstat', 'ping', 'select'])
   })
 
-  test('where only a master is good, a replica is refused, until it is a master', async t => {
+  test('with masterOnly, a replica is rejected until it becomes a master', async t => {
     await redis.command('REPLICAOF', '127.0.0.1', '1')
     t.after(() => redis.command('REPLICAOF', 'NO', 'ONE'))
     const connection = connectTo(t, { endpoint: { path: redis.socketPath }, masterOnly: true })
-    await waitForProblem(t, connection, /^it is a replica and not the master$/)
+    await waitForProblem(t, connection, /^the server is a replica and not the master$/)
     assert.equal(connection.healthy, false)
     await redis.command('REPLICAOF', 'NO', 'ONE')
     await waitFor('it to be used', () => connection.healthy)
     assert.deepEqual((await ask(connection, 'GET none')).replies, [null])
   })
 
-  test('it moves to where Redis is, and nothing is sent to the old place', async t => {
+  test('after a move nothing is sent to the old address', async t => {
     const other = await startFor(t)
     const connection = connectTo(t, {})
     assert.deepEqual((await ask(connection, 'INCRBY a 1')).replies, [])
@@ -104,18 +104,18 @@ describe('a connection to Redis', { skip }, () => {
     assert.equal(connection.healthy, true)
   })
 
-  test('values longer than what is read at once, and writes longer than what is taken at once', async t => {
+  test('values longer than one read, and writes longer than the kernel takes at once', async t => {
     const connection = await connected(t, { endpoint: { path: redis.socketPath } })
     const long = 'x€'.repeat(200_000)
     const lines = ['SET long', 'GET long', 'INCRBY n 1']
     const first = ask(connection, `${lines[0]} ${long}`, ...lines.slice(1))
-    // The first write is still being sent: its memory must not be the one that this is written to.
+    // The first write is still being sent, so the second one must use other memory.
     const second = ask(connection, `SET long y${long}`, 'GET long')
     assert.deepEqual((await first).replies, ['OK', long, 1])
     assert.deepEqual((await second).replies, ['OK', `y${long}`])
   })
 
-  test('it is refused for there are too many: the words of Redis, and again until there is room', async t => {
+  test('too many clients: calls get the error of Redis, and it reconnects until there is room', async t => {
     await redis.command('CONFIG', 'SET', 'maxclients', '2')
     t.after(() => redis.command('CONFIG', 'SET', 'maxclients', '20'))
     const endpoint = { path: redis.socketPath }
@@ -126,7 +126,7 @@ describe('a connection to Redis', { skip }, () => {
     await waitFor('Redis to answer', () => connection.healthy)
   })
 
-  test('it is closed: who waits and who comes is told', async t => {
+  test('close: waiting and later requests get the reason', async t => {
     const connection = await connected(t, { endpoint: { path: redis.socketPath } })
     const health: boolean[] = []
     connection.onHealth(healthy => health.push(healthy))
@@ -140,8 +140,8 @@ describe('a connection to Redis', { skip }, () => {
   })
 })
 
-describe('a connection that is lost', { skip }, () => {
-  test('replies that are owed are missing, nothing is sent again, and it is made anew', async t => {
+describe('a lost connection', { skip }, () => {
+  test('owed replies are missing, nothing is sent again, and it reconnects', async t => {
     const redis = await startFor(t)
     const connection = await connected(t, { endpoint: { path: redis.socketPath } })
     const health: boolean[] = []
@@ -162,18 +162,18 @@ describe('a connection that is lost', { skip }, () => {
     assert.deepEqual(health, [false, true])
   })
 
-  test('it owes replies and brings nothing: given up after the timeout, and not before', async t => {
+  test('a connection that owes replies and sends nothing is closed after the timeout, not before', async t => {
     const redis = await startFor(t)
     const connection = await connected(t, { endpoint: { path: redis.socketPath }, timeoutMs: 60 })
-    // Nothing is owed.
+    // No reply is owed.
     await new Promise(resolve => setTimeout(resolve, 100))
     assert.ok(connection.healthy)
     await redis.kill('SIGSTOP')
     const startMs = performance.now()
     const { problem = '' } = await ask(connection, 'PING')
-    assert.match(problem, /owed replies and brought nothing for 60 ms/)
+    assert.match(problem, /owed replies and sent nothing for 60 ms/)
     assert.ok(performance.now() - startMs >= 60)
-    // The kernel still takes connections, and nobody greets.
+    // The kernel still accepts connections, but no greeting arrives.
     await waitFor('another try', () => connection.problem === problem)
     assert.equal(connection.healthy, false)
     await redis.kill('SIGCONT')
@@ -181,8 +181,8 @@ describe('a connection that is lost', { skip }, () => {
   })
 })
 
-describe('a greeting that is refused', { skip }, () => {
-  test('a server that does not know AUTH quotes the password; we do not', async t => {
+describe('a rejected greeting', { skip }, () => {
+  test('the password is removed from the error of a server that does not support AUTH', async t => {
     const redis = await startFor(t, ['--rename-command', 'AUTH', ''])
     const endpoint = { path: redis.socketPath }
     const long = connectTo(t, { endpoint, password: 'hunter2'.repeat(100) })
@@ -193,7 +193,7 @@ describe('a greeting that is refused', { skip }, () => {
     }
   })
 
-  test('a password that Redis does not ask for is refused, as Redis does', async t => {
+  test('a password that Redis does not need is an error, as in Redis', async t => {
     const redis = await startFor(t)
     const connection = connectTo(t, { endpoint: { path: redis.socketPath }, password: 'hunter2' })
     await waitForProblem(t, connection, /^ERR AUTH <password> called without any password configured/)
@@ -226,12 +226,12 @@ async function startServer(
   return { host: '127.0.0.1', port: (server.address() as { port: number }).port }
 }
 
-test('a slow server that goes on answering is not given up', async t => {
+test('a slow server that keeps answering is not disconnected', async t => {
   const requests = 12
   const endpoint = await startServer(t, socket => {
     socket.once('data', () => {
       socket.write('+PONG\r\n')
-      // It takes longer for all than the timeout is, and much shorter for each.
+      // All replies together take longer than the timeout, each of them much less.
       socket.once('data', () => {
         const timer = setInterval(() => socket.write('+OK\r\n'), 40)
         socket.once('close', () => clearInterval(timer))
@@ -245,9 +245,13 @@ test('a slow server that goes on answering is not given up', async t => {
 
 describe('a server that is not Redis', () => {
   const table: readonly [string, string, RegExp][] = [
-    ['speaks HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n', /is none: a reply of no known type/],
-    ['answers PING with something else', '+PUNG\r\n', /PING brought no PONG/],
-    ['says more than it was asked', '+PONG\r\n:1\r\n', /nobody had asked for/],
+    [
+      'answers in HTTP',
+      'HTTP/1.1 400 Bad Request\r\n\r\n',
+      /malformed reply from Redis: a reply of unknown type/,
+    ],
+    ['answers PING with something else', '+PUNG\r\n', /the reply to PING is not PONG/],
+    ['sends more replies than requests', '+PONG\r\n:1\r\n', /an unexpected reply/],
     ['refuses once more than it was asked', '+PONG\r\n-ERR enough\r\n', /^ERR enough$/],
   ]
   for (const [name, text, words] of table) {

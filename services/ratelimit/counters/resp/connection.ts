@@ -6,43 +6,47 @@ import type { PoolStats } from './pool-stats.ts'
 import type { RequestWriter } from './request-writer.ts'
 import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
 
-/** A connection to one Redis that is made again, for as long as it is not closed, whenever it is lost. */
+/** A connection to one Redis, which reconnects after each loss until it is closed. */
 export interface RespConnection {
   /**
-   * Sends what was written, in one write, and clears the writer. While it is not healthy, `onReplies` is told
-   * at once, from within the call. Nothing is kept for later and nothing is sent twice.
+   * Sends the written requests in one write, and clears the writer. While the connection is not healthy,
+   * `onReplies` is called at once, from within the call. Nothing is kept for later, and nothing is sent
+   * twice.
    */
   send(requests: RequestWriter, onReplies: OnReplies): void
-  /** Where Redis is; undefined while nobody has said so. */
+  /** The address of Redis; undefined while it is unknown. */
   readonly endpoint: Endpoint | undefined
-  /** Whether Redis has answered a PING on the connection that there is. */
+  /** Whether Redis has answered a PING on the current connection. */
   readonly healthy: boolean
-  /** Whether calls may be sent: it is healthy and its circuit breaker is closed. */
+  /** Whether calls may be sent: the connection is healthy and its circuit breaker is closed. */
   readonly usable: boolean
-  /** Why it is not usable: the text of Redis or of the network, without any secret. */
+  /** Why it is not usable: the error of Redis or of the network, without secrets. */
   readonly problem: string
   /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
-  /** From now on Redis is there: a connection to another place ends, and the new one is made at once. */
+  /** Changes the address: a connection to another one ends, and the new one is opened at once. */
   moveTo(endpoint: Endpoint): void
-  /** Gives up the connection that there is, for that reason, and makes a new one after a wait. */
+  /** Ends the current connection for that reason, and opens a new one after a delay. */
   renew(reason: string): void
-  /** Ends it for good; who waits for replies is told so. Done when the socket is closed. */
+  /**
+   * Closes the connection for good; requests without a reply get the reason. Resolves when the socket is
+   * closed.
+   */
   close(): Promise<void>
 }
 
 export interface RespConnectionOptions extends Omit<SessionOptions, 'endpoint'> {
-  /** Nothing is connected before `moveTo` when it is left out. */
+  /** When left out, nothing is connected before `moveTo`. */
   readonly endpoint?: Endpoint
-  /** The waits between tries; begins anew after a PONG. */
+  /** The delays between attempts; reset after a PONG. */
   readonly backoff: Backoff
-  /** Counts the connections that got their PONG. */
+  /** Counts the connections that received a PONG. */
   readonly stats?: PoolStats
   /** Opens and closes with the silences of Redis; none when left out. */
   readonly breaker?: CircuitBreaker
 }
 
-/** As only this file may change it. Accessors in its place would make V8 keep the object as a hash table. */
+/** The mutable view for this file. Accessors would make V8 keep the object as a hash table. */
 interface State {
   endpoint: Endpoint | undefined
   healthy: boolean
@@ -53,7 +57,10 @@ interface State {
 const closedText = 'the connection to Redis is closed'
 const movedText = 'Redis is at another address now'
 
-/** Connects at once. Only errors of the program throw; all else is told by `problem` and `onHealth`. */
+/**
+ * Connects at once. Only programming errors throw; all others are in `problem`, and `onHealth` reports
+ * changes.
+ */
 export function createRespConnection(options: RespConnectionOptions): RespConnection {
   const { backoff, stats, breaker } = options
   const listeners: ((healthy: boolean) => void)[] = []

@@ -1,21 +1,21 @@
 import type { BackendStats } from '../backend-stats.ts'
 
-/** The reference's names for the connections of the two instances. */
+/** The reference's names of the connection pools of the two instances. */
 export type PoolName = 'redis_pool' | 'redis_per_second_pool'
 
-/** Counts of the connections that carry counters. */
+/** The counts of the connections that carry counters. */
 export interface PoolStats {
-  /** How many there are now. */
+  /** The connections that are open now. */
   readonly cxActive: number
-  /** How many there ever were. */
+  /** All connections that were ever opened. */
   readonly cxTotal: number
-  /** How many have ended, for whatever reason, as with the reference. */
+  /** The connections that have ended, for any reason, as with the reference. */
   readonly cxLocalClose: number
   opened(): void
   ended(): void
 }
 
-/** Kept as `ratelimit.<pool>.cx_active`, `.cx_total` and `.cx_local_close`. */
+/** Publishes the counts as `ratelimit.<pool>.cx_active`, `.cx_total` and `.cx_local_close`. */
 export function createPoolStats(stats: BackendStats, pool: PoolName): PoolStats {
   const total = stats.counter(`ratelimit.${pool}.cx_total`)
   const closed = stats.counter(`ratelimit.${pool}.cx_local_close`)

@@ -8,9 +8,7 @@ interface Parsed {
   readonly problem: string | undefined
 }
 
-/**
- * Reads the text in chunks that end at the cuts. All chunks come in the same memory, as those of a socket do.
- */
+/** Parses the text in chunks that end at the cuts. All chunks share one buffer, as those of a socket do. */
 function parse(bytes: Buffer, cuts: readonly number[] = [], limits = defaultReplyLimits): Parsed {
   const replies: Reply[] = []
   const parser = createReplyParser(reply => replies.push(reply), limits)
@@ -46,11 +44,11 @@ test('each kind of reply', () => {
   }
 })
 
-test('what is not the protocol is refused, whole or in pieces, and nothing of it is quoted', () => {
+test('malformed bytes are rejected, whole or in pieces, and not quoted', () => {
   const table: readonly [string, RegExp][] = [
-    ['HTTP/1.1 400 Bad Request\r\n', /no known type/],
-    ['\r\n', /no known type/],
-    ['%1\r\n+a\r\n:1\r\n', /no known type/],
+    ['HTTP/1.1 400 Bad Request\r\n', /unknown type/],
+    ['\r\n', /unknown type/],
+    ['%1\r\n+a\r\n:1\r\n', /unknown type/],
     [':\r\n', /without digits/],
     [':-\r\n', /without digits/],
     [':+1\r\n', /without digits/],
@@ -58,17 +56,17 @@ test('what is not the protocol is refused, whole or in pieces, and nothing of it
     [':1\n', /does not end/],
     [':1\rx', /does not end/],
     [':12345678901234567890', /more than 19 digits/],
-    ['$1048577\r\n', /length that is not within -1 and 1048576/],
-    ['$-2\r\n', /length that is not within/],
-    ['$9223372036854775807\r\n', /length that is not within/],
-    ['*1048577\r\n', /length that is not within/],
+    ['$1048577\r\n', /length outside -1 to 1048576/],
+    ['$-2\r\n', /length outside -1 to/],
+    ['$9223372036854775807\r\n', /length outside -1 to/],
+    ['*1048577\r\n', /length outside -1 to/],
     ['$1\r\nab\r\n', /does not end/],
     ['$1\r\na\rx', /does not end/],
     ['+a\nb\r\n', /does not end/],
     ['+a\rb\r\n', /does not end/],
     [`-${'x'.repeat(16_385)}`, /line of more than 16384 bytes/],
     [`${'*1\r\n'.repeat(9)}`, /more than 8 deep/],
-    [`*2\r\n:1\r\n!1\r\n`, /no known type/],
+    [`*2\r\n:1\r\n!1\r\n`, /unknown type/],
   ]
   for (const [text, words] of table) {
     const bytes = Buffer.from(`:5\r\n${text}`)
@@ -82,7 +80,7 @@ test('what is not the protocol is refused, whole or in pieces, and nothing of it
   }
 })
 
-test('after a refusal nothing more is read', () => {
+test('nothing more is parsed after an error', () => {
   const replies: Reply[] = []
   const parser = createReplyParser(reply => replies.push(reply))
   const problem = parser.push(Buffer.from('?'), 1)
@@ -91,7 +89,7 @@ test('after a refusal nothing more is read', () => {
   assert.deepEqual(replies, [])
 })
 
-test('an array whose parts are small is bounded as a whole', () => {
+test('the limit of a reply includes all items of an array', () => {
   const limits = { ...defaultReplyLimits, maxLineBytes: 10, maxReplyBytes: 100 }
   const problemOf = (text: string) => parse(Buffer.from(text), [10], limits).problem
   assert.equal(problemOf(`*20\r\n${':1\r\n'.repeat(20)}`), undefined)
@@ -108,7 +106,7 @@ function encode(reply: Reply, bulk: boolean): string {
   return isLine ? `+${reply}\r\n` : `$${Buffer.byteLength(reply)}\r\n${reply}\r\n`
 }
 
-test('replies are read as they were written, wherever they are cut', () => {
+test('replies are parsed as they were written, wherever they are cut', () => {
   const text = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 20 }),
     fc.constantFrom('\r\n', ':1\r\n', '$5', 'x'.repeat(3_000)),
@@ -134,7 +132,7 @@ test('replies are read as they were written, wherever they are cut', () => {
   )
 })
 
-test('it reads each byte by itself', () => {
+test('it parses replies that arrive byte by byte', () => {
   const text = ':12\r\n$5\r\nab\r\nc\r\n-ERR no\r\n*2\r\n+OK\r\n$-1\r\n:-9223372036854775808\r\n'
   const bytes = Buffer.from(text)
   const whole = parse(bytes)
@@ -142,7 +140,7 @@ test('it reads each byte by itself', () => {
   assert.deepEqual(parse(bytes, [...bytes.keys()]), whole)
 })
 
-test('no bytes whatever make it throw or read on without end', () => {
+test('no bytes make it throw or loop', () => {
   const noise = fc.oneof(
     fc.uint8Array({ maxLength: 60 }),
     fc

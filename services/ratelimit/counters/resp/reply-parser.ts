@@ -1,15 +1,17 @@
 /**
- * A reply of Redis. An integer beyond what a number holds exactly is a bigint. A simple string and a bulk
- * string are both a string, and null is either kind of nothing.
+ * A reply of Redis. An integer outside the safe range of a number is a bigint. Simple strings and bulk
+ * strings are both strings; null is a null bulk string or a null array.
  */
 export type Reply = number | bigint | string | null | ErrorReply | readonly Reply[]
 
-/** Redis refused the request; the text begins with its code, such as `READONLY` or `MOVED 3999 host:port`. */
+/**
+ * Redis rejected the request. The text begins with its code, such as `READONLY` or `MOVED 3999 host:port`.
+ */
 export interface ErrorReply {
   readonly error: string
 }
 
-/** Whether it is an error; false for a reply that is missing. */
+/** Returns whether the reply is an error; false for a missing reply. */
 export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
   return typeof reply === 'object' && reply !== null && 'error' in reply
 }
@@ -20,29 +22,29 @@ export function isArrayReply(reply: Reply | undefined): reply is readonly Reply[
 
 export interface ReplyParser {
   /**
-   * Reads the first `length` bytes of the chunk, which may end anywhere in a reply; what is not complete is
-   * copied, so that the chunk's memory may be used again.
+   * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
+   * copied, so that the chunk's memory may be reused.
    *
-   * @returns what is wrong when this is not the protocol; then nothing more can be read. It quotes nothing of
-   *   what came.
+   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
+   *   bytes.
    */
   push(chunk: Buffer, length: number): string | undefined
 }
 
 export interface ReplyLimits {
-  /** A simple string or an error. */
+  /** The size of a simple string or an error. */
   readonly maxLineBytes: number
-  /** A reply as a whole: a bulk string, or an array with all that is in it. */
+  /** The size of a whole reply: a bulk string, or an array with its items. */
   readonly maxReplyBytes: number
-  /** Arrays within arrays. */
+  /** The nesting of arrays. */
   readonly maxDepth: number
 }
 
 export const defaultReplyLimits: ReplyLimits = { maxLineBytes: 16_384, maxReplyBytes: 1_048_576, maxDepth: 8 }
 
-/** Those of 2^63, the most that an integer of Redis has. */
+/** The digits of 2^63, the largest magnitude of an integer in Redis. */
 const maxDigits = 19
-/** Memory for a part of a reply that is larger than this is not kept. */
+/** A larger store for an incomplete reply is freed after use. */
 const maxStoredBytes = 65_536
 
 const noBytes: Buffer = Buffer.alloc(0)
@@ -52,11 +54,12 @@ const minus = 0x2d
 const types = { simple: 0x2b, error: 0x2d, integer: 0x3a, bulk: 0x24, array: 0x2a }
 
 /**
- * Reads replies of the Redis protocol, RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec/),
- * where they lie. A reply that a chunk cuts is read from its beginning again once more of it has come, but a
- * bulk string not before all of it is there.
+ * Parses replies of the Redis protocol, RESP2
+ * (https://redis.io/docs/latest/develop/reference/protocol-spec/), without copying complete ones. An
+ * incomplete reply is parsed again from its beginning when more bytes arrive; an incomplete bulk string only
+ * when all its bytes have arrived.
  *
- * @param onReply called for each reply in its order, from within `push`
+ * @param onReply called for each reply in order, from within `push`
  */
 export function createReplyParser(
   onReply: (reply: Reply) => void,
@@ -67,7 +70,7 @@ export function createReplyParser(
   let source = noBytes
   let at = 0
   let end = 0
-  /** Where the reply that is incomplete ends at the earliest. */
+  /** The length that the incomplete reply has at least. */
   let needed = 0
   let problem: string | undefined
 
@@ -75,7 +78,7 @@ export function createReplyParser(
     problem ??= text
   }
 
-  /** Undefined, here and below, when the reply is not complete or not well-formed. */
+  /** Returns undefined, like the functions below, when the reply is incomplete or malformed. */
   function reply(depth: number): Reply | undefined {
     if (at >= end) return undefined
     const type = source[at]
@@ -84,7 +87,7 @@ export function createReplyParser(
     if (type === types.bulk) return bulk()
     if (type === types.simple) return line()
     if (type === types.array) return array(depth)
-    if (type !== types.error) return refuse('a reply of no known type')
+    if (type !== types.error) return refuse('a reply of unknown type')
     const error = line()
     return error === undefined ? undefined : { error }
   }
@@ -107,11 +110,11 @@ export function createReplyParser(
     return negative ? -exact : exact
   }
 
-  /** Whether the line's end lies there, and if so, goes on behind it. */
+  /** Returns whether the line ends at `position`, and if so moves behind the line end. */
   function endsLine(position: number): boolean {
-    if (position < end && source[position] !== carriageReturn) refuse('a line that does not end')
+    if (position < end && source[position] !== carriageReturn) refuse('a line that does not end with CR LF')
     if (position + 1 >= end) return false
-    if (source[position + 1] !== lineFeed) refuse('a line that does not end')
+    if (source[position + 1] !== lineFeed) refuse('a line that does not end with CR LF')
     at = position + 2
     return problem === undefined
   }
@@ -125,12 +128,12 @@ export function createReplyParser(
     return endsLine(next) ? source.toString('utf8', start, next) : undefined
   }
 
-  /** -1 stands for nothing. */
+  /** -1 is null. */
   function count(): number | undefined {
     const value = integer()
     if (value === undefined) return undefined
     if (value >= -1 && value <= maxReplyBytes) return Number(value)
-    return refuse(`a length that is not within -1 and ${maxReplyBytes}`)
+    return refuse(`a length outside -1 to ${maxReplyBytes}`)
   }
 
   function bulk(): string | null | undefined {
@@ -185,12 +188,12 @@ export function createReplyParser(
   }
 }
 
-/** The beginning of a reply whose rest has not come yet. */
+/** The beginning of an incomplete reply. */
 function createStore() {
   const store = {
     buffer: noBytes,
     length: 0,
-    /** @param capacity how many bytes are expected in the end, as far as is known */
+    /** @param capacity the expected total length, if known */
     append(chunk: Buffer, start: number, end: number, capacity: number): void {
       const total = store.length + end - start
       if (total > store.buffer.length) {
@@ -201,7 +204,7 @@ function createStore() {
       chunk.copy(store.buffer, store.length, start, end)
       store.length = total
     },
-    /** Takes the first bytes away. */
+    /** Removes the first bytes. */
     drop(bytes: number): void {
       store.buffer.copyWithin(0, bytes, store.length)
       store.length -= bytes

@@ -13,7 +13,7 @@ function write(writer: RequestWriter, name: string, args: readonly Argument[]): 
   }
 }
 
-/** A request as the protocol defines it. */
+/** Encodes a request as the protocol defines it. */
 function expected(name: string, args: readonly Argument[]): Buffer {
   const parts = [name, ...args.map(String)].map(part => Buffer.from(part))
   const bulks = parts.flatMap(part => [Buffer.from(`$${part.length}\r\n`), part, Buffer.from('\r\n')])
@@ -31,7 +31,7 @@ test('a request is an array of bulk strings', () => {
   assert.equal(writer.requests, 2)
 })
 
-test('any text and any number are written as they are, whatever was written before', () => {
+test('texts and numbers are encoded exactly, independently of earlier requests', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 30 }),
     fc.constantFrom('', '\r\n', 'é'.repeat(9), 'é'.repeat(40_000), 'x'.repeat(99_999), '\ud800', '😀'),
@@ -55,7 +55,7 @@ test('any text and any number are written as they are, whatever was written befo
   )
 })
 
-test('memory that somebody still reads is not written to', () => {
+test('memory that is still being read is not overwritten', () => {
   const writer = createRequestWriter()
   write(writer, 'GET', ['a'])
   const taken = writer.bytes()
@@ -65,7 +65,7 @@ test('memory that somebody still reads is not written to', () => {
   assert.deepEqual(taken, before)
 })
 
-test('memory that a burst needed is given back', () => {
+test('memory that a burst needed is released', () => {
   const writer = createRequestWriter()
   write(writer, 'GET', ['x'.repeat(2_000_000)])
   const burst = writer.bytes().buffer

@@ -1,23 +1,23 @@
 /**
- * Writes requests of the Redis protocol (RESP2) one after the other into one buffer, which is used again for
- * the next write: no string and no list is made on the way.
+ * Encodes requests of the Redis protocol (RESP2) into one buffer, which the next write reuses. It allocates
+ * no strings or arrays.
  */
 export interface RequestWriter {
-  /** How many requests were begun since the last `clear`. */
+  /** The number of requests since the last `clear`. */
   readonly requests: number
-  /** Begins a request; as many arguments must follow as its head says. */
+  /** Begins a request; the number of arguments in its head must follow. */
   begin(head: RequestHead): void
-  /** An argument, as UTF-8. */
+  /** Writes an argument as UTF-8. */
   text(argument: string): void
-  /** An argument that is a whole number, 0 to 2^53-1, in decimal. */
+  /** Writes an argument that is an integer from 0 to 2^53-1, in decimal. */
   integer(argument: number): void
-  /** What was written since the last `clear`; a view that the next call of `begin` may overwrite. */
+  /** Returns the bytes since the last `clear`, as a view that the next call of `begin` may overwrite. */
   bytes(): Buffer
-  /** Begins anew, in the same memory only when nobody reads the view any more. */
+  /** Starts the next write. `reusable` allows it to overwrite the memory of the view. */
   clear(reusable: boolean): void
 }
 
-/** How a request begins: the number of its parts, and its name. */
+/** The beginning of a request: the number of its parts, and its name. */
 export type RequestHead = Uint8Array
 
 export function requestHead(name: string, argumentCount: number): RequestHead {
@@ -25,11 +25,11 @@ export function requestHead(name: string, argumentCount: number): RequestHead {
 }
 
 const initialBytes = 16_384
-/** A buffer that one burst made larger than this is not kept. */
+/** A larger buffer, grown by a burst, is freed. */
 const maxKeptBytes = 1_048_576
-/** `$`, a length or a number of up to 16 digits, and the end of the line. */
+/** `$`, a length or a number of up to 16 digits, and the line end. */
 const maxLineBytes = 19
-/** The most bytes of UTF-8 that one unit of a string takes; two units that make a pair take four. */
+/** The most bytes of UTF-8 for one UTF-16 code unit; a surrogate pair takes four. */
 const maxBytesPerUnit = 3
 
 const dollar = 0x24
@@ -71,7 +71,7 @@ export function createRequestWriter(): RequestWriter {
     endLine()
   }
 
-  // A field and not an accessor, with which V8 would keep the object as a hash table.
+  // A field, since V8 keeps an object with an accessor as a hash table.
   const writer: RequestWriter & { requests: number } = {
     requests: 0,
     begin(head) {
@@ -86,7 +86,7 @@ export function createRequestWriter(): RequestWriter {
       lengthLine(argument.length)
       const bytes = buffer.write(argument, length)
       if (bytes !== argument.length) {
-        // Not ASCII alone: the length was wrong, and it may have had fewer digits.
+        // The text is not ASCII: the length was wrong, and may have had fewer digits.
         length = start
         lengthLine(bytes)
         buffer.write(argument, length)

@@ -6,54 +6,56 @@ import { createStallWatch } from '../stall-watch.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
 
-/** Where a Redis listens, and how a session with it begins. */
+/** The address of a Redis, and the options of a session with it. */
 export interface SessionOptions {
   readonly endpoint: Endpoint
   readonly username?: string
   readonly password?: string
-  /** The number of the database; 0 when left out. */
+  /** The number of the database. Defaults to 0. */
   readonly database?: number
   /**
-   * TLS, when given; `{}` trusts the authorities that Node trusts. A function is asked at each connection, for
-   * certificates that are renewed.
+   * Enables TLS; `{}` trusts the certificate authorities that Node trusts. A function is called for each
+   * connection, so that renewed certificates are used.
    */
   readonly tls?: TlsOptions | (() => TlsOptions)
-  /** Whether the event loop stays awake for replies that come soon. */
+  /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
-  /** Only a master is good: ROLE is asked for too, and a replica is refused. */
+  /** Requires a master: the greeting includes ROLE, and a replica is rejected. */
   readonly masterOnly?: boolean
   /**
-   * The session ends when it is not connected after so long, and when it owes replies and brings nothing for
-   * so long.
+   * The session ends when it is not connected within this time, and when Redis owes replies and has sent
+   * nothing for this time.
    */
   readonly timeoutMs: number
-  /** After which time without a byte, while replies are owed, `onSilence` is called; never when left out. */
+  /**
+   * The time without a byte, while replies are owed, after which `onSilence` is called; never when left out.
+   */
   readonly silenceMs?: number
-  /** For the timeout; the system's when left out. */
+  /** For the timeouts. Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
 export type OnReplies = OnRepliesOf<Reply>
 
-/** One connection to one Redis, from its beginning to its end. Knows nothing of what is asked. */
+/** One connection to one Redis, from connect to close. It is independent of the requests. */
 export interface Session {
-  /** Sends what was written, in one write, and clears the writer. Nothing is ever sent again. */
+  /** Sends the written requests in one write, and clears the writer. No request is sent again. */
   send(requests: RequestWriter, onReplies: OnReplies): void
-  /** Ends it at once; replies that are owed are missing because of that problem. */
+  /** Ends the session at once; the problem is the reason for missing replies. */
   end(problem: string): void
-  /** When the socket is closed. Never rejects. */
+  /** Resolves when the socket is closed. Never rejects. */
   readonly closed: Promise<void>
 }
 
 export interface SessionEvents {
   /**
-   * Redis has answered a PING, after AUTH and SELECT where they are asked for. From now on the session may be
-   * used.
+   * Redis has answered a PING, after AUTH and SELECT where they are needed. The session may be used from now
+   * on.
    */
   onServing(): void
   /**
-   * Called once, for whatever reason the session ended, before those who wait for replies are told. The
-   * problem is the text of Redis or of the network, and never holds the password.
+   * Called once when the session ends, before the callbacks of owed replies. The problem is the text of Redis
+   * or of the network, and never contains the password.
    */
   onEnd(problem: string): void
   /** Redis owes replies and has sent nothing for `silenceMs`, */
@@ -66,9 +68,9 @@ export const lostText = 'the connection to Redis was lost'
 const receiveBytes = 65_536
 
 /**
- * Connects, and greets with nothing but AUTH, SELECT and PING, unless the role matters: proxies such as
- * twemproxy know no more. A server that is loading its data takes connections and refuses requests, so only a
- * PONG proves that it serves.
+ * Connects. The greeting contains only AUTH, SELECT and PING, unless the role matters, since proxies such as
+ * twemproxy support no other commands. A server that is loading its data accepts connections and rejects
+ * requests, so only a PONG proves that it serves.
  */
 export function openSession(options: SessionOptions, events: SessionEvents): Session {
   const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY, clock = systemClock } = options
@@ -78,7 +80,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   let serving = false
   let ended = false
   const busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => owed.isEmpty })
-  const owedText = (ms: number) => `Redis owed replies and brought nothing for ${ms} ms`
+  const owedText = (ms: number) => `Redis owed replies and sent nothing for ${ms} ms`
   const watch = createStallWatch({
     clock,
     silence: {
@@ -98,14 +100,14 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     if (ended) return false
     watch.progress()
     const problem = parser.push(chunk, bytes)
-    if (problem !== undefined) end(`what was sent as Redis's reply is none: ${problem}`)
+    if (problem !== undefined) end(`malformed reply from Redis: ${problem}`)
     return !ended
   })
   const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
   socket.once(tls === undefined ? 'connect' : 'secureConnect', greet)
   socket.once('end', () => end(lostText))
   socket.once('close', () => end(lostText))
-  // Stays for errors after the end: nobody would hear those, and the process would end.
+  // The listener stays after the end: an error without a listener would end the process.
   socket.on('error', error => {
     const text = networkText(error, lostText)
     end(serving ? `${lostText}: ${text}` : text)
@@ -116,14 +118,14 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     ended = true
     watch.stop()
     socket.destroy()
-    // A server that refuses says so and hangs up.
+    // A server that rejects the greeting replies with the reason and then closes the connection.
     events.onEnd((serving ? undefined : refusalIn(greetingReplies, options.password)) ?? problem)
     owed.giveUp(problem)
   }
 
   function onReply(reply: Reply): void {
     if (owed.take(reply)) return
-    end(isErrorReply(reply) ? reply.error : 'Redis sent a reply that nobody had asked for')
+    end(isErrorReply(reply) ? reply.error : 'Redis sent an unexpected reply')
   }
 
   function send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
@@ -137,7 +139,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     if (owed.isEmpty) watch.begin()
     owed.owe(count, onReplies, replies)
     socket.write(requests.bytes())
-    // Mostly the kernel has taken all of it by now; otherwise the socket goes on reading that memory.
+    // Usually the kernel has taken all bytes by now; otherwise the socket still reads that memory.
     requests.clear(socket.writableLength === 0)
     if (isLonely) busyPoll.begin(count)
   }
@@ -162,7 +164,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
   return { send: (requests, onReplies) => send(requests, onReplies), end, closed }
 }
 
-/** In a writer of its own, so that the password does not stay in the one that is used again. */
+/** Uses a separate writer, so that the password does not stay in the buffer that is reused. */
 function writeGreeting({ username, password, database = 0, masterOnly }: SessionOptions): RequestWriter {
   const requests = createRequestWriter()
   if (password !== undefined) {
@@ -179,20 +181,23 @@ function writeGreeting({ username, password, database = 0, masterOnly }: Session
   return requests
 }
 
-/** Why a session with this greeting is of no use; where an error says why, that goes before this text. */
+/**
+ * Returns why a session with this greeting cannot be used; an error in the replies takes precedence over this
+ * text.
+ */
 function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionOptions): string | undefined {
   const pong = replies.at(masterOnly ? -2 : -1)
   if (refusalIn(replies, password) !== undefined || pong !== 'PONG') {
-    return 'what answers is not Redis: PING brought no PONG'
+    return 'the server is not Redis: the reply to PING is not PONG'
   }
   if (!masterOnly) return undefined
   const role = replies.at(-1)
-  return isArrayReply(role) && role[0] === 'master' ? undefined : 'it is a replica and not the master'
+  return isArrayReply(role) && role[0] === 'master' ? undefined : 'the server is a replica and not the master'
 }
 
 /**
- * The first error, for what follows from it is of no interest. A server that does not know AUTH quotes what
- * came with it, a part of a long password perhaps.
+ * Returns the first error, since later ones follow from it. A server that does not support AUTH quotes its
+ * arguments, which may include a part of a long password.
  */
 function refusalIn(replies: readonly Reply[], password = ''): string | undefined {
   const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')

@@ -30,7 +30,7 @@ describe('a connection to Redis over TLS', { skip }, () => {
     await redis?.stop()
   })
 
-  test('requests are answered, long ones too', async t => {
+  test('short and long requests are answered', async t => {
     const connection = await connected(t, { endpoint, tls: { ca: server.cert } })
     const long = 'x'.repeat(300_000)
     const first = ask(connection, `SET a ${long}`, 'GET a', 'INCRBY n 1')
@@ -39,23 +39,23 @@ describe('a connection to Redis over TLS', { skip }, () => {
     assert.deepEqual((await second).replies, [2])
   })
 
-  test('a name that is asked for must be one of the certificate', async t => {
+  test('the certificate must have the expected name', async t => {
     await connected(t, { endpoint, tls: { ca: server.cert, servername: 'redis.test' } })
     await redis.command('CONFIG', 'RESETSTAT')
     const tls = { ca: server.cert, servername: 'elsewhere.test' }
     const refused = connectTo(t, { endpoint, tls, password: 'hunter2' })
     await waitForProblem(t, refused, /does not match certificate's altnames/)
-    // Who is not trusted is not told the password.
+    // An untrusted server does not receive the password.
     assert.doesNotMatch(await redis.command('INFO', 'commandstats'), /cmdstat_(auth|ping)/)
     await connected(t, { endpoint, tls: { ...tls, verifyName: false } })
   })
 
-  test('an authority that is not ours is refused, whatever the name', async t => {
+  test('an unknown certificate authority is rejected, whatever the name', async t => {
     const connection = connectTo(t, { endpoint, tls: { ca: stranger.cert, verifyName: false } })
     await waitForProblem(t, connection, /self-signed certificate/)
   })
 
-  test('a server that asks for a certificate of ours', async t => {
+  test('a server that requires a client certificate', async t => {
     await redis.command('CONFIG', 'SET', 'tls-auth-clients', 'yes')
     t.after(() => redis.command('CONFIG', 'SET', 'tls-auth-clients', 'optional'))
     const { cert, key } = server
@@ -65,7 +65,7 @@ describe('a connection to Redis over TLS', { skip }, () => {
     assert.equal(without.healthy, false)
   })
 
-  test('a server that does not speak TLS is told as such, in time', async t => {
+  test('a server without TLS is reported as such before the timeout', async t => {
     const plain = { host: '127.0.0.1', port: redis.port }
     const connection = connectTo(t, { endpoint: plain, tls: { ca: server.cert }, timeoutMs: 200 })
     await waitForProblem(

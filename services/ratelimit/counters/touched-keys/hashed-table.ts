@@ -1,11 +1,11 @@
 const initialSlots = 1024
 const maxLoad = 0.75
-/** Beyond the end of every list. */
+/** An index beyond the end of every list. */
 const noPlace = 2 ** 31 - 1
 
 /**
- * Numbers by a hash of 64 bits: open addressing with linear probing, in typed arrays. An entry takes 16 bytes
- * at a load of 0.38 to 0.75, and the garbage collector has nothing to visit. Entries are never removed.
+ * Numbers by a 64-bit hash: open addressing with linear probing, in typed arrays. An entry takes 16 bytes, at
+ * a load of 0.38 to 0.75, and the garbage collector visits none of them. Entries are never removed.
  *
  * A hash is two 32-bit integers, of which the first is not 0. A slot is valid until the next `insert`.
  */
@@ -26,7 +26,7 @@ export class HashedTable {
     return this.#lows[slot] === low && this.#highs[slot] === high
   }
 
-  /** Adds an entry that is not there. Returns its slot. */
+  /** Adds an entry, which must not exist yet. Returns its slot. */
   insert(low: number, high: number, expiry: number): number {
     if (this.size >= this.#lows.length * maxLoad) this.#grow()
     this.size += 1
@@ -49,7 +49,7 @@ export class HashedTable {
     this.#places[slot] = place
   }
 
-  /** Returns the slot of the entry, or the free one where it belongs. */
+  /** Returns the slot of the entry, or the free slot for it. */
   #probe(low: number, high: number): number {
     const lows = this.#lows
     const highs = this.#highs

@@ -1,9 +1,6 @@
 import { randomInt } from 'node:crypto'
 
-/**
- * The hash of the text that `of` was called with last: two integers of 32 bits, so that hashing makes no
- * object.
- */
+/** The hash of the last argument of `of`, as two 32-bit integers, so that hashing allocates no object. */
 export interface Hash {
   /** Never 0. */
   readonly low: number
@@ -14,8 +11,7 @@ export interface Hash {
 const maxSeed = 2 ** 32
 
 /**
- * A hash of 64 bits with seeds of its own, so that nobody can choose keys of one hash. It is not
- * cryptographic.
+ * A 64-bit hash with random seeds, so that clients cannot choose keys that collide. It is not cryptographic.
  */
 export class KeyHash implements Hash {
   low = 0
