@@ -194,7 +194,7 @@ describe('counters in Redis', { skip }, () => {
     assert.equal(await redis.command('EXISTS', 'c'), '0')
   })
 
-  test('scripts: what is no counter or cannot be written is told, and the others go on', async t => {
+  test('scripts: values that are not counters and failed writes are reported, and other keys are not affected', async t => {
     const counters = await openShared(t, { stopWhenOver: true })
     await redis.command('SET', 'word', 'x')
     const good = counters.add([hit('a')])

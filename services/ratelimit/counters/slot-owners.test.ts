@@ -14,9 +14,9 @@ const step = fc.oneof(
 test('it has the same owners as a plain list, and calls back when the masters change', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), steps => {
-      let told = ''
+      let reported = ''
       const owners = createSlotOwners<string>(() => {
-        told = state()
+        reported = state()
       })
       const state = () => `${[...owners.masters].sort()} ${owners.missing}`
       const model: (string | undefined)[] = Array(slotCount).fill(undefined)
@@ -33,7 +33,7 @@ test('it has the same owners as a plain list, and calls back when the masters ch
         const masters = new Set(model.filter(owner => owner !== undefined))
         const missing = model.filter(owner => owner === undefined).length
         assert.equal(state(), `${[...masters].sort()} ${missing}`)
-        assert.equal(told, state())
+        assert.equal(reported, state())
       }
       assert.deepEqual(
         model.map((_, each) => owners.of(each)),

@@ -9,7 +9,7 @@ import { createConfiguration } from './configuration.ts'
 import { findFiles } from './find-files.ts'
 import type { Reading } from './reading.ts'
 
-/** A configuration for tests of feeds, and what they ask about it. */
+/** A configuration for tests of feeds, with helpers that describe it. */
 export function openConfiguration(
   spelling: 'snake' | 'camel',
   {
@@ -40,7 +40,8 @@ export function openConfiguration(
     errors,
     warnings,
     /**
-     * `a:1 b:2`: the domains in force, sorted, each with its first limit; undefined before the first load.
+     * Returns `a:1 b:2`: the active domains, sorted, each with its first limit; undefined before the first
+     * load.
      */
     inForce(): string | undefined {
       const rules = configuration.rules()
@@ -55,7 +56,10 @@ export function openConfiguration(
   }
 }
 
-/** Files below a folder of the test's own, `{'a.yaml': 'domain: a'}`, that are to be read. */
+/**
+ * Writes files such as `{'a.yaml': 'domain: a'}` into a temporary folder, and returns the reading of that
+ * folder.
+ */
 export function filesReading(files: Readonly<Record<string, string>>): Reading {
   const folder = temporaryFolder('reading')
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)

@@ -16,7 +16,7 @@ for (const [where, inlineBytes] of [
   ['in a thread of its own', -1],
 ] as const) {
   describe(`a configuration that is read ${where}`, () => {
-    test('is all or nothing: one wrong file keeps everything that was in force', async () => {
+    test('is all or nothing: one invalid file keeps the active configuration', async () => {
       const { configuration, errors, loads, refusals } = openConfiguration('snake', { inlineBytes })
       assert.equal(configuration.rules(), undefined)
       assert.deepEqual(await configuration.load(filesReading({ 'a.yaml': yaml('a') })), [])
@@ -24,14 +24,14 @@ for (const [where, inlineBytes] of [
       const wrong = { 'a.yaml': yaml('a'), 'b.yaml': yaml('b', 'minuet') }
       const problems = await configuration.load(filesReading(wrong))
       assert.equal(problems[0]?.message, "invalid rate limit unit 'minuet'")
-      const told =
+      const seen =
         /^Error loading new configuration: b\.yaml: invalid rate limit unit 'minuet' \(at descriptors/
-      assert.match(errors[0] ?? '', told)
+      assert.match(errors[0] ?? '', seen)
       assert.equal(configuration.rules(), before)
       assert.deepEqual([loads(), refusals()], [1, 1])
     })
 
-    test('may be empty, which is right and means no limit', async () => {
+    test('may be empty, which is valid and means no limit', async () => {
       const { configuration } = openConfiguration('snake', { inlineBytes })
       let loads = 0
       configuration.onLoad(() => {
@@ -43,7 +43,7 @@ for (const [where, inlineBytes] of [
       assert.equal(loads, 2)
     })
 
-    test('has every field of every level, and its warnings are told', async () => {
+    test('has every field of every level, and its warnings are logged', async () => {
       const { configuration, warnings } = openConfiguration('snake', { inlineBytes })
       await configuration.load(filesReading({ 'a.yaml': everyField, 'b.txt': '' }))
       const rules = configuration.rules()
@@ -97,7 +97,7 @@ descriptors:
 `
 
 const descriptors = 100_000
-/** On a machine that other programs slow down; alone it is a fifth of that. */
+/** The bound for a machine that other programs slow down; an idle machine takes a fifth of it. */
 const maxTurnMs = 100
 
 const sources: readonly [string, 'snake' | 'camel', (t: TestContext) => Reading][] = [
@@ -122,8 +122,8 @@ for (const [what, spelling, readingOf] of sources) {
 }
 
 /**
- * Answers a function that ends the watch and tells how long this thread has worked within one turn of its event
- * loop at most: that of other programs is not counted.
+ * Returns a function that ends the watch and returns the longest CPU time of this thread within one turn of
+ * its event loop, without that of other programs.
  */
 function watchTurns(): () => number {
   let longestMs = 0

@@ -11,19 +11,18 @@ import { type CompiledChanges, readInThread } from './read-in-thread.ts'
 import { hashOf, openReading, type Reading } from './reading.ts'
 
 /**
- * The configuration in force. Feeds load it, the limiter reads it; a call is decided by one of them as a
- * whole.
+ * The active configuration. Feeds load it, the limiter reads it; each call uses one configuration as a whole.
  */
 export interface Configuration {
-  /** undefined until the first load that succeeded. */
+  /** Returns the active rules; undefined until the first load that succeeded. */
   rules(): RuleSet<LimitStats> | undefined
   /**
-   * Reads the whole and puts it in force, or, when anything in it is wrong, nothing: then what was in force
-   * stays, and every problem is answered. An empty list is right, and means no limit at all. Decisions go on
-   * meanwhile, by what was in force. The next one is to be loaded when this has resolved.
+   * Loads a whole configuration. If it has a problem, the active configuration stays, and all problems are
+   * returned. An empty configuration is valid and means no limits. Decisions continue with the active
+   * configuration meanwhile. Loads must not overlap: start the next one when this has resolved.
    */
   load(reading: Reading): Promise<readonly Problem[]>
-  /** Called after each load that succeeded. */
+  /** Adds a listener that is called after each load that succeeded. */
   onLoad(listener: () => void): void
 }
 
@@ -33,20 +32,20 @@ export interface ConfigurationOptions {
   readonly log: Log
   readonly mergeDomainConfigs: boolean
   readonly spelling: FieldSpelling
-  /** More is read in a thread of its own; `maxInlineBytes` when left out. */
+  /** Larger changes are read in a thread. Defaults to `maxInlineBytes`. */
   readonly inlineBytes?: number
 }
 
 /**
- * So many bytes of changed content are read within a turn of the event loop, without the tens of milliseconds that a
- * thread takes to start. YAML takes ten times as long as a message.
+ * The most bytes of changed content that are read within a turn of the event loop, which saves the tens of
+ * milliseconds that a thread takes to start. YAML takes ten times as long as a message.
  */
 export const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
 
-/** Of resources, so much is hashed in one turn of the event loop. It takes about a millisecond. */
+/** The bytes of resources that are hashed in one turn of the event loop, which takes about a millisecond. */
 const hashedBytesPerTurn = 1024 * 1024
 
-/** More problems of one load than this are counted, not logged one by one. */
+/** Further problems of one load are counted and not logged. */
 const maxLoggedProblems = 20
 
 export function createConfiguration(options: ConfigurationOptions): Configuration {
@@ -56,9 +55,9 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   const failures = options.stats.counter('ratelimit.service.config_load_error')
   const listeners: (() => void)[] = []
   let rules: RuleSet<LimitStats> | undefined
-  /** The parts in force. */
+  /** The parts of the active configuration. */
   let inForce: readonly KnownPart[] = []
-  /** Of files in force, the hash of the content by the fingerprint. */
+  /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
   async function hashesOf(reading: Reading): Promise<readonly (string | undefined)[]> {
@@ -74,7 +73,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     return hashes
   }
 
-  /** Small changes are read here, all others in a thread. */
+  /** Reads small changes here, and all others in a thread. */
   async function read(reading: Reading): Promise<CompiledChanges> {
     const hashes = await hashesOf(reading)
     const judging = { mergeDomainConfigs, spelling, inForce }
@@ -94,7 +93,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
       log.error(`Error loading new configuration: ${formatProblem(problem)}`)
     }
     const more = problems.length - maxLoggedProblems
-    if (more > 0) log.error(`Error loading new configuration: ${more} problems more`)
+    if (more > 0) log.error(`Error loading new configuration: ${more} more problems`)
   }
 
   function enforce(reading: Reading, { parts, tables, warnings }: CompiledChanges): void {
@@ -125,7 +124,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
         else refuse(changes.problems)
         return changes.problems
       } catch (error) {
-        // An error rejects this load only, as when its thread runs out of memory.
+        // An error, such as a thread that runs out of memory, rejects this load only.
         const problems = [{ source: 'configuration', path: '', message: (error as Error).message }]
         refuse(problems)
         return problems

@@ -9,11 +9,11 @@ import {
 import type { DescriptorConfig, DomainConfig, JsonObject, RateLimitConfig } from '../rules/config.ts'
 
 /**
- * A resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, in the form that all
- * configurations share. It judges nothing. Descriptors are decoded one at a time: the messages of 100,000 together
- * would take 200 MiB.
+ * Decodes a resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, to the common
+ * form of configurations. It does not validate. Descriptors are decoded one at a time: the messages of
+ * 100,000 together would take 200 MiB.
  *
- * @throws Error for bytes that are no such message
+ * @throws Error for bytes that are not such a message
  */
 export function decodeResource(bytes: Uint8Array): DomainConfig {
   const reader = new BinaryReader(bytes)

@@ -1,4 +1,4 @@
-/** Where a configuration comes from. It loads what it finds into the configuration until it is stopped. */
+/** A source of configurations. It loads what it receives into the configuration until it is stopped. */
 export interface Feed {
   start(): void
   stop(): Promise<void>

@@ -12,13 +12,13 @@ import { maxFileBytes } from './read-files.ts'
 const yaml = (domain: string, limit: number) =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: ${limit}}}]\n`
 
-/** A folder of the test's own. */
+/** Creates a temporary folder. */
 function place(): string {
   const folder = temporaryFolder('feed')
   return folder
 }
 
-/** `{'config/a.yaml': 'text'}` below the folder. */
+/** Writes files such as `{'config/a.yaml': 'text'}` below the folder. */
 function write(folder: string, files: Readonly<Record<string, string>>): void {
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(join(folder, path, '..'), { recursive: true })
@@ -40,19 +40,19 @@ function start(t: TestContext, root: string, options: Partial<FileFeedOptions> &
   return { ...under, becomes }
 }
 
-/** Makes the link point elsewhere in one step, as deployment tools do. */
+/** Replaces a link atomically, as deployment tools do. */
 function swapLink(link: string, target: string): void {
   symlinkSync(target, `${link}.new`)
   renameSync(`${link}.new`, link)
 }
 
-/** What kubelet makes of a ConfigMap: a folder of its own each time, and links to its files. */
+/** Mounts a ConfigMap as the kubelet does: each version in a separate folder, with links to its files. */
 function mountConfigMap(folder: string, name: string, files: Readonly<Record<string, string>>): void {
   write(join(folder, name), files)
   swapLink(join(folder, '..data'), name)
 }
 
-test('the start loads what is there, the names that stand in the messages included', async t => {
+test('the start loads the files, and messages have their names', async t => {
   for (const [watchRoot, prefix] of [
     [true, 'config.'],
     [false, ''],
@@ -66,7 +66,7 @@ test('the start loads what is there, the names that stand in the messages includ
   }
 })
 
-test('by default a swap of the root is what reloads, and nothing else', async t => {
+test('by default only a swap of the root reloads', async t => {
   const folder = place()
   write(folder, { 'v1/config/a.yaml': yaml('a', 1), 'v2/config/a.yaml': yaml('a', 2) })
   const root = join(folder, 'current')
@@ -80,13 +80,13 @@ test('by default a swap of the root is what reloads, and nothing else', async t 
   swapLink(root, 'v1')
   await becomes('a:9')
 
-  await t.test('to the same folder, too', async () => {
+  await t.test('also to the same folder', async () => {
     write(folder, { 'v1/config/a.yaml': yaml('a', 10) })
     swapLink(root, 'v1')
     await becomes('a:10')
   })
 
-  await t.test('and by a folder that takes its place', async () => {
+  await t.test('and by a folder that replaces it', async () => {
     write(folder, { 'v3/config/a.yaml': yaml('a', 3) })
     rmSync(root)
     renameSync(join(folder, 'v3'), root)
@@ -94,7 +94,7 @@ test('by default a swap of the root is what reloads, and nothing else', async t 
   })
 })
 
-test('a subdirectory lies between the root and the files', async t => {
+test('a subdirectory is between the root and the files', async t => {
   const folder = place()
   write(folder, { 'v1/sub/limits/a.yaml': yaml('a', 1), 'v2/sub/limits/a.yaml': yaml('a', 2) })
   const root = join(folder, 'current')
@@ -105,7 +105,7 @@ test('a subdirectory lies between the root and the files', async t => {
   await becomes('a:2')
 })
 
-test('what changes while a configuration is read is found afterwards, its event long gone', async t => {
+test('changes during a load are found afterwards, although their event is over', async t => {
   const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1) })
   const { becomes } = start(t, root, { inlineBytes: -1, pollMs: 3_600_000 })
@@ -113,7 +113,7 @@ test('what changes while a configuration is read is found afterwards, its event 
   await becomes('a:1 b:1')
 })
 
-test('when files are watched, each change of one reloads', async t => {
+test('when files are watched, each change of a file reloads', async t => {
   const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1) })
   const { becomes, loads } = start(t, root)
@@ -134,7 +134,7 @@ test('when files are watched, each change of one reloads', async t => {
   await becomes('')
 })
 
-test('a mounted ConfigMap is read once, and again when it is swapped, whatever is watched', async t => {
+test('a mounted ConfigMap is read once, and again when it is swapped, in both modes', async t => {
   for (const watchRoot of [true, false]) {
     const root = place()
     const mount = join(root, 'config')
@@ -151,7 +151,7 @@ test('a mounted ConfigMap is read once, and again when it is swapped, whatever i
   }
 })
 
-test('a folder that is reached by several links is read once, and a circle of links ends', async t => {
+test('a folder behind several links is read once, and a cycle of links ends', async t => {
   const root = place()
   write(root, { 'config/real/a.yaml': yaml('a', 1) })
   symlinkSync('.', join(root, 'config/circle'))
@@ -161,7 +161,7 @@ test('a folder that is reached by several links is read once, and a circle of li
   await becomes('a:1')
 })
 
-test('dot files are read or left out as the setting says', async t => {
+test('dot files are read or ignored as configured', async t => {
   const root = place()
   write(root, {
     'config/a.yaml': yaml('a', 1),
@@ -185,19 +185,19 @@ const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [
   ['no YAML', path => writeFileSync(path, '{'), /b\.yaml: error loading config file/],
   ['no UTF-8', path => writeFileSync(path, Buffer.from([0xff, 0xfe, 0xff])), /b\.yaml: .*utf-8/],
   [
-    'too long a file',
+    'a file that is too long',
     path => {
       writeFileSync(path, '')
       truncateSync(path, 65 * 1024 * 1024)
     },
     /b\.yaml: the file has 68157440 bytes, and at most 16777216/,
   ],
-  ['a pipe', path => void execFileSync('mkfifo', [path]), /b\.yaml: it is no regular file/],
+  ['a pipe', path => void execFileSync('mkfifo', [path]), /b\.yaml: it is not a regular file/],
   ['a link to itself', path => symlinkSync('b.yaml', path), /b\.yaml: cannot be read: ELOOP/],
   ['a domain that is there', path => writeFileSync(path, yaml('a', 5)), /duplicate domain 'a'/],
 ]
 
-test('one wrong file keeps everything that was in force, and is told and counted once', async t => {
+test('one invalid file keeps the active configuration, and is reported and counted once', async t => {
   for (const [what, make, message] of wrongFiles) {
     await t.test(what, async t => {
       const root = place()
@@ -218,7 +218,7 @@ test('one wrong file keeps everything that was in force, and is told and counted
   }
 })
 
-test('a refusal is told in the words of the reference, whose tests look for them', async t => {
+test('a rejection has the text of the reference, whose tests match it', async t => {
   const root = place()
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/b.yaml': yaml('a', 2) })
   const { errors, inForce } = start(t, root, { watchRoot: true })
@@ -230,7 +230,7 @@ test('a refusal is told in the words of the reference, whose tests look for them
   )
 })
 
-test('files of one domain are put together when that is allowed', async t => {
+test('files of one domain are merged if that is enabled', async t => {
   const root = place()
   const other = yaml('a', 2).replace('key: k', 'key: l')
   write(root, { 'config/a.yaml': yaml('a', 1), 'config/sub/b.yaml': other })
@@ -242,7 +242,7 @@ test('files of one domain are put together when that is allowed', async t => {
   await becomes('a:1 a:2')
 })
 
-test('files are not read beyond what they may have together', async t => {
+test('the total size of the files is limited', async t => {
   const root = place()
   const large = `${yaml('a', 1)}#${'x'.repeat(maxFileBytes - 100)}`
   const files = Array.from({ length: 5 }, (_, index) => [`config/${index}.yaml`, large])
@@ -252,7 +252,7 @@ test('files are not read beyond what they may have together', async t => {
   assert.match(errors.at(-1) ?? '', /: 4\.yaml: the files up to this one have more than 67108864 bytes/)
 })
 
-test('a folder that is not there is wrong, not empty, and is read when it comes', async t => {
+test('a missing folder is an error and not empty, and is read when it appears', async t => {
   for (const watchRoot of [true, false]) {
     const root = place()
     const { becomes, errors, refusals, inForce, stats } = start(t, root, { watchRoot, pollMs: 50 })

@@ -15,11 +15,14 @@ export interface FileFeedOptions {
   readonly appDirectory: string
   readonly ignoreDotFiles: boolean
   /**
-   * Reload only when links are swapped: the root itself, or those by which a ConfigMap's mount shows its
-   * files; otherwise at each change of a file.
+   * Reload only when links are swapped: the root itself, or the links by which a ConfigMap's mount publishes
+   * its files. Otherwise reload at each change of a file.
    */
   readonly watchRoot: boolean
-  /** A change that no event told of is found after this time: one in a subfolder, or behind a link. */
+  /**
+   * The polling interval, after which changes without an event are found, such as one in a subfolder or
+   * behind a link.
+   */
   readonly pollMs?: number
   readonly configuration: Configuration
   /** Loads are counted under the reference's names, `runtime.load_attempts` and so on. */
@@ -28,12 +31,12 @@ export interface FileFeedOptions {
 }
 
 const defaultPollMs = 1000
-/** Events come in bursts; what they tell of is looked at once, this long after the first. */
+/** Events come in bursts; the folder is checked once, this long after the first event. */
 const settleMs = 20
 
 /**
- * Reads every YAML file below the configuration folder, at the start and after each change. All of them, or
- * none: a folder that is not there is no empty configuration but a wrong one, and what was in force stays.
+ * Reads every YAML file below the configuration folder, at the start and after each change. A load is all or
+ * nothing: a missing folder is not an empty configuration but an error, and the active configuration stays.
  */
 export function createFileFeed(options: FileFeedOptions): Feed {
   const { root, subdirectory, appDirectory, ignoreDotFiles, watchRoot, configuration, log } = options
@@ -49,8 +52,8 @@ export function createFileFeed(options: FileFeedOptions): Feed {
 
   const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
 
-  /** What changes while this looks is newer than the state that is remembered, so the next look finds it. */
-  function look(): void {
+  /** Loads changed files. Changes during the check are newer than the stored state, so the next check finds them. */
+  function check(): void {
     const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())
     if (loading || state === loaded) return
     loaded = state
@@ -59,22 +62,21 @@ export function createFileFeed(options: FileFeedOptions): Feed {
     loads.count(found)
     void configuration.load({ from: 'files', ...found }).then(() => {
       loading = false
-      // What changed meanwhile was not looked at.
-      if (poll !== undefined) look()
+      // Changes during the load were not checked.
+      if (poll !== undefined) check()
     })
   }
 
   function soon(): void {
     settle ??= setTimeout(() => {
-      settle = undefined
-      look()
+      check()
     }, settleMs)
   }
 
   function watchFolder(path: string): void {
     const failed = (error: unknown) => {
       const reason = (error as Error).message
-      log.warn(`cannot watch, so changes are looked for every ${pollMs} ms`, { path, reason })
+      log.warn(`watch failed: changes are found by polling every ${pollMs} ms`, { path, reason })
     }
     try {
       watcher = watch(path, soon).on('error', failed)
@@ -85,9 +87,9 @@ export function createFileFeed(options: FileFeedOptions): Feed {
 
   return {
     start() {
-      look()
+      check()
       watchFolder(watchRoot ? dirname(root) : folder)
-      poll = setInterval(look, pollMs)
+      poll = setInterval(check, pollMs)
     },
     async stop() {
       clearInterval(poll)
@@ -103,15 +105,16 @@ function stateOfFiles({ files, problems }: FoundFiles): string {
 }
 
 /**
- * Changes when the root is linked anew, even to the same folder, and when a link below it leads elsewhere.
+ * Returns a text that changes when the root is linked anew, even to the same folder, and when a link below it
+ * changes.
  */
 function stateOfLinks(root: string, folder: string): string {
-  const looks = [
+  const parts = [
     () => linkIdentity(root),
     () => realpathSync(folder),
     () => realpathSync(join(folder, '..data')),
   ]
-  return looks.map(orNothing).join('\n')
+  return parts.map(orNothing).join('\n')
 }
 
 function linkIdentity(path: string): string {
@@ -119,9 +122,9 @@ function linkIdentity(path: string): string {
   return stat.isSymbolicLink() ? identityOf(stat) : `${stat.dev} ${stat.ino}`
 }
 
-function orNothing(look: () => string): string {
+function orNothing(read: () => string): string {
   try {
-    return look()
+    return read()
   } catch {
     return ''
   }
@@ -133,7 +136,10 @@ function createLoadStats(stats: Pick<Stats, 'counter' | 'gauge'>) {
   let files = 0
   stats.gauge('runtime.num_values', () => files)
   return {
-    /** A failure is what cannot be looked at, as in the reference; what is wrong in a file is not. */
+    /**
+     * Counts a load. A failure is a file or folder that cannot be read, as in the reference; an invalid file
+     * is not.
+     */
     count(found: FoundFiles): void {
       attempts.value += 1
       if (found.problems.length > 0) failures.value += 1

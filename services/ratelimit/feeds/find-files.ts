@@ -2,40 +2,40 @@ import { type BigIntStats, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Problem } from '../rules/config.ts'
 
-/** A configuration file as it was found. */
+/** A configuration file in the folder. */
 export interface FoundFile {
   readonly path: string
-  /** Below the watched folder, usually with dots for slashes: the name that its problems are told with. */
+  /** The path below the folder, usually with dots for slashes: the name of the file in problems. */
   readonly key: string
   readonly bytes: number
-  /** Changes whenever the content may have. */
+  /** Changes whenever the content may have changed. */
   readonly fingerprint: string
 }
 
 export interface FoundFiles {
-  /** Folder by folder, in the order of their names. */
+  /** Sorted by folder and name. */
   readonly files: readonly FoundFile[]
-  /** What could not be looked at: a configuration without it would not be whole. */
+  /** The files and folders that cannot be read: a configuration without them would be incomplete. */
   readonly problems: readonly Problem[]
-  /** One for each file that is no YAML. */
+  /** One for each file that is not YAML. */
   readonly warnings: readonly Problem[]
 }
 
 export interface FindOptions {
-  /** What keys begin with: `config.`, or nothing. */
+  /** The prefix of keys: `config.`, or nothing. */
   readonly keyPrefix: string
-  /** What stands for the slashes of a path; a dot when left out. */
+  /** Replaces the slashes of a path. Defaults to a dot. */
   readonly keySeparator?: '.' | '/'
   readonly ignoreDotFiles: boolean
 }
 
-/** Files and folders below one configuration folder, all together. */
+/** The most files and folders below one configuration folder. */
 export const maxEntries = 10_000
 
 /**
- * Every YAML file below a folder. Links are followed, and a folder that several of them lead to is read once.
- * Names that begin with two dots are left out: there a ConfigMap's mount keeps what it shows by links beside
- * them.
+ * Finds every YAML file below a folder. Links are followed, and a folder behind several links is read once.
+ * Names that begin with two dots are ignored: a ConfigMap's mount keeps its content there, with links beside
+ * it.
  */
 export function findFiles(folder: string, options: FindOptions): FoundFiles {
   const { keyPrefix, keySeparator = '.', ignoreDotFiles } = options
@@ -58,7 +58,7 @@ export function findFiles(folder: string, options: FindOptions): FoundFiles {
   }
 
   function visit(path: string, prefix: string, name: string): void {
-    // A link to nothing, or what was removed in between, is not there.
+    // A dangling link, or a file that was removed meanwhile, is ignored.
     const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
     const key = prefix + name
     if (stat === undefined) return
@@ -67,12 +67,12 @@ export function findFiles(folder: string, options: FindOptions): FoundFiles {
       warnings.push({ source: key, path: '', message: 'the file is not read: only *.yaml and *.yml are' })
     } else if (stat.isFile()) {
       files.push({ path, key, bytes: Number(stat.size), fingerprint: `${path} ${identityOf(stat)}` })
-    } else problems.push({ source: key, path: '', message: 'it is no regular file' })
+    } else problems.push({ source: key, path: '', message: 'it is not a regular file' })
   }
 
-  function orProblem(path: string, look: (path: string) => void): void {
+  function orProblem(path: string, visitPath: (path: string) => void): void {
     try {
-      look(path)
+      visitPath(path)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code ?? (error as Error).message
       problems.push({ source: path, path: '', message: `cannot be read: ${code}` })
@@ -86,7 +86,7 @@ export function findFiles(folder: string, options: FindOptions): FoundFiles {
   return { files, problems, warnings }
 }
 
-/** Changes with every write, chmod and replacement. */
+/** Returns a text that changes with every write, chmod and replacement. */
 export function identityOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
 }

@@ -24,7 +24,7 @@ function open() {
     nodeMetadata: new Map(),
     log: silentLog,
   })
-  /** The refusal of a response with these bytes as its resource; undefined when it was accepted. */
+  /** Returns the rejection of a response with these bytes as its resource; undefined when it was accepted. */
   const refusalOf = async (value: Uint8Array): Promise<string | undefined> => {
     const resources = [{ typeUrl: rateLimitTypeUrl, value }]
     const response = create(DiscoveryResponseSchema, {
@@ -60,7 +60,7 @@ const encode = (depth: number, metadata: JsonObject = {}) =>
     create(RateLimitConfigSchema, { name: 'shop/a', domain: 'a', descriptors: [nested(depth, metadata)] }),
   )
 
-/** Descriptors within each other that no library would encode. */
+/** Encodes nested descriptors, deeper than any library would. */
 function encodeDeep(depth: number): Uint8Array {
   let bytes = Buffer.alloc(0)
   for (let level = 0; level < depth; level++) {
@@ -69,13 +69,13 @@ function encodeDeep(depth: number): Uint8Array {
       length.push(left < 128 ? left : (left % 128) + 128)
       if (left < 128) break
     }
-    // Field 4 of a descriptor, and of a configuration field 3: both lists of descriptors.
+    // Field 4 of a descriptor and field 3 of a configuration are both lists of descriptors.
     bytes = Buffer.concat([Buffer.of(level === depth - 1 ? 0x1a : 0x22, ...length), bytes])
   }
   return bytes
 }
 
-test('descriptors that are nested too deep are refused, whatever the depth', async () => {
+test('descriptors that are nested too deep are rejected at any depth', async () => {
   const { refusalOf } = open()
   for (const depth of [65, 99, 1000, 20_000]) {
     const bytes = encodeDeep(depth)
@@ -101,7 +101,7 @@ const edits = fc.array(
 )
 const numRuns = Number(process.env['FC_RUNS'] ?? 2_000)
 
-test(`${numRuns} mutated resources are accepted, or refused with a place, and none takes long`, async () => {
+test(`${numRuns} mutated resources are accepted or rejected with a position, and none takes long`, async () => {
   const { refusalOf, inForce } = open()
   for (const seed of seeds) assert.equal(await refusalOf(seed), undefined)
   let accepted = 0
@@ -125,5 +125,5 @@ test(`${numRuns} mutated resources are accepted, or refused with a place, and no
     }
   })
   await fc.assert(property, { seed: 4, numRuns })
-  assert.ok(accepted > numRuns / 100, `only ${accepted} were accepted, so hardly anything was tried`)
+  assert.ok(accepted > numRuns / 100, `only ${accepted} were accepted, so the test covers too little`)
 })

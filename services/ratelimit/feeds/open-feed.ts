@@ -7,9 +7,9 @@ import { createFileFeed } from './files.ts'
 import { subscribe } from './subscribe.ts'
 
 /**
- * The feed that the settings ask for. The gRPC client is loaded for the one that needs it: it takes 6 MiB.
+ * Opens the feed that the settings ask for. The gRPC client is imported only if needed, since it takes 6 MiB.
  *
- * Rejects with an Error that names the setting when a file of TLS cannot be used.
+ * Rejects with an Error that names the setting when a TLS file cannot be used.
  */
 export async function openFeed(
   settings: Settings,

@@ -16,7 +16,7 @@ for (const [where, inlineBytes] of [
   ['in this thread', Number.POSITIVE_INFINITY],
   ['in a thread of its own', -1],
 ] as const) {
-  test(`a domain whose resource is the same is not compiled again, read ${where}`, async () => {
+  test(`a domain with an unchanged resource is not compiled again, read ${where}`, async () => {
     const { configuration } = openConfiguration('camel', { inlineBytes })
     const load = async (...limits: number[]) => {
       const domains = limits.map((limit, index) => encodeDomain(`d${index}`, limit))
@@ -33,7 +33,7 @@ for (const [where, inlineBytes] of [
     assert.equal(fewer.get('d0'), before.get('d0'))
   })
 
-  test(`files are the same by their content, whatever their names and times, read ${where}`, async () => {
+  test(`files are compared by content, not by name and time, read ${where}`, async () => {
     const { configuration } = openConfiguration('snake', { inlineBytes })
     const folder = temporaryFolder('changes')
     const load = async () => {
@@ -74,7 +74,7 @@ for (const [where, inlineBytes] of [
     assert.equal(inForce(), 'd:1 other:1')
   })
 
-  test(`a part in force and a new one of the same domain are judged together, read ${where}`, async () => {
+  test(`an active part and a new one of the same domain are validated together, read ${where}`, async () => {
     for (const mergeDomainConfigs of [false, true]) {
       const { configuration } = openConfiguration('camel', { inlineBytes, mergeDomainConfigs })
       const first = encodeDomain('d', 1)
@@ -94,7 +94,7 @@ for (const [where, inlineBytes] of [
   })
 }
 
-test('one wrong domain keeps everything in force, also what changed beside it', async () => {
+test('one invalid domain keeps the whole active configuration', async () => {
   const { configuration, inForce } = openConfiguration('camel')
   await configuration.load(responseOf(encodeDomain('a', 1), encodeDomain('b', 1)))
   const problems = await configuration.load(responseOf(encodeDomain('a', 2), encodeDomain('', 1)))
@@ -104,7 +104,7 @@ test('one wrong domain keeps everything in force, also what changed beside it', 
   assert.equal(inForce(), 'a:2 b:1')
 })
 
-test('the statistics of a rule go on when its domain is compiled again', async () => {
+test('the statistics of a rule continue when its domain is compiled again', async () => {
   const { configuration, stats } = openConfiguration('camel')
   for (const limit of [1, 2]) {
     await configuration.load(responseOf(encodeDomain('d', limit)))
@@ -116,7 +116,7 @@ test('the statistics of a rule go on when its domain is compiled again', async (
   assert.equal(stats.counter('ratelimit.service.rate_limit.d.k.total_hits').value, 2)
 })
 
-test('warnings are told when their domain changes, and not again', async () => {
+test('warnings are logged when their domain changes, and not again', async () => {
   const { configuration, warnings } = openConfiguration('snake')
   const folder = temporaryFolder('changes')
   writeFileSync(join(folder, 'a.yaml'), 'domain: a\ndescriptors: [{key: k, rate_limit: {unit: day}}]\n')

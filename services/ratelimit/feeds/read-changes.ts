@@ -2,13 +2,13 @@ import type { DomainConfig, Problem } from '../rules/config.ts'
 import { type ValidateOptions, validate } from '../rules/validate.ts'
 import { type Decoded, decodePart, type OpenReading, orProblem, type Part } from './reading.ts'
 
-/** The content of a part, and the domain that it configures. */
+/** The content hash of a part, and the domain that it configures. */
 export interface KnownPart {
   readonly hash: string
   readonly domain: string
 }
 
-/** The contents of each domain, in their order: equal for equal configurations. */
+/** The content hashes of each domain, in order: equal for equal configurations. */
 export type DomainContents = ReadonlyMap<string, string>
 
 export function contentsOf(parts: readonly KnownPart[]): DomainContents {
@@ -17,27 +17,27 @@ export function contentsOf(parts: readonly KnownPart[]): DomainContents {
   return contents
 }
 
-/** How a reading differs from the configuration in force. */
+/** The differences between a reading and the active configuration. */
 export interface Changes {
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
-  /** All parts, in their order; of use only when there is no problem. */
+  /** All parts, in order; only valid without problems. */
   readonly parts: readonly KnownPart[]
-  /** The whole configurations of those domains that are new or changed, by domain. */
+  /** The complete configurations of the new and changed domains, by domain. */
   readonly changed: ReadonlyMap<string, readonly DomainConfig[]>
 }
 
 export interface ReadOptions extends ValidateOptions {
-  /** Of the parts in force. */
+  /** The active parts. */
   readonly inForce: readonly KnownPart[]
-  /** More is not read. */
+  /** Larger changes are not read. */
   readonly maxBytes: number
 }
 
 /**
- * Reads and judges what of a reading is not in force. A domain all of whose parts are in force is neither decoded nor
- * judged again; its warnings are not repeated. Returns undefined when there is more to be read than `maxBytes`. Never
- * throws for the content.
+ * Reads and validates the changes of a reading. A domain whose parts are all active is neither decoded nor
+ * validated again, and its warnings are not repeated. Returns undefined when the changes have more than
+ * `maxBytes` bytes. Never throws because of the content.
  */
 export function readChanges(reading: OpenReading, options: ReadOptions): Changes | undefined {
   const { parts } = reading
@@ -86,7 +86,7 @@ function bytesOf(parts: readonly Part[]): number {
 
 type Identified = KnownPart & { readonly decoded?: Decoded }
 
-/** A part whose content is in force is not decoded: its domain is known. */
+/** Returns the hash and the domain of a part. An active part is not decoded, since its domain is known. */
 function identify(
   part: Part,
   domainOf: ReadonlyMap<string, string>,

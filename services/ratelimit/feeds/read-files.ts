@@ -5,12 +5,12 @@ import { maxDocumentCharacters } from '../rules/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
 import { decodePart, hashOf, type OpenReading, type Part } from './reading.ts'
 
-/** A longer file is refused before it is read. No text has more characters than bytes. */
+/** A longer file is rejected before it is read. No text has more characters than bytes. */
 export const maxFileBytes = maxDocumentCharacters
-/** Of all files together. */
+/** The most bytes of all files together. */
 export const maxTotalBytes = 64 * 1024 * 1024
 
-/** @param hashes of the files' contents in their order, as far as they are known */
+/** @param hashes the known hashes of the files' contents, in order */
 export function openFiles(
   { files, problems, warnings }: FoundFiles,
   hashes: readonly (string | undefined)[],
@@ -18,7 +18,7 @@ export function openFiles(
   const parts: Part[] = []
   let leftBytes = maxTotalBytes
   for (const [index, file] of files.entries()) {
-    // One that is too long by itself is not read, and is told as such.
+    // A file that is too long is not read, and is reported as such.
     if (file.bytes <= maxFileBytes) leftBytes -= file.bytes
     if (leftBytes < 0) {
       parts.push(tooMuch(file))
@@ -54,8 +54,8 @@ function tooMuch({ key }: FoundFile): Part {
 }
 
 /**
- * Reads what was found. Configurations are of use only when there is no problem; whether what they say makes
- * sense is for `validate`.
+ * Reads and parses files. The configurations are valid only without problems; `validate` checks their
+ * meaning.
  */
 export function readFiles(found: FoundFiles): {
   readonly configs: readonly DomainConfig[]

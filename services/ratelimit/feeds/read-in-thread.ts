@@ -6,29 +6,29 @@ import type { ValidateOptions } from '../rules/validate.ts'
 import type { KnownPart } from './read-changes.ts'
 import type { Reading } from './reading.ts'
 
-/** What a thread is started with. */
+/** The input of the thread. */
 export interface ThreadTask {
   readonly reading: Reading
-  /** Of the reading's parts, as far as they are known. */
+  /** The known hashes of the reading's parts. */
   readonly hashes: readonly (string | undefined)[]
   readonly options: ValidateOptions & { readonly inForce: readonly KnownPart[] }
 }
 
-/** What the thread tells first. */
+/** The first message of the thread. */
 export interface Verdict {
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
   readonly parts: readonly KnownPart[]
 }
 
-/** Of the domains that changed. */
+/** The result for the domains that changed. */
 export interface CompiledChanges extends Verdict {
   readonly tables: readonly DomainTable[]
 }
 
 /**
- * Reads, judges and compiles in a thread of its own, which then ends and gives back its memory. The tables come
- * without a copy. Rejects when the thread fails, as for want of memory.
+ * Reads, validates and compiles in a thread, which then ends and frees its memory. The tables are transferred
+ * without a copy. Rejects when the thread fails, such as for lack of memory.
  */
 export async function readInThread(task: ThreadTask): Promise<CompiledChanges> {
   const thread = new Worker(new URL('./reading-thread.ts', import.meta.url), { workerData: task })

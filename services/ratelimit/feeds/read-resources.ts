@@ -4,7 +4,7 @@ import { decodeResource } from './decode-resource.ts'
 import type { OpenReading, Part } from './reading.ts'
 import { rateLimitTypeUrl } from './resource-type.ts'
 
-/** Resources of one response, as it holds them. */
+/** The resources of one response. */
 export interface Resources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]

@@ -9,13 +9,13 @@ import { openReading } from './reading.ts'
 const { reading, hashes, options } = workerData as ThreadTask
 
 /**
- * Decisions go first where both threads share a core. A thread that is nicer by 5 still gets a quarter of a core that
- * is full.
+ * Decisions have priority where both threads share a core. A thread with 5 more niceness still gets a quarter
+ * of a busy core.
  */
 const nicer = 5
 const maxNice = 19
 
-// Only Linux has a priority for each thread. The first load has no decisions beside it.
+// Only Linux has a priority for each thread. The first load runs without concurrent decisions.
 if (process.platform === 'linux' && options.inForce.length > 0) {
   setPriority(0, Math.min(maxNice, getPriority(0) + nicer))
 }

@@ -1,2 +1,2 @@
-/** The type that the service asks a management server for. */
+/** The resource type that the service requests from a management server. */
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'

@@ -4,7 +4,7 @@ import { inShort, type Response, startServer } from '../../discovery/testdata/ma
 import { rateLimitTypeUrl } from './resource-type.ts'
 import { response, startFeed } from './testdata/start-feed.ts'
 
-test('what a management server sends is in force, and it is asked for by its type', async t => {
+test('resources are requested by their type and become active', async t => {
   const server = await startServer(t)
   const { inForce } = startFeed(t, server.address)
   const stream = await server.stream(0)
@@ -20,7 +20,7 @@ test('what a management server sends is in force, and it is asked for by its typ
   }
 })
 
-test('a refusal has a line for each problem, and keeps the version and the limits in force', async t => {
+test('a rejection has a line for each problem, and keeps the version and the active limits', async t => {
   const server = await startServer(t)
   const { inForce, refusals, errors } = startFeed(t, server.address)
   const stream = await server.stream(0)
@@ -53,7 +53,7 @@ const malformed: readonly [string, Response, RegExp[]][] = [
     [/^response: its type is 'type\.googleapis\.com\/other\.Type', not /],
   ],
   [
-    'resources of another type, and bytes that are none',
+    'resources of another type, and malformed bytes',
     response('v2', '', {
       resources: [
         { typeUrl: 'type.googleapis.com/other.Type', value: new Uint8Array() },
@@ -65,7 +65,7 @@ const malformed: readonly [string, Response, RegExp[]][] = [
   ['a domain twice', response('v2', 'b:1 b:2'), [/^shop\/b: duplicate domain 'b' in config file/]],
 ]
 
-test('what is no configuration at all is refused as a whole', async t => {
+test('a response without a configuration is rejected as a whole', async t => {
   for (const [what, wrong, expected] of malformed) {
     await t.test(what, async t => {
       const server = await startServer(t)

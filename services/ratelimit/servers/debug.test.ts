@@ -16,7 +16,7 @@ async function start(t: TestContext, stats: Stats = createStats()) {
     t,
     createDebugServer({ stats, rules: () => rules, clock: systemClock, probes }),
   )
-  /** The path goes over the wire as it is: fetch would tidy it. */
+  /** Sends the path unchanged; fetch would normalize it. */
   return async (path: string) => {
     const { port } = new URL(address)
     const [response] = await once(request({ port, path }).end(), 'response')
@@ -28,14 +28,14 @@ async function start(t: TestContext, stats: Stats = createStats()) {
 
 const plain = 'text/plain; charset=utf-8'
 
-test('the first page lists the others, sorted', async t => {
+test('the index lists the other pages, sorted', async t => {
   const get = await start(t)
   const index = [
     '/debug/pprof/: profiles of this process',
-    '/debug/pprof/heap: which memory is taken and kept; ?seconds=N, ?format=devtools',
+    '/debug/pprof/heap: where memory is allocated and kept; ?seconds=N, ?format=devtools',
     '/debug/pprof/heapsnapshot: everything in memory, for Chrome DevTools',
     '/debug/pprof/profile: where time is spent; ?seconds=N, ?format=devtools',
-    '/healthcheck: whether calls can be answered, and if not, why',
+    '/healthcheck: whether calls can be answered, or the reason why not',
     '/livez: whether the process runs',
     '/rlconfig: print out the currently loaded configuration for debugging',
     '/stats: print out stats; ?format=json for JSON',
@@ -63,7 +63,7 @@ test('/stats shows every counter and gauge, sorted by name, as text and as JSON'
   assert.deepEqual(json, { status: 200, type: 'application/json', body: '{"a":1.5,"b":2,"c":0}\n' })
 })
 
-test('a name from a caller can neither break a line nor hide what is below it', async t => {
+test('a name from a caller can neither break a line nor hide the lines below', async t => {
   const stats = createStats()
   const hostile = ['a\nb: 7', 'c\r', '\u001b[2K', '\u0085', '\u2028x', '\u202ey', '__proto__', 'ü: 1']
   for (const name of hostile) stats.counter(name).value = 1
@@ -84,7 +84,7 @@ test('a name from a caller can neither break a line nor hide what is below it', 
   assert.deepEqual(Object.keys(json).sort(), hostile.sort())
 })
 
-test('probes are answered whatever the health of the process is', async t => {
+test('probes are answered in any state of health', async t => {
   const get = await start(t)
   assert.deepEqual(await get('/livez'), { status: 200, type: plain, body: 'alive\n' })
   assert.deepEqual(await get('/healthcheck'), { status: 500, type: plain, body: 'the backend is away\n' })

@@ -8,13 +8,13 @@ import { createProfilePages, type DebugPage } from './profiles/profile-pages.ts'
 
 export interface DebugServerOptions {
   readonly stats: Stats
-  /** The configuration in force, one limit a line. */
+  /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
   readonly clock: Clock
   readonly probes: ProbePages
 }
 
-/** What operators look at: pages of text, and profiles; `/` lists them. */
+/** Creates the debug server for operators: pages of text, and profiles; `/` lists them. */
 export function createDebugServer(options: DebugServerOptions): Server {
   const probe = (path: string, help: string): DebugPage => ({
     help,
@@ -25,7 +25,7 @@ export function createDebugServer(options: DebugServerOptions): Server {
   })
   const pages: Readonly<Record<string, DebugPage>> = {
     ...createProfilePages(options.clock),
-    '/healthcheck': probe('/healthcheck', 'whether calls can be answered, and if not, why'),
+    '/healthcheck': probe('/healthcheck', 'whether calls can be answered, or the reason why not'),
     '/livez': probe('/livez', 'whether the process runs'),
     '/rlconfig': {
       help: 'print out the currently loaded configuration for debugging',
@@ -52,7 +52,7 @@ export function createDebugServer(options: DebugServerOptions): Server {
     const [path = '', query = ''] = (request.url ?? '').split('?', 2)
     if (path === '/') return send(response, 200, index)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
-    if (page === undefined) return send(response, 404, `no such page; there are:\n${index}`)
+    if (page === undefined) return send(response, 404, `page not found; the pages are:\n${index}`)
     page.show(new URLSearchParams(query), response)
   })
 }

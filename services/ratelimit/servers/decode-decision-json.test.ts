@@ -11,7 +11,7 @@ const runs = Number(process.env['FC_RUNS'] ?? 1000)
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** What the generated mapper reads; undefined for what it refuses. */
+/** Returns the result of the generated decoder; undefined for a body that it rejects. */
 function generated(body: Uint8Array): DecisionRequest | undefined {
   try {
     return toDecisionRequest(fromJsonString(RateLimitRequestSchema, strictUtf8.decode(body)))
@@ -20,7 +20,7 @@ function generated(body: Uint8Array): DecisionRequest | undefined {
   }
 }
 
-/** What ours reads, or why it does not. */
+/** Returns the result of the handwritten decoder, or its error. */
 function ours(body: Buffer): DecisionRequest | string {
   try {
     return decodeDecisionJson(body)
@@ -35,7 +35,7 @@ function checkSame(body: Buffer): void {
   assert.deepEqual(typeof read === 'string' ? undefined : read, generated(body), body.toString())
 }
 
-/** Values that some field takes, some that none takes, and some that are no JSON. */
+/** Values that some field accepts, values that no field accepts, and invalid JSON. */
 const values = String.raw`
   null | true | false | {} | [] | [null] | [[]] | nul | nulll | NaN | Infinity | 'a' | tru
   "" | "a" | "\u0061" | "\ud83d\ude00" | "\ud83d" | "\ude00\ud83d" | "\x" | "\u12g4" | "a\"b" | "\\" | "日" | "
@@ -64,7 +64,7 @@ const fields = [
   ],
 ]
 
-/** `·` stands for the value. */
+/** `·` is replaced by the value. */
 const places = [
   '·',
   '{"domain":·}',
@@ -82,13 +82,13 @@ const places = [
   '{"descriptors":[{"limit":{"unit":·}}]}',
 ]
 
-test('every value in every place is what the generated mapper takes it for', () => {
+test('every value in every position is decoded like by the generated decoder', () => {
   for (const place of places) {
     for (const value of values) checkSame(Buffer.from(place.replace('·', () => value)))
   }
 })
 
-test('every field is known in its own object alone, in both spellings', () => {
+test('every field is known only in its object, in both spellings', () => {
   for (const place of places) {
     for (const field of fields) {
       for (const value of ['null', '"1"', '[]', '{}']) {
@@ -98,7 +98,7 @@ test('every field is known in its own object alone, in both spellings', () => {
   }
 })
 
-/** How a text may be written, or wrongly written. */
+/** Spellings of a text, valid and invalid. */
 const texts = [
   ' \t\r\n{ "domain" : "d" , "descriptors" : [ { } , { } ] } \n',
   '\u00a0{}',
@@ -141,7 +141,7 @@ const texts = [
   ' ',
 ]
 
-test('however it is written, it is what the generated mapper takes it for', () => {
+test('every spelling is decoded like by the generated decoder', () => {
   for (const text of texts) checkSame(Buffer.from(text))
   for (const octets of [
     '{"domain":"\xff"}',
@@ -176,17 +176,17 @@ const refused: readonly [string, string][] = [
   ],
   [
     '{"descriptors":[{} {}]}',
-    'the request is no JSON: after descriptors[0], at byte 19, a comma or ] is missing',
+    'the request is not JSON: after descriptors[0], at byte 19, a comma or ] is missing',
   ],
   ['{"é\\u001b":1}', '"?\\u001b": an unknown field was found, domain, descriptors or hitsAddend is allowed'],
 ]
 
-test('a refusal names the field, what was found and what is allowed', () => {
+test('an error names the field, the value and the allowed values', () => {
   for (const [text, expected] of refused) assert.equal(ours(Buffer.from(text)), expected)
   assert.equal(ours(Buffer.from([0xff])), 'the request is not UTF-8')
 })
 
-test('so many descriptors and entries are read as may be, and not one more', () => {
+test('descriptors and entries are read up to the limit', () => {
   const request = (descriptors: number, entries: number) =>
     Buffer.from(
       `{"descriptors":[${'{},'.repeat(descriptors - 1)}{"entries":[${Array(entries).fill('{}')}]}]}`,
@@ -203,7 +203,7 @@ test('so many descriptors and entries are read as may be, and not one more', () 
   }
 })
 
-/** A field's name, a few of them escaped, with a value of that kind. */
+/** A field's name, sometimes with escapes, with a value of that kind. */
 const member = (names: readonly string[], value: fc.Arbitrary<string>) =>
   fc
     .tuple(fc.constantFrom(...names), value, gap)
@@ -234,14 +234,14 @@ const request = object(
   member(['hitsAddend', 'hits_addend'], uint32),
 )
 
-test('whatever is written is what the generated mapper takes it for', () => {
+test('valid requests are decoded like by the generated decoder', () => {
   fc.assert(
     fc.property(request, text => checkSame(Buffer.from(text))),
     { numRuns: runs, seed },
   )
 })
 
-test('whatever is changed in it is what the generated mapper takes it for', () => {
+test('mutated requests are decoded like by the generated decoder', () => {
   const change = fc.record({ at: fc.nat(), removed: fc.nat(3), added: fc.uint8Array({ maxLength: 2 }) })
   fc.assert(
     fc.property(request, fc.array(change, { minLength: 1, maxLength: 2 }), (text, changes) => {

@@ -19,12 +19,13 @@ const maxUint64 = 2n ** 64n - 1n
 const maxInt32 = 0x7fff_ffff
 
 /**
- * A request as proto3 JSON, as `toDecisionRequest(fromJsonString(...))` reads it, without the messages in
- * between: both spellings of a field's name are taken, numbers may be strings, null stands for nothing. A name
- * that is none of a field's, or that comes twice, is refused, also once in each spelling.
+ * Decodes a request from proto3 JSON, with the same result as `toDecisionRequest(fromJsonString(...))` but
+ * without the messages in between: both spellings of a field's name are accepted, numbers may be strings, and
+ * null means unset. An unknown name is rejected, and so is a name that occurs twice, also once in each
+ * spelling.
  *
- * @throws RequestError that names the field, for what is no request, no JSON or no UTF-8, and as soon as there
- * are more than `maxParts` descriptors and entries
+ * @throws RequestError that names the field, for invalid requests, JSON or UTF-8, and as soon as there are
+ *   more than `maxParts` descriptors and entries
  */
 export function decodeDecisionJson(body: Buffer): DecisionRequest {
   const reader = new JsonReader(body)
@@ -158,7 +159,7 @@ function readString(reader: JsonReader): string {
 
 const uint32Text = 'a whole number from 0 to 4294967295'
 
-/** In a string it may be written as JavaScript writes numbers, but with nothing around it. */
+/** A string may contain a number as JavaScript writes it, without surrounding spaces. */
 function readUint32(reader: JsonReader): number {
   if (reader.skipNull()) return 0
   const found = reader.numberOrString(uint32Text)
@@ -170,7 +171,7 @@ function readUint32(reader: JsonReader): number {
 
 const uint64Text = 'a whole number from 0 to 18446744073709551615'
 
-/** A UInt64Value. What a counter cannot tell anyway is cut off. */
+/** Reads a UInt64Value. Values above the largest count are reduced to it. */
 function readCount(reader: JsonReader): number {
   const found = reader.numberOrString(uint64Text)
   const value = found === '' ? undefined : wholeNumber(found)
@@ -190,7 +191,7 @@ function wholeNumber(found: number | string): bigint | undefined {
 
 const unitText = 'SECOND, MINUTE, HOUR, DAY, MONTH or YEAR'
 
-/** By its name or its number. A number that stands for no unit is none, as in a message. */
+/** Reads a unit by its name or its number. An unknown number is undefined, as in a message. */
 function readUnit(reader: JsonReader): Unit | undefined {
   if (reader.skipNull()) return undefined
   const found = reader.numberOrString(unitText)
@@ -205,7 +206,7 @@ function describe(found: number | string): string {
   return typeof found === 'number' ? `${found}` : `the string ${printableText(found)}`
 }
 
-/** The values that are read are never undefined, so a field that has one was there before. */
+/** Read values are never undefined, so a field that already has a value occurs twice. */
 function checkFirst(reader: JsonReader, earlier: unknown): void {
   if (earlier !== undefined) throw reader.wrong('a second value', 'one')
 }

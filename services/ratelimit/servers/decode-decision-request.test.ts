@@ -19,7 +19,7 @@ function attempt(decode: () => DecisionRequest): Answer {
   }
 }
 
-/** Both decoders throw, or both answer the same. Answers what they answer. */
+/** Asserts that both decoders throw, or that both return the same. Returns the result. */
 function assertSameAsGenerated(bytes: Uint8Array): Answer {
   const ours = attempt(() => decodeDecisionRequest(bytes))
   const generated = attempt(() => toDecisionRequest(fromBinary(RateLimitRequestSchema, bytes)))
@@ -35,7 +35,7 @@ const text = fc.oneof(
   fc.string({ minLength: 100, maxLength: 400 }),
 )
 
-/** A field that no schema has, at any depth of groups. */
+/** A field that is in no schema, with groups of any depth. */
 const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Array }>(tie => ({
   field: fc
     .tuple(
@@ -75,7 +75,7 @@ const string = (no: number) =>
 const message = (no: number, body: fc.Arbitrary<Uint8Array>) =>
   body.map(bytes => new BinaryWriter().tag(no, WireType.LengthDelimited).bytes(bytes).finish())
 
-/** Fields in any order and number, so that some come twice: messages are then merged. */
+/** Fields in any order and number, so that some occur twice: messages are then merged. */
 const fields = (...known: fc.Arbitrary<Uint8Array>[]) =>
   fc
     .array(fc.oneof({ arbitrary: fc.oneof(...known), weight: 9 }, unknownField), { maxLength: 6 })
@@ -89,7 +89,7 @@ const descriptor = fields(
 )
 const request = fields(string(1), message(2, descriptor), scalar(3, uint32))
 
-test('requests are read as the generated decoder reads them', () => {
+test('requests are decoded like by the generated decoder', () => {
   let read = 0
   const property = fc.property(request, bytes => {
     if ('request' in assertSameAsGenerated(bytes)) read += 1
@@ -98,7 +98,7 @@ test('requests are read as the generated decoder reads them', () => {
   assert.equal(read, 2000)
 })
 
-test('bytes that are changed or cut are refused, or read as something else, by both', () => {
+test('mutated and truncated bytes have the same result in both decoders', () => {
   let refused = 0
   const change = fc.record({
     place: fc.nat(),
@@ -117,7 +117,7 @@ test('bytes that are changed or cut are refused, or read as something else, by b
   assert.ok(refused > 500, `only ${refused} were refused`)
 })
 
-test('so are bytes of any kind', () => {
+test('random bytes have the same result in both decoders', () => {
   const likely = fc.constantFrom(0x0a, 0x12, 0x18, 0x08, 0x10, 0x1a, 0x1b, 0x1c, 0x80, 0xff, 0, 1, 2, 3, 4)
   const bytes = fc.array(likely, { maxLength: 24 }).map(list => Uint8Array.from(list))
   fc.assert(
@@ -127,7 +127,7 @@ test('so are bytes of any kind', () => {
 })
 
 const edges: readonly [string, string, 'read' | 'refused'][] = [
-  // what, the bytes in hex, whether they are a request
+  // name, the bytes in hex, the result
   ['nothing', '', 'read'],
   ['a varint of ten bytes', '18ffffffffffffffffff01', 'read'],
   ['a varint of eleven bytes', '18ffffffffffffffffffff01', 'refused'],
@@ -159,7 +159,7 @@ test('the edges of the encoding', () => {
   }
 })
 
-test('groups may lie in each other as deep as with the generated decoder, and no deeper', () => {
+test('groups may be nested as deep as with the generated decoder', () => {
   const groups = (depth: number) => Buffer.from([...Array(depth).fill(0x23), ...Array(depth).fill(0x24)])
   const delimited = (no: number, bytes: Uint8Array) =>
     new BinaryWriter().tag(no, WireType.LengthDelimited).bytes(bytes).finish()
@@ -179,7 +179,7 @@ test('groups may lie in each other as deep as with the generated decoder, and no
 const encode = (request: MessageInitShape<typeof RateLimitRequestSchema>) =>
   toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request))
 
-test('a long message, and one that is no Buffer, are read alike', () => {
+test('a long message and one that is not a Buffer are decoded the same', () => {
   const entries = Array.from({ length: 200 }, (_, index) => ({
     key: `key-${index}`,
     value: 'ü'.repeat(index),
@@ -196,7 +196,7 @@ test('a long message, and one that is no Buffer, are read alike', () => {
   }
 })
 
-test('more descriptors and entries than are allowed are refused, and no more of them is read', () => {
+test('more descriptors and entries than allowed are rejected without reading further', () => {
   const many = (count: number) => Array.from({ length: count }, () => ({ key: '', value: '' }))
   const cases: [MessageInitShape<typeof RateLimitRequestSchema>, boolean][] = [
     [{ descriptors: [{ entries: many(maxParts - 1) }] }, true],

@@ -9,11 +9,12 @@ import { WordMemory } from './word-memory.ts'
 const words = new WordMemory()
 
 /**
- * An encoded envoy.service.ratelimit.v3.RateLimitRequest, as `toDecisionRequest(fromBinary(...))` reads it,
- * without the messages in between. The fields' numbers are those of the .proto files.
+ * Decodes an envoy.service.ratelimit.v3.RateLimitRequest, with the same result as
+ * `toDecisionRequest(fromBinary(...))` but without the messages in between. The fields' numbers are those of
+ * the .proto files.
  *
- * Like the generated decoder it goes by a field's number alone: what the schema says is read, whatever wire
- * type the tag claims. It throws for the same bytes, and answers the same for all others.
+ * Like the generated decoder it uses only a field's number: it reads the type of the schema, whatever the
+ * wire type of the tag. It throws for the same bytes, and returns the same for all others.
  *
  * @throws GrpcError INVALID_ARGUMENT as soon as there are more than `maxParts` descriptors and entries
  */
@@ -91,7 +92,10 @@ function readEntry(reader: WireReader): Entry {
   return { key, value }
 }
 
-/** A message that comes twice is one: the later fields count, and those that only the earlier one has. */
+/**
+ * A message that occurs twice is merged: later fields replace earlier ones, and other earlier fields are
+ * kept.
+ */
 function readLimit(reader: WireReader, earlier: DescriptorRequest['limit']): DescriptorRequest['limit'] {
   let requestsPerUnit = earlier?.requestsPerUnit ?? 0
   let unit = earlier?.unit
@@ -112,7 +116,7 @@ function readLimit(reader: WireReader, earlier: DescriptorRequest['limit']): Des
   return { requestsPerUnit, unit }
 }
 
-/** A UInt64Value. What a counter cannot tell anyway is cut off. */
+/** Reads a UInt64Value. Values above the largest count are reduced to it. */
 function readWrappedCount(reader: WireReader, earlier = 0): number {
   let count = earlier
   const end = reader.messageEnd()

@@ -10,12 +10,12 @@ import { decisions } from './servers-under-test.ts'
 
 function check(decision: Decision): void {
   const text = encodeDecisionJson(decision)
-  assert.equal(text, JSON.stringify(JSON.parse(text)), 'as compact as can be')
+  assert.equal(text, JSON.stringify(JSON.parse(text)), 'without extra spaces')
   const read = fromJsonString(RateLimitResponseSchema, text)
   assert.deepEqual(read, fromBinary(RateLimitResponseSchema, encodeDecision(decision)))
 }
 
-test('the answer as JSON is the answer as a message', () => {
+test('the JSON answer equals the answer as a message', () => {
   const extras = fc.record(
     {
       headers: fc.array(fc.record({ key: fc.string(), value: fc.string({ unit: 'grapheme' }) })),
@@ -29,7 +29,7 @@ test('the answer as JSON is the answer as a message', () => {
   )
 })
 
-test('fields come in the order of declaration, and what is zero is left out', () => {
+test('fields are in the order of declaration, and zero values are left out', () => {
   const limit = { name: 'a "b"\n', requestsPerUnit: 5, unit: 'week', resetSeconds: 1 } as const
   const over = { over: true, remaining: 0, limit }
   const zero = { over: false, remaining: 0, limit: { ...limit, name: '', requestsPerUnit: 0 } }

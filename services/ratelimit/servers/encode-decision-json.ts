@@ -9,9 +9,9 @@ const unitTexts = Object.fromEntries(units.map(unit => [unit, `"${unit.toUpperCa
 >
 
 /**
- * An envoy.service.ratelimit.v3.RateLimitResponse as proto3 JSON: values that are zero are left out. Fields
- * come in the order of declaration as Go writes them; the generated encoder goes by the fields' numbers, which
- * puts a limit's name last.
+ * Encodes an envoy.service.ratelimit.v3.RateLimitResponse as proto3 JSON: zero values are left out. Fields
+ * are in the order of declaration, as Go writes them; the generated encoder orders them by number, which puts
+ * a limit's name last.
  */
 export function encodeDecisionJson({ over, statuses, headers, metadata }: Decision): string {
   let text = `{"overallCode":${over ? overText : okText},"statuses":[`

@@ -22,7 +22,7 @@ import { encodeDecision } from './encode-decision.ts'
 import { decisions } from './servers-under-test.ts'
 import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'
 
-/** The same by way of the generated message. */
+/** Encodes a decision with the generated message. */
 function encodeGenerated({ over, statuses, headers = [], metadata }: Decision): Uint8Array {
   const message = create(RateLimitResponseSchema, {
     overallCode: codeOf(over),
@@ -53,7 +53,7 @@ test('a decision has the bytes that the generated encoder writes', () => {
   fc.assert(fc.property(decisions, assertEncodesTheSame), { seed: 1, numRuns: 1000 })
 })
 
-test('lengths and numbers on both sides of each size of a varint', () => {
+test('lengths and numbers around each size of a varint', () => {
   const sizes = [1, 7, 14, 21, 28].flatMap(bits => [2 ** bits - 1, 2 ** bits])
   for (const number of [0, ...sizes, 0xffffffff]) {
     const name = 'ä'.repeat(Math.min(number, 40_000))
@@ -83,7 +83,7 @@ test('headers and metadata have the bytes that the generated encoder writes', ()
   )
 })
 
-test('the numbers are those of the generated enums', () => {
+test('the enum values equal those of the generated code', () => {
   const named = Object.entries(RateLimitUnit).filter(([, value]) => typeof value === 'number')
   assert.deepEqual([...overrideUnitNumbers], named)
   for (const [name, number] of overrideUnitNumbers) {

@@ -5,15 +5,16 @@ import { codeOf, responseUnits } from './wire-enums.ts'
 
 type CurrentLimit = NonNullable<DescriptorDecision['limit']>
 
-/** Of one byte, as each tag here is: the field's number, and whether a varint or a length follows. */
+/** One-byte tags, like all tags here: the field's number, and the wire type. */
 const varint = (field: number) => field << 3
 const delimited = (field: number) => (field << 3) | 2
 
 /**
- * An envoy.service.ratelimit.v3.RateLimitResponse, byte for byte as the generated encoder writes it. Sizes
- * are reckoned first, so that the answer is written once, into memory of just its size.
+ * Encodes an envoy.service.ratelimit.v3.RateLimitResponse with the same bytes as the generated encoder. Sizes
+ * are computed first, so that the answer is written once, into a buffer of the exact size.
  *
- * Headers and metadata, which are rare and deep, have higher numbers than the statuses: their bytes follow.
+ * Headers and metadata, which are rare and deep, have higher numbers than the statuses: their bytes are
+ * appended.
  */
 export function encodeDecision({ over, statuses, headers, metadata }: Decision): Uint8Array {
   const bytes = encodeStatuses(over, statuses)
@@ -64,12 +65,12 @@ function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit 
   return at + bytes.write(name, at)
 }
 
-/** Of a number's field: none when it is 0, as proto3 says. */
+/** Returns the size of a number field: none when it is 0, as proto3 specifies. */
 function uintSize(value: number): number {
   return value === 0 ? 0 : 1 + varintSize(value)
 }
 
-/** Of a field that has its length before it. */
+/** Returns the size of a length-delimited field. */
 function messageSize(length: number): number {
   return 1 + varintSize(length) + length
 }
@@ -87,7 +88,7 @@ function writeUint(bytes: Buffer, at: number, tag: number, value: number): numbe
 
 const writeHead = writeVarint
 
-/** Answers where the next byte goes. */
+/** Returns the index of the next byte. */
 function writeVarint(bytes: Buffer, start: number, tag: number, value: number): number {
   let at = start
   let rest = value

@@ -2,7 +2,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import type { Decision } from '../limiter/decision.ts'
 import type { Json, JsonObject } from '../rules/config.ts'
 
-/** Numbers of the fields that are written, of rls.proto, base.proto and struct.proto. */
+/** The field numbers of the messages that are written, from rls.proto, base.proto and struct.proto. */
 const fields = {
   response: { responseHeadersToAdd: 3, dynamicMetadata: 6 },
   header: { key: 1, value: 2 },
@@ -13,8 +13,9 @@ const fields = {
 } as const
 
 /**
- * What few answers have, of an envoy.service.ratelimit.v3.RateLimitResponse: byte for byte as the generated encoder
- * writes it. That one needs descriptions of all messages in memory, 10 MiB for a process that has no feed.
+ * Encodes the rare fields of an envoy.service.ratelimit.v3.RateLimitResponse, with the same bytes as the
+ * generated encoder. That encoder needs the descriptions of all messages in memory, 10 MiB for a process
+ * without a feed.
  */
 export function encodeExtras(headers: Decision['headers'] = [], metadata: Decision['metadata']): Uint8Array {
   const writer = new BinaryWriter()

@@ -56,7 +56,7 @@ const user = (value: string, more: Record<string, unknown> = {}): Request => ({
   descriptors: [{ entries: [{ key: 'user', value }], ...more }],
 })
 
-test('a call is answered with its limit, what remains, and when the window ends', async t => {
+test('a call is answered with its limit, the remaining requests, and the end of the window', async t => {
   const { ask, stats } = await start(t)
   const first = await ask(user('a'))
   assert.equal(first.overallCode, Code.OK)
@@ -70,7 +70,7 @@ test('a call is answered with its limit, what remains, and when the window ends'
   assert.equal(stats.counter('ratelimit_server.ShouldRateLimit.total_requests').value, 2)
 })
 
-test('hits are those of the descriptor, else of the request, else one', async t => {
+test('hits come from the descriptor, else from the request, else they are one', async t => {
   const { ask } = await start(t)
   const week = (value: string) => ({ entries: [{ key: 'week', value }] })
   const cases: [Request, number][] = [
@@ -86,7 +86,7 @@ test('hits are those of the descriptor, else of the request, else one', async t 
   assert.equal(most.overallCode, Code.OVER_LIMIT)
 })
 
-test('errors have the code and the words of the reference; a wrong request says what is wrong', async t => {
+test('errors have the code and the text of the reference; an invalid request is explained', async t => {
   const { refusal, defects } = await start(t)
   const unit = 'descriptors[0].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR'
   const table: [Request, number, string][] = [
@@ -105,7 +105,7 @@ test('errors have the code and the words of the reference; a wrong request says 
   assert.deepEqual([...defects, ...failing.defects], [])
 })
 
-test('more descriptors and entries than are allowed are refused before they are decoded', async t => {
+test('more descriptors and entries than allowed are rejected before they are decoded', async t => {
   const { ask, refusal } = await start(t)
   const entry = { key: 'user', value: '' }
   const withEntries = (count: number) => ({ entries: Array.from({ length: count }, () => entry) })
@@ -120,7 +120,7 @@ test('more descriptors and entries than are allowed are refused before they are 
   assert.deepEqual(await refusal({ domain: 'd', descriptors: empty }), tooMany)
 })
 
-test('the old protocol is not implemented, and a defect does not tell its text', async t => {
+test('the old protocol is not implemented, and an internal error does not reveal its text', async t => {
   const limiter: Limiter = { decide: () => Promise.reject(new Error('secret')) }
   const { refusal, defects } = await start(t, { limiter })
   const [code] = await refusal(user('a'), v3.replace('v3', 'v2'))
@@ -129,7 +129,7 @@ test('the old protocol is not implemented, and a defect does not tell its text',
   assert.equal(defects.length, 1)
 })
 
-test('bytes that are no request are an error of the call alone', async t => {
+test('malformed bytes are an error of that call only', async t => {
   const { client, ask, defects } = await start(t)
   const raw: Codec<RateLimitResponse, Uint8Array> = { ...codec, encode: bytes => bytes }
   for (const bytes of [Uint8Array.of(0xff), Uint8Array.of(0x0a, 5), Uint8Array.of(0x0a, 1, 0xff)]) {

@@ -15,13 +15,13 @@ export interface RateLimitMethodsOptions {
   readonly limiter: Limiter
   readonly stats: Stats
   readonly clock: Clock
-  /** undefined when calls are not traced. */
+  /** Undefined when calls are not traced. */
   readonly tracing?: Tracing | undefined
 }
 
 /**
- * envoy.service.ratelimit.v3.RateLimitService. Errors have the reference's code: UNKNOWN. A decision that
- * the limiter has at once is answered at once.
+ * Creates envoy.service.ratelimit.v3.RateLimitService. Errors have the reference's code: UNKNOWN. A decision
+ * that the limiter makes synchronously is answered synchronously.
  */
 export function rateLimitMethods(options: RateLimitMethodsOptions): readonly AnyMethod[] {
   const { limiter, stats, clock, tracing } = options
@@ -53,7 +53,7 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
     return span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
   }
 
-  /** A function of its own, so that closures cost only the calls that wait. */
+  /** Separate, so that only asynchronous calls allocate closures. */
   function takenLater(decision: Promise<Decision>, startedMs: number): Promise<Decision> {
     return decision.then(
       taken => {
@@ -74,7 +74,7 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
   return [shouldRateLimit]
 }
 
-/** A refusal has a status of its own, which only a handler can give. */
+/** Returns a GrpcError instead of throwing it, since only a handler can set the status. */
 function decodeOrRefuse(bytes: Uint8Array): DecisionRequest | GrpcError {
   try {
     return decodeDecisionRequest(bytes)
@@ -91,8 +91,8 @@ function throwStatus(error: unknown): never {
 }
 
 /**
- * Counts calls of grpc.health.v1 Check as the reference does, among the calls of its server. The statistics exist from
- * the first Check on.
+ * Returns a function that counts the calls of grpc.health.v1 Check among the calls of the server, as the
+ * reference does. The statistics exist from the first Check on.
  */
 export function countHealthChecks(stats: Stats): (tookMs: number) => void {
   return tookMs => {

@@ -17,7 +17,7 @@ const without = {
   grpcClientSan: '',
 }
 
-test('each reading of the certificate files is counted', async () => {
+test('each load of the certificate files is counted', async () => {
   const folder = temporaryFolder('grpc-tls')
   const [certFile, keyFile] = [join(folder, 'cert'), join(folder, 'key')]
   const { cert, key } = createAuthority('fleet').issue('one.test')
@@ -39,7 +39,7 @@ test('each reading of the certificate files is counted', async () => {
   await waitFor('the certificate of another key', () => counts().join() === '3,2')
 })
 
-test('without TLS nothing is counted', () => {
+test('without TLS no load is counted', () => {
   const stats = createStats()
   assert.equal(openGrpcTls(without, stats, silentLog), undefined)
   assert.equal(stats.counter('certs.load_attempts').value, 0)

@@ -4,10 +4,11 @@ import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { Stats } from '../stats/stats.ts'
 
 /**
- * How gRPC callers are served, as `openServerTls` has it. Each reading of the files is counted as
- * `certs.load_attempts`, and `certs.load_failures`; `certs.num_values` tells how many files there are.
+ * Opens the TLS of the gRPC server; see `openServerTls`. Each load of the files is counted as
+ * `certs.load_attempts`, and a failed one as `certs.load_failures`; `certs.num_values` is the number of
+ * files.
  *
- * @throws Error that names the settings and files that are missing or wrong.
+ * @throws Error that names the settings and files that are missing or invalid.
  */
 export function openGrpcTls(
   settings: ServerTlsSettings,

@@ -60,7 +60,7 @@ test('/json answers 200 and then 429, with the whole answer as proto3 JSON', asy
   })
 })
 
-test('values that are zero are left out, and numbers of 32 bits are numbers', async t => {
+test('zero values are left out, and 32-bit values are numbers', async t => {
   const { ask } = await start(t)
   const entries = ['free', 'nothing', 'week'].map(key => `{"entries":[{"key":"${key}","value":"v"}]}`)
   const { body } = await ask(`{"domain":"d","descriptors":[${entries}]}`)
@@ -76,7 +76,7 @@ test('values that are zero are left out, and numbers of 32 bits are numbers', as
   ])
 })
 
-/** A body, and the status codes of sending it so many times. */
+/** A body, and the status codes of sending it that many times. */
 const bodies: readonly [string, string, string][] = [
   [
     'lowerCamel',
@@ -104,19 +104,19 @@ const bodies: readonly [string, string, string][] = [
     '429',
   ],
   [
-    'no hits: a look only',
+    'no hits: only a read',
     '{"domain":"d","descriptors":[{"hitsAddend":"0","entries":[{"key":"user","value":"6"}]}]}',
     '200 200 200',
   ],
   [
-    'a limit of its own',
+    'a limit in the request',
     '{"domain":"d","descriptors":[{"limit":{"requests_per_unit":1,"unit":"HOUR"},"entries":[{"key":"z"}]}]}',
     '200 429',
   ],
   ['a domain that nobody configured', user('7').replace('"d"', '"other"'), '200 200'],
 ]
 
-test('both spellings of fields and of 64-bit numbers are taken', async t => {
+test('both spellings of fields and of 64-bit numbers are accepted', async t => {
   const { ask } = await start(t)
   for (const [what, body, expected] of bodies) {
     const codes: number[] = []
@@ -144,7 +144,7 @@ const wrongBodies: readonly [string, string | Uint8Array<ArrayBuffer>][] = [
   ['much more than is read', ' '.repeat(8 * maxBodyBytes)],
 ]
 
-test('what is no request, or cannot be answered, is a bad request', async t => {
+test('invalid requests and calls that fail are bad requests', async t => {
   const { ask, defects } = await start(t)
   for (const [what, body] of wrongBodies) assert.deepEqual(await ask(body), badRequest, what)
   const longest = `${user('long')}${' '.repeat(maxBodyBytes - user('long').length)}`
@@ -154,7 +154,7 @@ test('what is no request, or cannot be answered, is a bad request', async t => {
   assert.deepEqual([...defects, ...failing.defects], [])
 })
 
-test('why a call is a bad request is told to the operators, and not to the caller', async t => {
+test('the reason of a bad request is logged, and not sent to the caller', async t => {
   const { ask, refused } = await start(t)
   await ask('{"domain":"d","descriptors":[{"entries":[{"key":1}]}]}')
   await ask('{"descriptors":[{}]}')
@@ -164,14 +164,14 @@ test('why a call is a bad request is told to the operators, and not to the calle
   ])
 })
 
-test('a defect is an internal error without its text', async t => {
+test('an unexpected error is a status 500 without its text', async t => {
   const limiter: Limiter = { decide: () => Promise.reject(new Error('secret')) }
   const { ask, defects } = await start(t, { limiter })
   assert.deepEqual(await ask(user('a')), { status: 500, type: plain, body: 'Internal Server Error\n' })
   assert.equal(defects.length, 1)
 })
 
-test('any method is taken, other paths are not found', async t => {
+test('any method is accepted, other paths are not found', async t => {
   const { ask } = await start(t)
   assert.equal((await ask(user('put'), '/json?x=1', 'PUT')).status, 200)
   assert.deepEqual(await ask(undefined, '/json', 'GET'), badRequest)
@@ -196,7 +196,7 @@ test('/healthcheck is 200 with OK, or 500 with nothing', async t => {
   assert.deepEqual([status, body], [500, ''])
 })
 
-test('a caller that goes away in the middle of its body disturbs nobody', async t => {
+test('a caller that disconnects within its body does not affect others', async t => {
   const { port, ask, defects } = await start(t)
   const socket = connect(port, '127.0.0.1')
   socket.write('POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"domain"')
@@ -206,7 +206,7 @@ test('a caller that goes away in the middle of its body disturbs nobody', async 
   assert.deepEqual(defects, [])
 })
 
-test('connections are kept while the process serves, healthy or not, and end with a drain', async t => {
+test('connections are kept while the process serves, healthy or not, and closed by a drain', async t => {
   let draining = false
   const { address } = await start(t, { healthy: () => false, draining: () => draining })
   const agent = new Agent({ keepAlive: true })
@@ -222,7 +222,7 @@ test('connections are kept while the process serves, healthy or not, and end wit
   assert.equal(await connection(), 'close')
 })
 
-test('a drain waits for what runs, and no longer than it may', async () => {
+test('a drain waits for running calls, up to its limit', async () => {
   let running = 0
   const limiter: Limiter = {
     decide() {

@@ -10,24 +10,27 @@ import { startDecision, startJsonAnswer } from '../tracing/spans.ts'
 import { decodeDecisionJson } from './decode-decision-json.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
 
-/** A longer body is refused. */
+/** A longer body is rejected. */
 export const maxBodyBytes = 1024 * 1024
 
 export interface HttpServerOptions {
-  /** What unfinished requests may hold; as `Http1ServerOptions` has it. */
+  /** Limits the memory of unfinished requests; see `Http1ServerOptions`. */
   readonly memory?: RequestMemory
   readonly limiter: Limiter
   readonly tracing?: Tracing | undefined
   readonly healthy: () => boolean
-  /** Whether the process is about to end: callers then get each answer with the end of their connection. */
+  /** Whether the process is shutting down: each answer then closes its connection. */
   readonly draining: () => boolean
-  /** Told of every defect; the process goes on. */
+  /** Called for every internal error; the process continues. */
   onDefect(path: string, error: unknown): void
-  /** Told of why a call of `/json` got a bad request, which the answer does not say. */
+  /** Called with the reason of each bad request to `/json`, which the answer does not contain. */
   onRefused?(problem: string): void
 }
 
-/** `/json` and `/healthcheck`, with the reference's status codes and bodies; any method, as there. */
+/**
+ * Creates the server of `/json` and `/healthcheck`, with the reference's status codes and bodies, for any
+ * method.
+ */
 export function createHttpServer(options: HttpServerOptions): Http1Server {
   return createHttp1Server({
     handle: createHandler(options),
@@ -39,7 +42,7 @@ export function createHttpServer(options: HttpServerOptions): Http1Server {
   })
 }
 
-/** What needs no promise makes none: a decision that the limiter has at once is answered at once. */
+/** Synchronous where possible: a decision that the limiter makes synchronously is answered synchronously. */
 function createHandler({ limiter, tracing, healthy, onRefused }: HttpServerOptions) {
   function json(incoming: Http1Request): Http1Answer | Promise<Http1Answer> {
     try {
@@ -64,7 +67,7 @@ function createHandler({ limiter, tracing, healthy, onRefused }: HttpServerOptio
     return decision instanceof Promise ? decision.then(answer, refuse) : answer(decision)
   }
 
-  /** Anything else is a defect. */
+  /** Any other error is an internal error. */
   function refuse(error: unknown): Http1Answer {
     if (!(error instanceof RequestError || error instanceof CountersError)) throw error
     onRefused?.(error.message)

@@ -14,7 +14,7 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 const byteOrderMark = Buffer.from('\ufeff')
 const nullOctets = Buffer.from('null')
 
-/** What a value is, by how it begins. */
+/** The kind of a value, by its first character. */
 const kinds: Readonly<Record<string, string>> = {
   '"': 'a string',
   '{': 'an object',
@@ -24,13 +24,13 @@ const kinds: Readonly<Record<string, string>> = {
   n: 'null',
 }
 
-/** The fields of an object that are known. */
+/** The known fields of an object. */
 export interface Fields<Name extends string> {
   readonly spellings: readonly { readonly name: Name; readonly spelling: string; readonly octets: Buffer }[]
   readonly allowed: string
 }
 
-/** In lowerCamelCase; each may also be spelt in snake_case, as in its .proto file. */
+/** @param names in lowerCamelCase; each may also be spelled in snake_case, as in its .proto file */
 export function fieldsOf<Name extends string>(...names: readonly Name[]): Fields<Name> {
   const spellings = names.flatMap(name => {
     const snake = name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
@@ -44,22 +44,21 @@ export function fieldsOf<Name extends string>(...names: readonly Name[]): Fields
 }
 
 /**
- * Reads a JSON text (RFC 8259) from its start to its end, value by value, as its caller expects them: what is
- * expected is read, and what is not ends the reading. So nothing is ever passed over, and nothing can lie
- * deeper than the caller's own structure. `JSON.parse` alone takes half as long again as to read a request
- * whole, and it hides a name that comes twice.
+ * Parses a JSON text (RFC 8259) value by value, as its caller expects them; an unexpected value ends the
+ * parsing. No value is ever skipped, and no value can be nested deeper than the caller's structure.
+ * `JSON.parse` alone takes half again as long as parsing a whole request, and hides names that occur twice.
  *
- * What it accepts of a text is what `JSON.parse` accepts. Every method throws a `RequestError` otherwise,
- * which says where, what was found, and what is allowed.
+ * It accepts the same texts as `JSON.parse`. For other texts every method throws a `RequestError` with the
+ * position, the value that was found, and the allowed values.
  */
 export class JsonReader {
   readonly #bytes: Buffer
-  /** The whole text, of which each octet is a character; undefined when one is not ASCII. */
+  /** The whole text, in which each byte is a character; undefined if it is not ASCII. */
   readonly #asciiText: string | undefined
   #at = 0
-  /** Nothing was read yet of the object or list that began last. */
+  /** Whether no member of the current object or list was read yet. */
   #isFresh = false
-  /** Where in the structure the reader is: a name or an index a level, of which so many count. */
+  /** The current position: a name or an index for each level. Only the first `#depth` items are valid. */
   readonly #path: (string | number)[] = ['', 0, '', 0, '']
   #depth = 0
 
@@ -70,20 +69,20 @@ export class JsonReader {
     if (this.#asciiText === undefined && this.#isAt(0, byteOrderMark)) this.#at = byteOrderMark.length
   }
 
-  /** Its fields follow by `nextField`. */
+  /** Begins an object; `nextField` returns its fields. */
   beginObject(): void {
     if (this.#next() !== openingBrace) throw this.wrongValue('an object')
     this.#begin()
   }
 
-  /** Its items follow by `nextItem`. */
+  /** Begins a list; `nextItem` moves to its items. */
   beginList(): void {
     if (this.#next() !== openingBracket) throw this.wrongValue('a list')
     this.#begin()
     this.#path[this.#depth - 1] = -1
   }
 
-  /** The next field of the object, before its value; undefined at the object's end. */
+  /** Returns the next field of the object, before its value; undefined at the object's end. */
   nextField<Name extends string>(fields: Fields<Name>): Name | undefined {
     if (!this.#hasNext(closingBrace)) return undefined
     if (this.#next() !== quote) throw this.#notJson('a name in double quotes')
@@ -94,7 +93,7 @@ export class JsonReader {
     return name
   }
 
-  /** Whether another item of the list follows; false at the list's end. */
+  /** Moves to the next item of the list; returns false at the list's end. */
   nextItem(): boolean {
     if (!this.#hasNext(closingBracket)) return false
     const index = this.#path[this.#depth - 1]
@@ -102,7 +101,7 @@ export class JsonReader {
     return true
   }
 
-  /** Passes over a null, if it is one. */
+  /** Skips a null; returns whether there was one. */
   skipNull(): boolean {
     this.#next()
     if (!this.#isAt(this.#at, nullOctets)) return false
@@ -110,7 +109,7 @@ export class JsonReader {
     return true
   }
 
-  /** A string without half of a surrogate pair, as only such has a form in UTF-8. */
+  /** Reads a string without unpaired surrogates, which have no form in UTF-8. */
   string(): string {
     if (this.#next() !== quote) throw this.wrongValue('a string')
     const text = this.#string()
@@ -118,7 +117,7 @@ export class JsonReader {
     return text
   }
 
-  /** A number, rounded to what JavaScript can tell, or a string. */
+  /** Reads a number, rounded to a double, or a string. */
   numberOrString(allowed: string): number | string {
     if (this.#next() === quote) return this.#string()
     const start = this.#at
@@ -131,20 +130,20 @@ export class JsonReader {
     return Number(text)
   }
 
-  /** Nothing may follow. */
+  /** Checks that the text ends here. */
   end(): void {
     if (this.#next() !== -1) throw this.#notJson('the end')
   }
 
-  /** For the value that is next. */
+  /** Returns the error for the next value. */
   wrongValue(allowed: string): RequestError {
     const octet = this.#next()
     if (octet === -1) return this.wrong('the end of the text', allowed)
-    const number = isOfNumber(octet) ? 'a number' : 'something that is no value'
+    const number = isOfNumber(octet) ? 'a number' : 'an invalid character'
     return this.wrong(kinds[String.fromCharCode(octet)] ?? number, allowed)
   }
 
-  /** For the name or the value that was read last. */
+  /** Returns the error for the name or the value that was read last. */
   wrong(found: string, allowed: string): RequestError {
     const path = this.#pathText() || 'the request'
     return new RequestError(`${path}: ${found} was found, ${allowed} is allowed`, true)
@@ -156,7 +155,7 @@ export class JsonReader {
     this.#depth += 1
   }
 
-  /** Compared where it lies: no string is made of a name. */
+  /** Compares the bytes without creating a string of the name. */
   #knownName<Name extends string>({ spellings }: Fields<Name>): Name | undefined {
     const start = this.#at
     for (const { name, octets } of spellings) {
@@ -175,7 +174,7 @@ export class JsonReader {
     return true
   }
 
-  /** With escapes it may be one of them all the same. */
+  /** A name with escapes may still be a known one. */
   #otherName<Name extends string>({ spellings, allowed }: Fields<Name>): Name {
     const text = this.#string()
     const known = spellings.find(({ spelling }) => spelling === text)
@@ -184,7 +183,7 @@ export class JsonReader {
     throw this.wrong('an unknown field', allowed)
   }
 
-  /** Passes over the comma before a member, or the bracket at the end. */
+  /** Skips the comma before a member, or the bracket at the end. */
   #hasNext(closing: number): boolean {
     const code = this.#next()
     const isFresh = this.#isFresh
@@ -200,7 +199,7 @@ export class JsonReader {
     return true
   }
 
-  /** The first character that is no white space, which is not passed over; NaN at the end. */
+  /** Returns the first character that is not white space, without skipping it; -1 at the end. */
   #next(): number {
     const bytes = this.#bytes
     let code = bytes[this.#at] ?? -1
@@ -227,7 +226,7 @@ export class JsonReader {
     }
   }
 
-  /** Strings with escapes are rare, and their rules are those of the language. */
+  /** Strings with escapes are rare, so `JSON.parse` decodes them. */
   #escapedString(start: number, firstEscape: number): string {
     const bytes = this.#bytes
     let end = firstEscape
@@ -248,10 +247,10 @@ export class JsonReader {
   #notJson(expected: string): RequestError {
     const path = this.#pathText()
     const where = `${path === '' ? '' : `after ${path}, `}at byte ${this.#at}`
-    return new RequestError(`the request is no JSON: ${where}, ${expected} is missing`, true)
+    return new RequestError(`the request is not JSON: ${where}, ${expected} is missing`, true)
   }
 
-  /** As in `descriptors[0].entries[2].key`. */
+  /** Returns a path such as `descriptors[0].entries[2].key`. */
   #pathText(): string {
     let path = ''
     for (const part of this.#path.slice(0, this.#depth)) {
@@ -271,7 +270,7 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-/** Digits, signs, the point and the exponent's letter. */
+/** Returns whether the byte is a digit, a sign, the point or the exponent's letter. */
 function isOfNumber(octet: number | undefined): boolean {
   if (octet === undefined) return false
   return (
@@ -285,7 +284,7 @@ function isOfNumber(octet: number | undefined): boolean {
 
 const longestText = 40
 
-/** What callers wrote may be read in a terminal, and may be long. */
+/** Makes a text of a caller short and safe for a terminal. */
 export function printableText(text: string): string {
   return JSON.stringify(text.slice(0, longestText)).replaceAll(/[^ -~]/g, '?')
 }

@@ -2,8 +2,8 @@ import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
 import type { Settings } from '../settings.ts'
 
 /**
- * The ports that a process of the service wants for itself, besides that of gRPC: those that other processes share are
- * left out.
+ * Returns the ports that a process of the service binds exclusively, without that of gRPC and without shared
+ * ports.
  */
 export function portsBesidesGrpc(settings: Settings): readonly PortSetting[] {
   const { reusePort, usePullStats, disableStats, pullStatsAddress } = settings

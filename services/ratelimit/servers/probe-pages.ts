@@ -1,4 +1,4 @@
-/** The answer of a page to a probe. */
+/** The answer to a probe. */
 export interface ProbeAnswer {
   readonly status: number
   readonly body: string
@@ -8,13 +8,13 @@ export interface ProbeAnswer {
 export type ProbePages = (path: string) => ProbeAnswer | undefined
 
 /**
- * The pages for probes, on the ports that are open from the start of the process to its end.
+ * Creates the pages for probes, on the ports that are open from the start of the process to its end.
  *
- * `/livez` answers 200 as long as the process runs: a restart does not help a process that waits for its configuration
- * or its backend. `/healthcheck` answers as the page of the same path on the port for calls, which opens only when the
- * process can take calls; a failure carries the reason.
+ * `/livez` answers 200 while the process runs: a restart does not help a process that waits for its
+ * configuration or its backend. `/healthcheck` answers like the same path on the port for calls, which opens
+ * only when the process can accept calls; a failure has the reason.
  *
- * @param problem the reason why the process is not healthy; empty when it is
+ * @param problem returns the reason why the process is unhealthy; empty when it is healthy
  */
 export function createProbePages(problem: () => string): ProbePages {
   return path => {

@@ -29,7 +29,7 @@ descriptors:
   - {key: free, rate_limit: {unlimited: true}}
 `
 
-/** A limiter with a few rules on counters in memory, or on counters that fail with this text. */
+/** Opens a limiter with a few rules, and counters in memory or counters that fail with this text. */
 export function openLimiter(failure?: string) {
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
@@ -57,7 +57,7 @@ function failingCounters(text: string): Counting {
   return { add: () => Promise.reject(new CountersError(text)) }
 }
 
-/** The generated message as our own: what the readers written by hand are held to. */
+/** Converts the generated message, with which the handwritten decoders are compared. */
 export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
   return {
     domain: message.domain,
@@ -70,7 +70,7 @@ export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
   }
 }
 
-/** What a counter cannot tell anyway is cut off. */
+/** Values above the largest count are reduced to it. */
 function countOf(hits: bigint): number {
   return hits > BigInt(maxCount) ? maxCount : Number(hits)
 }
@@ -87,13 +87,13 @@ const statuses = fc.record(
   { requiredKeys: ['over', 'remaining'] },
 )
 
-/** Every kind of decision that a limiter makes. */
+/** Every kind of decision of a limiter. */
 export const decisions: fc.Arbitrary<Decision> = fc.record({
   over: fc.boolean(),
   statuses: fc.array(statuses),
 })
 
-/** Binds the server to a free port until the test ends; answers `http://127.0.0.1:port`. */
+/** Binds the server to a free port until the test ends; returns `http://127.0.0.1:port`. */
 export async function listen(t: TestContext, server: Server): Promise<string> {
   const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
   t.after(() => closeHttp(server, 0))

@@ -1,17 +1,16 @@
 import type { Unit } from '../rules/config.ts'
 
-// The numbers that stand for our own words in the messages, by rls.proto and ratelimit_unit.proto. They are
-// written down here, for the generated code brings the descriptions of all its messages into memory; a test
-// holds them to it.
+// The enum values of the messages, from rls.proto and ratelimit_unit.proto. They are repeated here because
+// the generated code loads the descriptions of all its messages into memory; a test compares them.
 
-/** Of envoy.service.ratelimit.v3.RateLimitResponse.Code. */
+/** envoy.service.ratelimit.v3.RateLimitResponse.Code. */
 const codes = { ok: 1, overLimit: 2 } as const
 
 export function codeOf(over: boolean): number {
   return over ? codes.overLimit : codes.ok
 }
 
-/** Units of a caller's own limit, by the names of envoy.type.v3.RateLimitUnit. */
+/** The units of a limit in a request, by the names of envoy.type.v3.RateLimitUnit. */
 export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map([
   ['UNKNOWN', 0],
   ['SECOND', 1],
@@ -22,7 +21,7 @@ export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map([
   ['YEAR', 6],
 ])
 
-/** The same by their numbers; UNKNOWN, and numbers that nobody knows, are none. */
+/** The same by number; UNKNOWN and unknown numbers are undefined. */
 export const overrideUnits: Readonly<Record<number, Unit | undefined>> = {
   1: 'second',
   2: 'minute',
@@ -32,7 +31,7 @@ export const overrideUnits: Readonly<Record<number, Unit | undefined>> = {
   6: 'year',
 }
 
-/** Of envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit. */
+/** envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit. */
 export const responseUnits: Readonly<Record<Unit, number>> = {
   second: 1,
   minute: 2,

@@ -9,7 +9,7 @@ function read(words: WordMemory, text: string): string {
   return words.find(bytes, 2, end) ?? words.keep(bytes.toString('utf8', 2, end), end - 2)
 }
 
-test('whatever was kept before, a word is the text of its bytes', () => {
+test('a word is the text of its bytes, whatever was kept before', () => {
   const text = fc.oneof(
     fc.constantFrom('', 'a', 'key', 'kay', 'k\u00e9', '\u00e9', 'generic_key', 'generic_kez', 'x'.repeat(65)),
     fc.string({ maxLength: 80 }),
@@ -23,7 +23,7 @@ test('whatever was kept before, a word is the text of its bytes', () => {
   )
 })
 
-test('a word that was kept is found, and only by its own bytes', () => {
+test('a kept word is found only by its bytes', () => {
   const words = new WordMemory()
   words.keep('domain', 6)
   assert.equal(words.find(Buffer.from('domain'), 0, 6), 'domain')
@@ -32,7 +32,7 @@ test('a word that was kept is found, and only by its own bytes', () => {
   }
 })
 
-test('bytes that are no UTF-8 are never taken for a word of Latin-1', () => {
+test('invalid UTF-8 never matches a kept word', () => {
   const words = new WordMemory()
   words.keep('\u00e9', 2)
   assert.equal(words.find(Buffer.from([0xe9]), 0, 1), undefined)

@@ -1,16 +1,16 @@
 const places = 64
-/** Longer texts are hardly ever the same ones. */
+/** Longer texts rarely repeat. */
 const maxWordLength = 64
 
 /**
- * The strings that nearly all requests share, as domains and keys. One that is known costs no memory, and its hash,
- * for which a map asks, is known too. Callers can fill it with what they like: then a word is made anew, as it would
- * be without.
+ * An interner of the strings that most requests share, such as domains and keys. A known string allocates no
+ * memory, and its hash for maps is already computed. Callers can fill the table with any strings; other
+ * strings are then created anew, as without it.
  */
 export class WordMemory {
   readonly #words: string[] = Array(places).fill('')
 
-  /** The word whose ASCII bytes these are, if it is known. */
+  /** Returns the word with these ASCII bytes, if it is known. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {
     if (start === end) return ''
     const word = this.#words[placeOf(end - start, bytes[start] ?? 0, bytes[end - 1] ?? 0)] ?? ''
@@ -21,11 +21,11 @@ export class WordMemory {
     return word
   }
 
-  /** Keeps a short text of ASCII, which came in that many bytes. Returns one that equals it. */
+  /** Keeps a short ASCII text that was decoded from `bytes` bytes. Returns an equal text. */
   keep(text: string, bytes: number): string {
-    // In UTF-8 only ASCII has as many bytes as units.
+    // In UTF-8 only ASCII texts have as many bytes as units.
     if (bytes > maxWordLength || text.length < bytes) return text
-    // Of its own: this one may be cut out of a whole request.
+    // A copy, since this text may be a substring of a whole request.
     const word = Buffer.from(text, 'latin1').toString('latin1')
     this.#words[placeOf(bytes, word.charCodeAt(0), word.charCodeAt(bytes - 1))] = word
     return word

@@ -8,13 +8,13 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** Where counters are kept, and what holds when they cannot be asked. */
+/** Where counters are kept, and the behaviour when the backend fails. */
 export const backendSettings = settingsTable({
   backendType: {
     name: 'BACKEND_TYPE',
     kind: oneOf('redis', 'memcache', 'memory'),
     fallback: 'redis',
-    help: 'Where counters are kept. `memory` counts in this process alone.',
+    help: 'Where counters are kept. `memory` counts in this process only.',
   },
   backendDeadlineMs: {
     name: 'BACKEND_DEADLINE',
@@ -26,43 +26,43 @@ export const backendSettings = settingsTable({
     name: 'BACKEND_FAILURE_MODE',
     kind: oneOf('error', 'allow', 'deny', 'local'),
     fallback: 'error',
-    help: 'What a call gets that could not be counted: an error, OK, OVER_LIMIT, or a count of its own.',
+    help: 'The answer when the backend fails: an error, OK, OVER_LIMIT, or a decision by counts of this process.',
   },
   backendFailureLocalShare: {
     name: 'BACKEND_FAILURE_LOCAL_SHARE',
     kind: decimal(0.001, 1),
     fallback: '1',
-    help: 'What of each limit this process may let through in the mode `local`: 1 divided by the processes.',
+    help: 'The share of each limit that this process admits in the mode `local`: 1 divided by the processes.',
   },
   backendBusyPoll: {
     name: 'BACKEND_BUSY_POLL',
     kind: oneOf('auto', 'off'),
     fallback: 'auto',
-    help: 'Whether to stay awake for up to 0.1 ms while the backend answers a lonely call: `auto` or `off`.',
+    help: 'Whether to poll up to 0.1 ms for the reply to a few concurrent calls: `auto` or `off`.',
   },
   localCacheBytes: {
     name: 'LocalCacheSizeInBytes',
     aliases: ['LOCAL_CACHE_SIZE_IN_BYTES'],
     kind: integer(0, 2 ** 31),
     fallback: '0',
-    help: 'Room for keys over their limit, about which the backend is not asked again; 0 for none.',
+    help: 'The size of the cache of keys over their limit, which are not sent to the backend again; 0 for none.',
   },
   stopIncrementWhenOverLimit: {
     name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
     kind: boolean,
     fallback: 'false',
-    help: 'Count nothing of a call of which one descriptor is over its limit, except that one.',
+    help: 'When one descriptor of a call is over its limit, count only the descriptors that are over.',
   },
   cacheKeyPrefix: {
     name: 'CACHE_KEY_PREFIX',
     kind: text,
     fallback: '',
-    help: 'Stands before every key in the backend.',
+    help: 'The prefix of every key in the backend.',
   },
   expirationJitterMaxSeconds: {
     name: 'EXPIRATION_JITTER_MAX_SECONDS',
     kind: integer(0, 86_400),
     fallback: '300',
-    help: 'Counters live up to this much longer than their window, so that they do not all end at once.',
+    help: 'Counters are kept up to this much longer than their window, so that they do not all expire at once.',
   },
 })

@@ -13,13 +13,13 @@ export const configurationSettings = settingsTable({
     name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
     kind: boolean,
     fallback: 'false',
-    help: 'Serve before the first configuration is there; every call is an error until then.',
+    help: 'Serve before the first configuration is loaded; every call is an error until then.',
   },
   runtimeRoot: {
     name: 'RUNTIME_ROOT',
     kind: text,
     fallback: '/srv/runtime_data/current',
-    help: 'The root that is watched.',
+    help: 'The root folder, which is watched.',
   },
   runtimeSubdirectory: {
     name: 'RUNTIME_SUBDIRECTORY',
@@ -31,7 +31,7 @@ export const configurationSettings = settingsTable({
     name: 'RUNTIME_APPDIRECTORY',
     kind: text,
     fallback: 'config',
-    help: 'The folder of YAML files below that.',
+    help: 'The folder of YAML files below the subdirectory.',
   },
   runtimeIgnoreDotFiles: {
     name: 'RUNTIME_IGNOREDOTFILES',
@@ -49,7 +49,7 @@ export const configurationSettings = settingsTable({
     name: 'MERGE_DOMAIN_CONFIG',
     kind: boolean,
     fallback: 'false',
-    help: 'Several files may share a domain.',
+    help: 'Allow several files to share a domain.',
   },
   ...feedSettings,
 })

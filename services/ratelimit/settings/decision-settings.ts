@@ -1,11 +1,11 @@
 import { boolean, decimal, type Kind, settingsTable } from '@tollway/chassis/settings.ts'
 
 const headerName: Kind<string> = {
-  allowed: 'a name of a header, such as RateLimit-Limit',
+  allowed: 'the name of a header, such as RateLimit-Limit',
   parse: value => (/^[!#$%&'*+.^`|~\w-]+$/.test(value) ? value : undefined),
 }
 
-/** How calls are decided, and what their answers tell. */
+/** How calls are decided, and the contents of their answers. */
 export const decisionSettings = settingsTable({
   nearLimitRatio: {
     name: 'NEAR_LIMIT_RATIO',
@@ -17,19 +17,19 @@ export const decisionSettings = settingsTable({
     name: 'SHADOW_MODE',
     kind: boolean,
     fallback: 'false',
-    help: 'The overall answer is always OK; what it would have been is counted.',
+    help: 'The overall answer is always OK; calls over a limit are counted.',
   },
   quotaMode: {
     name: 'QUOTA_MODE',
     kind: boolean,
     fallback: 'false',
-    help: 'Every limit counts as a quota: over only when all are.',
+    help: 'Every limit is a quota: a call is over only when all are.',
   },
   responseHeaders: {
     name: 'LIMIT_RESPONSE_HEADERS_ENABLED',
     kind: boolean,
     fallback: 'false',
-    help: 'Each answer tells the proxy headers with the limit, what remains and the seconds to the reset.',
+    help: 'Add response headers with the limit, the remaining requests and the seconds to the reset.',
   },
   limitHeader: {
     name: 'LIMIT_LIMIT_HEADER',
@@ -41,7 +41,7 @@ export const decisionSettings = settingsTable({
     name: 'LIMIT_REMAINING_HEADER',
     kind: headerName,
     fallback: 'RateLimit-Remaining',
-    help: 'The name of the header with what remains.',
+    help: 'The name of the header with the remaining requests.',
   },
   resetHeader: {
     name: 'LIMIT_RESET_HEADER',
@@ -53,6 +53,6 @@ export const decisionSettings = settingsTable({
     name: 'RESPONSE_DYNAMIC_METADATA',
     kind: boolean,
     fallback: 'false',
-    help: 'Each answer tells the proxy of its request, and the metadata of the rules that let it through.',
+    help: 'Add dynamic metadata with the request and with the metadata of the rules whose limit it passed.',
   },
 })

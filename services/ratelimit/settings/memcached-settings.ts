@@ -1,34 +1,34 @@
 import { boolean, durationMs, integer, settingsTable, text } from '@tollway/chassis/settings.ts'
 
-/** memcached. */
+/** The settings of memcached. */
 export const memcachedSettings = settingsTable({
   memcachedHostPort: {
     name: 'MEMSTORE_HOST_PORT',
     aliases: ['MEMCACHE_HOST_PORT'],
     kind: text,
     fallback: '',
-    help: 'The memcached servers, host:port,host:port; the same list in the same order for every process.',
+    help: 'The memcached servers, host:port,host:port: the same list in the same order for every process.',
   },
   memcachedSrv: {
     name: 'MEMSTORE_SRV',
     aliases: ['MEMCACHE_SRV'],
     kind: text,
     fallback: '',
-    help: 'The service record that tells them instead: _service._proto.name.',
+    help: 'The SRV record that lists them instead: _service._proto.name.',
   },
   memcachedSrvRefreshMs: {
     name: 'MEMSTORE_SRV_REFRESH',
     aliases: ['MEMCACHE_SRV_REFRESH'],
     kind: durationMs,
     fallback: '0',
-    help: 'How often the record is looked up again; 0 for never once it was found.',
+    help: 'How often the record is looked up again; 0 for never after it was found.',
   },
   memcachedMaxIdleConnections: {
     name: 'MEMSTORE_MAX_IDLE_CONNS',
     aliases: ['MEMCACHE_MAX_IDLE_CONNS'],
     kind: integer(0, 1_000),
     fallback: '2',
-    help: 'How many idle connections are kept to each server.',
+    help: 'The number of idle connections to each server.',
     noEffect: 'one connection to each server carries all calls',
   },
   memcachedTls: {
@@ -36,41 +36,41 @@ export const memcachedSettings = settingsTable({
     aliases: ['MEMCACHE_TLS'],
     kind: boolean,
     fallback: 'false',
-    help: 'Reach memcached over TLS.',
+    help: 'Connect to memcached with TLS.',
   },
   memcachedTlsCertFile: {
     name: 'MEMSTORE_TLS_CLIENT_CERT',
     aliases: ['MEMCACHE_TLS_CLIENT_CERT'],
     kind: text,
     fallback: '',
-    help: 'The file of the own certificate.',
+    help: 'The file of the client certificate.',
   },
   memcachedTlsKeyFile: {
     name: 'MEMSTORE_TLS_CLIENT_KEY',
     aliases: ['MEMCACHE_TLS_CLIENT_KEY'],
     kind: text,
     fallback: '',
-    help: 'The file of its key.',
+    help: 'The file of the key of the client certificate.',
   },
   memcachedTlsCaFile: {
     name: 'MEMSTORE_TLS_CACERT',
     aliases: ['MEMCACHE_TLS_CACERT'],
     kind: text,
     fallback: '',
-    help: 'The file of the authorities that the servers may come from.',
+    help: 'The file of the certificate authorities of the servers.',
   },
   memcachedTlsSkipHostnameVerification: {
     name: 'MEMSTORE_TLS_SKIP_HOSTNAME_VERIFICATION',
     aliases: ['MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION'],
     kind: boolean,
     fallback: 'false',
-    help: 'Accept any name in the certificate of a server.',
+    help: 'Accept any name in a certificate of a server.',
   },
   memcachedAsyncIncrement: {
     name: 'MEMSTORE_ASYNC_INCREMENT',
     aliases: ['MEMCACHE_ASYNC_INCREMENT'],
     kind: boolean,
     fallback: 'false',
-    help: 'Count after the answer, as the reference does: callers at the same moment may exceed a limit.',
+    help: 'Count after the answer, as the reference does: concurrent callers may exceed a limit.',
   },
 })

@@ -9,7 +9,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** In any letter case, as the reference takes it. */
+/** In any letter case, as in the reference. */
 const redisType: Kind<'single' | 'sentinel' | 'cluster'> = {
   allowed: 'single, sentinel or cluster',
   parse(value) {
@@ -19,23 +19,23 @@ const redisType: Kind<'single' | 'sentinel' | 'cluster'> = {
 }
 
 const pipelineLimitHelp =
-  'So many collected commands are written before the window is over; 0 for no such limit, or 50 without a window.'
+  'Collected commands are written early when there are this many; 0 for no such limit, or 50 without a window.'
 
-/** Redis: the one for all limits, and a second one for limits per second where it is asked for. */
+/** The settings of Redis: one for all limits, and optionally a second one for limits per second. */
 export const redisSettings = settingsTable({
   redisType: {
     name: 'KVSTORE_TYPE',
     aliases: ['REDIS_TYPE'],
     kind: redisType,
     fallback: 'single',
-    help: 'How the Redis servers stand together: single, sentinel or cluster.',
+    help: 'The topology of the Redis servers: single, sentinel or cluster.',
   },
   redisSocketType: {
     name: 'KVSTORE_SOCKET_TYPE',
     aliases: ['REDIS_SOCKET_TYPE'],
     kind: oneOf('unix', 'tcp'),
     fallback: 'unix',
-    help: 'What a bare name as the address of a single Redis is.',
+    help: 'The type of a bare name as the address of a single Redis.',
   },
   redisUrl: {
     name: 'KVSTORE_URL',
@@ -66,14 +66,14 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_TLS'],
     kind: boolean,
     fallback: 'false',
-    help: 'Reach Redis over TLS.',
+    help: 'Connect to Redis with TLS.',
   },
   redisTimeoutMs: {
     name: 'KVSTORE_TIMEOUT',
     aliases: ['REDIS_TIMEOUT'],
     kind: durationAtLeast(10),
     fallback: '1s',
-    help: 'A connection that takes longer to be made, or owes answers for so long, is given up.',
+    help: 'A connection that takes longer to be established, or owes replies for this time, is closed.',
   },
   redisPipelineWindowMs: {
     name: 'KVSTORE_PIPELINE_WINDOW',
@@ -94,49 +94,49 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_TLS_CLIENT_CERT'],
     kind: text,
     fallback: '',
-    help: 'The file of the own certificate.',
+    help: 'The file of the client certificate.',
   },
   redisTlsKeyFile: {
     name: 'KVSTORE_TLS_CLIENT_KEY',
     aliases: ['REDIS_TLS_CLIENT_KEY'],
     kind: text,
     fallback: '',
-    help: 'The file of its key.',
+    help: 'The file of the key of the client certificate.',
   },
   redisTlsCaFile: {
     name: 'KVSTORE_TLS_CACERT',
     aliases: ['REDIS_TLS_CACERT'],
     kind: text,
     fallback: '',
-    help: 'The file of the authorities that the servers may come from.',
+    help: 'The file of the certificate authorities of the servers.',
   },
   redisTlsSkipHostnameVerification: {
     name: 'KVSTORE_TLS_SKIP_HOSTNAME_VERIFICATION',
     aliases: ['REDIS_TLS_SKIP_HOSTNAME_VERIFICATION'],
     kind: boolean,
     fallback: 'false',
-    help: 'Accept any name in the certificate of a server.',
+    help: 'Accept any name in a certificate of a server.',
   },
   redisPerSecond: {
     name: 'KVSTORE_PERSECOND',
     aliases: ['REDIS_PERSECOND'],
     kind: boolean,
     fallback: 'false',
-    help: 'Count limits per second in a second Redis, and all others in the first.',
+    help: 'Count limits per second in a second Redis, and all others in the first one.',
   },
   redisPerSecondType: {
     name: 'KVSTORE_PERSECOND_TYPE',
     aliases: ['REDIS_PERSECOND_TYPE'],
     kind: redisType,
     fallback: 'single',
-    help: 'How the Redis servers for limits per second stand together: single, sentinel or cluster.',
+    help: 'The topology of the Redis servers for limits per second: single, sentinel or cluster.',
   },
   redisPerSecondSocketType: {
     name: 'KVSTORE_PERSECOND_SOCKET_TYPE',
     aliases: ['REDIS_PERSECOND_SOCKET_TYPE'],
     kind: oneOf('unix', 'tcp'),
     fallback: 'unix',
-    help: 'The same of the one for limits per second.',
+    help: 'The same for the Redis for limits per second.',
   },
   redisPerSecondUrl: {
     name: 'KVSTORE_PERSECOND_URL',
@@ -167,14 +167,14 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PERSECOND_TLS'],
     kind: boolean,
     fallback: 'false',
-    help: 'Reach it over TLS.',
+    help: 'Connect to it with TLS.',
   },
   redisPerSecondTimeoutMs: {
     name: 'KVSTORE_PERSECOND_TIMEOUT',
     aliases: ['REDIS_PERSECOND_TIMEOUT'],
     kind: durationAtLeast(10),
     fallback: '1s',
-    help: 'A connection that takes longer to be made, or owes answers for so long, is given up.',
+    help: 'A connection that takes longer to be established, or owes replies for this time, is closed.',
   },
   redisPerSecondPipelineWindowMs: {
     name: 'KVSTORE_PERSECOND_PIPELINE_WINDOW',
@@ -195,11 +195,14 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_HEALTH_CHECK_ACTIVE_CONNECTION'],
     kind: boolean,
     fallback: 'false',
-    help: 'Unhealthy whenever Redis does not answer; otherwise only until it has answered once.',
+    help: 'Be unhealthy whenever Redis does not answer; otherwise only until it has answered once.',
   },
 })
 
-/** Settings of the reference that change nothing here, accepted so that a Deployment moves over unedited. */
+/**
+ * Settings of the reference that have no effect here, accepted so that a Deployment can be migrated
+ * unchanged.
+ */
 export const redisCompatibilitySettings = settingsTable({
   redisPoolSize: {
     name: 'KVSTORE_POOL_SIZE',
@@ -214,15 +217,15 @@ export const redisCompatibilitySettings = settingsTable({
     aliases: ['REDIS_POOL_ON_EMPTY_BEHAVIOR'],
     kind: oneOf('WAIT'),
     fallback: 'WAIT',
-    help: 'What a call does that finds no free connection.',
-    noEffect: 'no call has a connection for itself, and the reference refuses other values, too',
+    help: 'The behaviour of a call without a free connection.',
+    noEffect: 'calls share their connections, and the reference rejects other values too',
   },
   redisClusterPipelineParallelism: {
     name: 'KVSTORE_CLUSTER_PIPELINE_PARALLELISM',
     aliases: ['REDIS_CLUSTER_PIPELINE_PARALLELISM'],
     kind: integer(0, 100_000),
     fallback: '1',
-    help: 'How many parts of a call run at once.',
+    help: 'The number of parts of a call that run at once.',
     noEffect: 'the parts of a call go to all their masters at once',
   },
   redisPerSecondPoolSize: {
@@ -238,15 +241,15 @@ export const redisCompatibilitySettings = settingsTable({
     aliases: ['REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR'],
     kind: oneOf('WAIT'),
     fallback: 'WAIT',
-    help: 'What a call does that finds no free connection.',
-    noEffect: 'no call has a connection for itself, and the reference refuses other values, too',
+    help: 'The behaviour of a call without a free connection.',
+    noEffect: 'calls share their connections, and the reference rejects other values too',
   },
   redisPerSecondClusterPipelineParallelism: {
     name: 'KVSTORE_PERSECOND_CLUSTER_PIPELINE_PARALLELISM',
     aliases: ['REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM'],
     kind: integer(0, 100_000),
     fallback: '1',
-    help: 'How many parts of a call run at once.',
+    help: 'The number of parts of a call that run at once.',
     noEffect: 'the parts of a call go to all their masters at once',
   },
   redisStartupInitialMs: {
@@ -254,23 +257,23 @@ export const redisCompatibilitySettings = settingsTable({
     aliases: ['REDIS_STARTUP_INITIAL_INTERVAL'],
     kind: durationMs,
     fallback: '1s',
-    help: 'The first wait before Redis is tried again at the start.',
-    noEffect: 'the service tries again after 50 ms to 1 s',
+    help: 'The first delay between attempts to connect to Redis at the start.',
+    noEffect: 'the service retries after 50 ms to 1 s',
   },
   redisStartupMaxMs: {
     name: 'KVSTORE_STARTUP_MAX_INTERVAL',
     aliases: ['REDIS_STARTUP_MAX_INTERVAL'],
     kind: durationMs,
     fallback: '30s',
-    help: 'The longest wait before Redis is tried again at the start.',
-    noEffect: 'the service tries again after 50 ms to 1 s',
+    help: 'The longest delay between attempts to connect to Redis at the start.',
+    noEffect: 'the service retries after 50 ms to 1 s',
   },
   redisStartupMaxElapsedMs: {
     name: 'KVSTORE_STARTUP_MAX_ELAPSED_TIME',
     aliases: ['REDIS_STARTUP_MAX_ELAPSED_TIME'],
     kind: durationMs,
     fallback: '0',
-    help: 'How long Redis is tried at the start.',
-    noEffect: 'the service tries for ever, and takes no calls until then',
+    help: 'The time after which attempts to connect to Redis at the start end.',
+    noEffect: 'the service retries forever, and accepts no calls until then',
   },
 })

@@ -4,7 +4,7 @@ import { grpcServerSettings } from '@tollway/grpc/server-settings.ts'
 
 const port = integer(0, 65_535)
 
-/** Servers, their health and end, and the log. */
+/** The servers, health, shutdown and the log. */
 export const serverSettings = settingsTable({
   host: { name: 'HOST', kind: text, fallback: '0.0.0.0', help: 'The address of the HTTP server.' },
   port: { name: 'PORT', kind: port, fallback: '8080', help: 'The port of the HTTP server.' },
@@ -20,7 +20,7 @@ export const serverSettings = settingsTable({
     name: 'WORKERS',
     kind: integer(1, 64),
     fallback: '1',
-    help: 'Processes that share the ports; health, statistics and drain stay those of one service.',
+    help: 'The number of processes that share the ports; health, statistics and drain are those of one service.',
   },
   reusePort: {
     name: 'REUSE_PORT',
@@ -32,19 +32,19 @@ export const serverSettings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long calls are taken after SIGTERM, while the process is unhealthy: callers must notice.',
+    help: 'How long calls are accepted after SIGTERM, while the process is unhealthy, so that callers notice.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
     kind: durationMs,
     fallback: '10s',
-    help: 'How long running calls may take after that.',
+    help: 'How long running calls may take after the delay.',
   },
   healthyWithConfig: {
     name: 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED',
     kind: boolean,
     fallback: 'false',
-    help: 'Healthy only while at least one domain is loaded.',
+    help: 'Be healthy only while at least one domain is loaded.',
   },
   ...logSettings('warn'),
 })

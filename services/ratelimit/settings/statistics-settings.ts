@@ -10,7 +10,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** For what is done again and again: in less it would be done all the time. */
+/** For repeated tasks: a shorter interval would take all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
 const booleanOrUnset: Kind<boolean | ''> = {
@@ -31,14 +31,14 @@ const urlPath: Kind<string> = {
   parse: value => (/^\/[^?#\s]*$/.test(value) ? value : undefined),
 }
 
-/** Where statistics go. */
+/** The sinks of statistics. */
 export const statisticsSettings = settingsTable({
   usePushStats: {
     name: 'USE_PUSHSTATS',
     aliases: ['USE_STATSD'],
     kind: booleanOrUnset,
     fallback: '',
-    help: 'Send statistics to a statsd server; when left out, unless another sink is on.',
+    help: 'Send statistics to a statsd server; by default only if no other sink is on.',
   },
   pushStatsHost: {
     name: 'PUSHSTATS_HOST',
@@ -59,7 +59,7 @@ export const statisticsSettings = settingsTable({
     aliases: ['STATSD_PROTOCOL'],
     kind: oneOf('tcp', 'udp'),
     fallback: 'tcp',
-    help: 'How the statsd server is reached; an agent always by UDP.',
+    help: 'The protocol of the statsd server; an agent always uses UDP.',
   },
   extraTags: { name: 'EXTRA_TAGS', kind: pairs, fallback: '', help: 'Tags (labels) of every statistic.' },
   useAgentStats: {
@@ -74,7 +74,7 @@ export const statisticsSettings = settingsTable({
     aliases: ['USE_AGENTSTATS_MOGRIFIERS', 'DOG_STATSD_MOGRIFIERS', 'USE_DOG_STATSD_MOGRIFIERS'],
     kind: variableNames,
     fallback: '',
-    help: 'Rules in their order, each given by AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS.',
+    help: 'Rules in their order, each defined by AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS.',
   },
   usePullStats: {
     name: 'USE_PULLSTATS',
@@ -95,21 +95,21 @@ export const statisticsSettings = settingsTable({
     aliases: ['PROMETHEUS_PATH'],
     kind: urlPath,
     fallback: '/metrics',
-    help: 'Their path. Beside it there are /livez, 200 while the process runs, and /healthcheck.',
+    help: 'The path of the metrics. The port also has /livez, 200 while the process runs, and /healthcheck.',
   },
   pullStatsMapperFile: {
     name: 'PULLSTATS_MAPPER_YAML',
     aliases: ['PROMETHEUS_MAPPER_YAML'],
     kind: text,
     fallback: '',
-    help: 'A mapping file in the format of statsd_exporter, instead of the default mapping.',
+    help: 'A mapping file in the format of statsd_exporter, which replaces the default mapping.',
   },
   pullStatsTimersInMilliseconds: {
     name: 'PULLSTATS_RESPONSE_TIME_AS_MILLISECONDS',
     aliases: ['PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS'],
     kind: boolean,
     fallback: 'false',
-    help: 'Show response times in milliseconds instead of seconds.',
+    help: 'Report response times in milliseconds instead of seconds.',
   },
   statsFlushIntervalMs: {
     name: 'STATS_FLUSH_INTERVAL',
@@ -121,6 +121,6 @@ export const statisticsSettings = settingsTable({
     name: 'DISABLE_STATS',
     kind: boolean,
     fallback: 'false',
-    help: 'Statistics are counted and shown at /stats, but written nowhere.',
+    help: 'Statistics are counted and shown at /stats, but not sent.',
   },
 })

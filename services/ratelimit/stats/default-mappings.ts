@@ -1,20 +1,20 @@
 import { defaultBuckets, globPattern, type Mapping } from './mapping.ts'
 
-/** How a statistic of a limit is told of in the help text of its metric. */
+/** The help texts of the metrics of a limit. */
 const limitStats = {
   near_limit: 'Hits above the near-limit ratio but not above the limit.',
   over_limit: 'Hits above the limit.',
   total_hits: 'Hits of a limit.',
   within_limit: 'Hits that did not exceed the limit.',
-  shadow_mode: 'Hits above the limit that shadow mode let pass.',
+  shadow_mode: 'Hits above the limit that were admitted by shadow mode.',
 }
 
 const limitPrefix = 'ratelimit.service.rate_limit'
 
 /**
- * The specification's default mapping. Of a limit the domain and at most two descriptors become labels; deeper
- * ones are summed. Unlike the reference's, every pattern is anchored: `x.over_limit_with_local_cache` is not an
- * `over_limit`.
+ * The specification's default mapping. The domain and at most two descriptors of a limit become labels;
+ * deeper ones are summed. Unlike the reference's, every pattern is anchored: `x.over_limit_with_local_cache`
+ * is not an `over_limit`.
  */
 export const defaultMappings: readonly Mapping[] = [
   ...Object.entries(limitStats).flatMap(([stat, help]) => {
@@ -40,7 +40,7 @@ export const defaultMappings: readonly Mapping[] = [
     globPattern('ratelimit_server.*.response_time'),
     'ratelimit_service_response_time_seconds',
     { grpc_method: '$1' },
-    'How long the answers of a gRPC method took.',
+    'The response time of a gRPC method.',
   ),
   mapping(
     globPattern('ratelimit.service.config_load_success'),
@@ -52,11 +52,11 @@ export const defaultMappings: readonly Mapping[] = [
     globPattern('ratelimit.service.config_load_error'),
     'ratelimit_service_config_load_error',
     {},
-    'Configurations that were refused.',
+    'Configurations that were rejected.',
   ),
 ]
 
-/** Two descriptors or more. No part of it can match in two ways, so that it runs in linear time. */
+/** Two descriptors or more. No part of the pattern can match in two ways, so it runs in linear time. */
 function deepPattern(stat: string): RegExp {
   const part = '([^.]*)'
   return new RegExp(`^ratelimit\\.service\\.rate_limit\\.${part}\\.${part}\\.${part}(?:\\.[^]*)?\\.${stat}$`)

@@ -3,8 +3,8 @@ import { splitOwnTags } from './own-tags.ts'
 import { type Dialect, lineName, tagsOf, tagText } from './statsd-lines.ts'
 
 /**
- * Tags as the agent reads them: `name:value|type|#tag:value,tag:value`, the extra ones first, then the
- * statistic's own, then those of the mogrifiers.
+ * Writes tags for the agent: `name:value|type|#tag:value,tag:value`, first the extra ones, then the
+ * statistic's, then those of the mogrifiers.
  */
 export function dogstatsdDialect(
   extraTags: ReadonlyMap<string, string>,

@@ -20,20 +20,20 @@ const suffixes: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * Reads Prometheus' text format, and is stricter than a scraper: each metric has its help and its type, in this
- * order and once, its samples stand together and differ in their labels, and a histogram's buckets ascend to
+ * Parses Prometheus' text format more strictly than a scraper: each metric has its help and its type, in this
+ * order and once, its samples are consecutive and have different labels, and a histogram's buckets ascend to
  * +Inf and to its count.
  */
 export function readExposition(body: string): ReadonlyMap<string, Metric> {
   const metrics = new Map<string, Metric & { readonly samples: Sample[] }>()
-  assert.ok(body === '' || body.endsWith('\n'), 'the last line has no end')
+  assert.ok(body === '' || body.endsWith('\n'), 'the last line has no line end')
   const lines = body.split('\n').slice(0, -1)
   while (lines.length > 0) {
     const [, name = '', help = ''] = match(/^# HELP (\S+) (.*)$/, lines.shift())
     const [, typed, type = ''] = match(/^# TYPE (\S+) (\S+)$/, lines.shift())
     assert.equal(typed, name)
     assert.match(name, nameForm)
-    assert.ok(!metrics.has(name), `${name} comes twice`)
+    assert.ok(!metrics.has(name), `${name} occurs twice`)
     assert.doesNotMatch(help.replace(/\\[\\n]/g, ''), /\\/)
     const samples: Sample[] = []
     while (lines[0] !== undefined && !lines[0].startsWith('#')) samples.push(readSample(lines.shift() ?? ''))
@@ -62,7 +62,7 @@ function readSample(line: string): Sample {
         /^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\["\\n])*)"/,
         rest,
       )
-      assert.ok(!Object.hasOwn(labels, label), `${label} comes twice in ${line}`)
+      assert.ok(!Object.hasOwn(labels, label), `${label} occurs twice in ${line}`)
       labels[label] = value.replace(/\\(.)/g, (_, character) => (character === 'n' ? '\n' : character))
       rest = rest.slice(whole.length)
       if (rest.startsWith('}')) break
@@ -88,7 +88,7 @@ function checkSamples(name: string, type: string, samples: readonly Sample[]): v
   for (const sample of samples) {
     assert.ok(sample.name.startsWith(name) && form.test(sample.name.slice(name.length)), sample.name)
     const key = JSON.stringify([sample.name, Object.entries(sample.labels).sort()])
-    assert.ok(!seen.has(key), `${key} comes twice`)
+    assert.ok(!seen.has(key), `${key} occurs twice`)
     seen.add(key)
     if (type === 'counter') assert.ok(sample.value >= 0, key)
   }

@@ -21,7 +21,7 @@ function open(options: Partial<ExpositionOptions> = {}) {
     ...options,
   })
   const scrape = async () => readExposition(textOf(await expose()))
-  /** Every sample that is not of a histogram, as `name{label=value} value`. */
+  /** Every sample that is not part of a histogram, as `name{label=value} value`. */
   const samples = async () =>
     [...(await scrape()).values()]
       .filter(({ type }) => type !== 'histogram')
@@ -44,7 +44,7 @@ const mapping = (match: string, name: string, more: Partial<Mapping> = {}): Mapp
   ...more,
 })
 
-/** What the default mapping makes of a statistic; `ratelimit` and a dot or a `_` go before both. */
+/** Statistics and their metrics in the default mapping, without `ratelimit.` and `ratelimit_`. */
 const defaultCases = `
 service.rate_limit.d.k.total_hits            service_rate_limit_total_hits{domain=d key1=k}
 service.rate_limit.d.k_v.near_limit          service_rate_limit_near_limit{domain=d key1=k_v}
@@ -63,7 +63,7 @@ service.config_load_error                    service_config_load_error{}
 service.global_shadow_mode                   service_global_shadow_mode{}
 `
 
-test('the default mapping is the specification’s, and what it does not name keeps its name', async () => {
+test('the default mapping is that of the specification, and other statistics keep their names', async () => {
   for (const line of defaultCases.trim().split('\n')) {
     const [, name, expected] = /^(\S+) +(.*)$/.exec(line) ?? []
     const { stats, samples } = open()
@@ -72,7 +72,7 @@ test('the default mapping is the specification’s, and what it does not name ke
   }
 })
 
-test('statistics of the same metric and labels are added up', async () => {
+test('statistics with the same metric and labels are summed', async () => {
   const { stats, samples } = open()
   for (const [index, deeper] of ['', '.c', '.c.d'].entries()) {
     stats.counter(`ratelimit.service.rate_limit.d.a.b${deeper}.total_hits`).value += 10 ** index
@@ -80,7 +80,7 @@ test('statistics of the same metric and labels are added up', async () => {
   assert.deepEqual(await samples(), ['ratelimit_service_rate_limit_total_hits{domain=d key1=a key2=b} 111'])
 })
 
-test('a counter of a mapping is there from the start, one without after its first hit', async () => {
+test('a mapped counter exists from the start, another one after its first hit', async () => {
   const { stats, samples } = open()
   stats.counter('ratelimit.service.config_load_error')
   const other = stats.counter('other.hits')
@@ -91,7 +91,7 @@ test('a counter of a mapping is there from the start, one without after its firs
   assert.deepEqual(await samples(), all)
 })
 
-test('the response time is a histogram in seconds, or in milliseconds when asked for', async () => {
+test('the response time is a histogram in seconds, or in milliseconds if configured', async () => {
   for (const [timersInMilliseconds, sum, below] of [
     [false, 10.005, 1],
     [true, 10_005, 0],
@@ -112,7 +112,7 @@ test('the response time is a histogram in seconds, or in milliseconds when asked
   }
 })
 
-test('extra tags are labels, unless a mapping has one of the same name', async () => {
+test('extra tags are labels, unless a mapping has a label with the same name', async () => {
   const extraTags = new Map([
     ['zone', 'eu.west:1'],
     ['my-tag', '1'],
@@ -125,7 +125,7 @@ test('extra tags are labels, unless a mapping has one of the same name', async (
   assert.deepEqual(await samples(), [`ratelimit_service_rate_limit_total_hits{${labels}} 1`])
 })
 
-test('the first mapping wins; it can be for one kind, scale, drop, and name by what it found', async () => {
+test('the first mapping wins; it can apply to one kind, scale, drop, and use groups in names', async () => {
   const mappings = [
     mapping('a.*.gone', '', { drop: true }),
     mapping('a.*', 'gauge_$1', { kind: 'gauge', scale: 0.5 }),
@@ -139,7 +139,7 @@ test('the first mapping wins; it can be for one kind, scale, drop, and name by w
   assert.deepEqual((await samples()).sort(), ['all_b_{of=a.b b} 1', 'gauge_c_d{} 1.5'])
 })
 
-test('what cannot be shown beside another metric is told once, and nothing else suffers', async () => {
+test('a metric that conflicts with another one is reported once, and others are not affected', async () => {
   const { stats, samples, problems } = open({ mappings: [] })
   stats.counter('a.b').value += 1
   stats.gauge('a_b', () => 1)
@@ -154,7 +154,7 @@ test('what cannot be shown beside another metric is told once, and nothing else 
   assert.match(problems.join(), /gauge a_b .*"a_b"/)
 })
 
-test('names and labels from callers never break the format, nor each other', async () => {
+test('names and labels from callers never break the format or other series', async () => {
   const hostile = fc.string({ unit: fc.constantFrom(...'ab."\\\n\r{},= #é😀\ud800\0') })
   const mappings = [mapping('m.*', 'm', { labels: new Map([['l', '$1']]) })]
   await fc.assert(
@@ -179,7 +179,7 @@ test('names and labels from callers never break the format, nor each other', asy
   )
 })
 
-test('scrapes at the same time have the same answer, and later ones a new one', async () => {
+test('concurrent scrapes share an answer, and later ones get a new one', async () => {
   const { stats, expose } = open()
   const hits = stats.counter('hits')
   hits.value += 1
@@ -190,7 +190,7 @@ test('scrapes at the same time have the same answer, and later ones a new one', 
   assert.match(textOf(await expose()), /\nhits 2\n/)
 })
 
-test('a scrape of many series gives turns to others', async () => {
+test('a scrape of many series yields to the event loop', async () => {
   const { stats, expose } = open()
   for (let index = 0; index < 20_000; index++) {
     stats.counter(`ratelimit.service.rate_limit.d.k_${index}.total_hits`).value += 1

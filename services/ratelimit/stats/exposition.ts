@@ -4,35 +4,32 @@ import { applyMappings, defaultBuckets, type Mapped, type Mapping, type MetricKi
 import { splitOwnTags } from './own-tags.ts'
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from './stats.ts'
 
-/** What answers a scrape. */
+/** The answer to a scrape. */
 export interface Exposition {
   readonly contentType: string
-  /**
-   * The text, as bytes and in pieces: joining those of a large one, or collecting them as garbage, would take a
-   * while in which nobody else has a turn.
-   */
+  /** The text as pieces of bytes: joining or garbage-collecting a large one would block the event loop. */
   readonly pieces: readonly Buffer[]
 }
 
 export interface ExpositionOptions {
   readonly stats: Stats
   readonly mappings: readonly Mapping[]
-  /** Labels of every metric; one of a mapping with the same name takes its place. */
+  /** Labels of every metric; a mapping's label with the same name takes precedence. */
   readonly extraTags: ReadonlyMap<string, string>
-  /** Timers are shown in milliseconds; otherwise in seconds, as the default mapping names them. */
+  /** Report timers in milliseconds; otherwise in seconds, as the default mapping names them. */
   readonly timersInMilliseconds: boolean
-  /** Told once of each metric that cannot be shown. */
+  /** Called once for each metric that cannot be exposed. */
   onProblem(message: string): void
 }
 
-/** So many series are written in one turn of the event loop; then decisions have it. */
+/** The number of series that are written in one turn of the event loop, before decisions run again. */
 const seriesPerTurn = 500
 
 /**
- * Answers a function that writes all statistics as Prometheus metrics. What a mapping makes of a name is
- * found once and kept. Statistics without a mapping keep their name, with `_` for what is not allowed in it,
- * and are shown as soon as they are not 0: a limit that never had a hit has no use for metrics of its own.
- * Those that a mapping brings to the same metric and labels are added up.
+ * Returns a function that writes all statistics as Prometheus metrics. The mapping of a name is computed once
+ * and cached. Statistics without a mapping keep their name, with `_` for invalid characters, and appear as
+ * soon as they are not 0: a limit without hits needs no metrics. Statistics with the same metric and labels
+ * after mapping are summed.
  */
 export function createExposition(options: ExpositionOptions): () => Promise<Exposition> {
   const register = createFamilies(options)
@@ -44,7 +41,7 @@ export function createExposition(options: ExpositionOptions): () => Promise<Expo
   }
   let running: Promise<Exposition> | undefined
   return () => {
-    // Scrapes at the same time share their answer: each would take the same turns.
+    // Concurrent scrapes share their answer, since each would need the same turns.
     running ??= write().finally(() => {
       running = undefined
     })
@@ -52,7 +49,7 @@ export function createExposition(options: ExpositionOptions): () => Promise<Expo
   }
 }
 
-/** All samples of one name. They have to stand together. */
+/** All samples of one name, which must be consecutive. */
 interface Family {
   readonly name: string
   readonly kind: MetricKind
@@ -64,7 +61,7 @@ interface Series {
   readonly labels: string
   readonly sources: Source[]
   readonly mapped: boolean
-  /** What is shown is the value times this. */
+  /** The factor from the value to the reported one. */
   readonly scale: number
   readonly buckets: readonly number[]
 }
@@ -82,7 +79,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     ['timer', stats.histograms],
   ]
   const known = new Map<MetricKind, number>()
-  const told = new Set<string>()
+  const reported = new Set<string>()
 
   const findFamily = (kind: MetricKind, name: string, help: string): Family | undefined => {
     const found = families.get(name)
@@ -102,12 +99,10 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     const name = metricName(mapped?.name ?? own.name)
     const family = findFamily(kind, name, helpOf(mapped))
     if (family === undefined) {
-      // Only names that are taken come here, so that there are no more of these than of them.
-      if (told.has(name)) return
-      told.add(name)
-      onProblem(
-        `the ${kind} ${source.name} is not shown: as a metric it would be "${name}", which is taken or empty`,
-      )
+      // Only names in use get here, so this set is not larger than those.
+      if (reported.has(name)) return
+      reported.add(name)
+      onProblem(`the ${kind} ${source.name} is not exposed: its metric name "${name}" is in use or empty`)
       return
     }
     const labels = labelsText(new Map([...extraLabels, ...own.tags, ...(mapped?.labels ?? [])]))
@@ -127,7 +122,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
   }
   return {
     families,
-    /** Takes in what was made since the last time. */
+    /** Adds the series that were created since the last call. */
     async update() {
       for (const [kind, list] of sources) {
         for (let index = known.get(kind) ?? 0; index < list.length; index++) {
@@ -145,7 +140,7 @@ function helpOf(mapped: Mapped | undefined): string {
   return mapped?.mapping.help || 'A statistic of the rate limit service.'
 }
 
-/** Any text as the name of a label that the format does not use itself. */
+/** Converts any text to a label name that the format does not reserve. */
 function labelName(text: string): string {
   const name = metricName(text)
   return name.startsWith('__') || name === 'le' ? `tag_${name}` : name

@@ -1,19 +1,19 @@
 /**
- * How long things took. Durations are counted in buckets whose width is at most 1/32 of where they begin, so
- * that memory and the cost of a record are the same whatever comes, and every reader (a statsd line, a
- * Prometheus bucket, a percentile) is at most 3 % off. Sum and count are exact.
+ * A distribution of durations. The width of a bucket is at most 1/32 of its lower bound, so that memory and
+ * the cost of a record are constant, and every reader (a statsd line, a Prometheus bucket, a percentile) has
+ * an error of at most 3 %. Sum and count are exact.
  */
 export interface Histogram {
   /**
-   * Adds one duration in milliseconds. It allocates nothing and costs some nanoseconds. What is below a
-   * microsecond, or no number, counts as 0; what is above half an hour counts in the last bucket.
+   * Adds one duration in milliseconds. It allocates no memory and takes some nanoseconds. A value below a
+   * microsecond or NaN counts as 0; a value above half an hour counts in the last bucket.
    */
   record(ms: number): void
-  /** Adds what another histogram recorded: how many durations by bucket, and their sum in milliseconds. */
+  /** Adds the durations of another histogram: their counts by bucket, and their sum in milliseconds. */
   add(recorded: Iterable<readonly [bucket: number, count: number]>, recordedMs: number): void
 }
 
-/** What a sink reads. `counts` has one number for each bucket, and changes under the reader's eyes. */
+/** The reader's view. `counts` has one number for each bucket, and changes while it is read. */
 export interface HistogramReading {
   readonly counts: Float64Array
   count(): number
@@ -50,35 +50,41 @@ export function createHistogram(): Histogram & HistogramReading {
   }
 }
 
-/** The first 32 buckets hold one microsecond each; after that, every power of two has 32 of one width. */
+/**
+ * The first 32 buckets are one microsecond wide; after that, every power of two has 32 buckets of equal
+ * width.
+ */
 function bucketOf(microseconds: number): number {
   if (microseconds < subBuckets) return microseconds
   const shift = 31 - Math.clz32(microseconds) - subBucketBits
   return ((shift + 1) << subBucketBits) + ((microseconds >>> shift) & (subBuckets - 1))
 }
 
-/** Where a bucket begins (included) and ends (not included), in milliseconds. */
+/** Returns the lower (inclusive) and upper (exclusive) bound of a bucket, in milliseconds. */
 export function bucketRangeMs(bucket: number): { readonly fromMs: number; readonly toMs: number } {
   const shift = Math.max(0, (bucket >>> subBucketBits) - 1)
   const from = bucket < subBuckets ? bucket : (subBuckets + (bucket & (subBuckets - 1))) * 2 ** shift
   return { fromMs: from / 1000, toMs: (from + 2 ** shift) / 1000 }
 }
 
-/** What stands for every duration of a bucket, in milliseconds with four digits: it is no more exact. */
+/**
+ * Returns the value that represents all durations of a bucket, in milliseconds with four digits: it is not
+ * more exact.
+ */
 export function bucketMiddleMs(bucket: number): number {
   const { fromMs, toMs } = bucketRangeMs(bucket)
   return Number(((fromMs + toMs) / 2).toPrecision(4))
 }
 
 /**
- * How many durations are at most each of the bounds (milliseconds, ascending). A bucket that a bound divides
- * counts as above it.
+ * Returns how many durations are at most each of the bounds (milliseconds, ascending). A bucket that a bound
+ * divides counts as above it.
  */
 export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]): readonly number[] {
   let bucket = 0
   let total = 0
   return boundsMs.map(boundMs => {
-    // The smallest allowance takes the rounding of a bound that was scaled.
+    // The tolerance covers the rounding of a scaled bound.
     while (bucket < counts.length && bucketRangeMs(bucket).toMs <= boundMs * (1 + 1e-9)) {
       total += counts[bucket] ?? 0
       bucket += 1
@@ -87,7 +93,10 @@ export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]):
   })
 }
 
-/** The duration in milliseconds that the share `quantile` (0 to 1) of all does not exceed; 0 of none. */
+/**
+ * Returns the duration in milliseconds that the share `quantile` (0 to 1) of all durations does not exceed; 0
+ * if there are none.
+ */
 export function quantileMs(counts: Float64Array, quantile: number): number {
   const all = counts.reduce((sum, count) => sum + count, 0)
   let left = quantile * all

@@ -11,7 +11,7 @@ function open(limits: Partial<Record<keyof typeof defaultNameLimits, NameLimits>
   return { stats, table, overflows, names }
 }
 
-test('a limit has its six counters, the same at each call and for whoever asks', () => {
+test('a limit has six counters, the same at each call', () => {
   const { table, names } = open()
   assert.equal(table.attach('d.k'), table.attach('d.k'))
   assert.equal(table.attachRequested('d.k'), table.attach('d.k'))
@@ -25,7 +25,7 @@ test('a limit has its six counters, the same at each call and for whoever asks',
   ])
 })
 
-test('names beyond the limit are counted together, and told once', () => {
+test('names beyond the limit are counted together, and reported once', () => {
   const limits = { names: 2, characters: 100, charactersOfOne: 50 }
   const { table, overflows, stats } = open({ requested: limits })
   for (const name of ['a', 'b', 'c', 'd', 'a']) table.attachRequested(name).totalHits += 1
@@ -34,10 +34,10 @@ test('names beyond the limit are counted together, and told once', () => {
   assert.deepEqual(overflows, ['limits that are named after requests'])
 
   table.attach('configured').totalHits += 1
-  assert.equal(hits('configured'), 1, 'callers do not take the names of configured limits away')
+  assert.equal(hits('configured'), 1, 'callers do not use up the names of configured limits')
 })
 
-test('long names are bounded, each and all together', () => {
+test('long names are bounded, individually and in total', () => {
   const limits = { names: 100, characters: 10, charactersOfOne: 6 }
   const { table, overflows, names } = open({ unknownDomains: limits })
   for (const domain of ['1234567', '123456', '12345', '1234']) table.domainNotFound(domain).value += 1
@@ -45,13 +45,13 @@ test('long names are bounded, each and all together', () => {
   assert.deepEqual(overflows, ['unknown domains'])
 })
 
-test('an unknown domain is named as limits are', () => {
+test('an unknown domain is named like a limit', () => {
   const { table, names } = open()
   table.domainNotFound('10.0.0.1:80|x').value += 1
   assert.deepEqual(names(), ['10_0_0_1_80_x.domain_not_found'])
 })
 
-test('callers with a new domain or value each time do not fill the memory', () => {
+test('callers with new domains and values do not fill the memory', () => {
   const { table, names } = open()
   for (let call = 0; call < 5_000; call++) {
     table.domainNotFound(`domain ${call}`)

@@ -1,11 +1,11 @@
 import { sanitizeStatName } from '../rules/names.ts'
 import type { Counter, Stats } from './stats.ts'
 
-/** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`, to be added to. */
+/** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
 export interface LimitStats {
   totalHits: number
   overLimit: number
-  /** Those hits above the limit that the local cache knew of, without asking the backend. */
+  /** Hits above the limit that the local cache detected without the backend. */
   overLimitWithLocalCache: number
   nearLimit: number
   withinLimit: number
@@ -32,27 +32,29 @@ const zeros = (): Record<keyof LimitStats, number> => ({
   shadowMode: 0,
 })
 
-/**
- * Each of these has a limit of its own, so that callers cannot take the names away from what is configured.
- */
+/** Each kind of names has a separate limit, so that callers cannot use up the names of configured limits. */
 export interface LimitStatsTable {
-  /** The counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each call. */
+  /**
+   * Returns the counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each
+   * call.
+   */
   attach(name: string): LimitStats
   /**
-   * The counters of a limit that is named after a request: by `detailed_metric`, or by a limit of its own.
+   * Returns the counters of a limit that is named after a request: by `detailed_metric`, or by a limit in the
+   * request.
    */
   attachRequested(name: string): LimitStats
-  /** Counts the calls for a domain that no configuration has. */
+  /** Returns the counter of calls for a domain without a configuration. */
   domainNotFound(domain: string): Counter
 }
 
 /**
- * Of one kind of names. What goes beyond is counted together, under `overflow`. Lengths are in UTF-16 code
- * units.
+ * The limits of one kind of names. Further names are counted together, under `overflow`. Lengths are in
+ * UTF-16 code units.
  */
 export interface NameLimits {
   readonly names: number
-  /** Of all names together. */
+  /** The length of all names together. */
   readonly characters: number
   readonly charactersOfOne: number
 }
@@ -63,7 +65,7 @@ export const defaultNameLimits = {
   unknownDomains: { names: 1_000, characters: 100_000, charactersOfOne: 1_000 },
 } as const satisfies Record<string, NameLimits>
 
-/** @param onOverflow told once for each kind of names, with what they are names of */
+/** @param onOverflow called once for each kind of names, with the description of the kind */
 export function createLimitStats(
   stats: Stats,
   onOverflow: (what: string) => void,
@@ -83,7 +85,7 @@ export function createLimitStats(
   }
 }
 
-/** Makes one value a name, until the limit is reached; then one for all other names. */
+/** Creates one value for each name, until the limit is reached; then one for all other names. */
 function boundedTable<T>(
   limits: NameLimits,
   make: (name: string) => T,

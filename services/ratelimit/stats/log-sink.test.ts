@@ -15,7 +15,7 @@ function open() {
   return { stats, flush }
 }
 
-test('a counter is written as what was added since the last time, and only when something was', () => {
+test('a counter is written as its increase since the last flush, if any', () => {
   const { stats, flush } = open()
   const calls = stats.counter('calls')
   assert.equal(flush(), '')
@@ -32,7 +32,7 @@ test('a counter is written as what was added since the last time, and only when 
   assert.equal(flush(), expected.join('\n'))
 })
 
-test('a gauge is written as what it is, when it has changed', () => {
+test('a gauge is written as its value, if it has changed', () => {
   const { stats, flush } = open()
   let connections = 2
   stats.gauge('connections', () => connections)
@@ -42,13 +42,13 @@ test('a gauge is written as what it is, when it has changed', () => {
   assert.equal(flush(), '{"name":"connections","type":"gauge","value":0}\n')
 })
 
-test('a name from a caller stays in its line', () => {
+test('a name from a caller stays on one line', () => {
   const { stats, flush } = open()
   stats.counter('a\nb').value += 1
   assert.equal(flush(), '{"name":"a\\nb","type":"counter","value":1}\n')
 })
 
-test('a timer is written as what was added since the last time', () => {
+test('a timer is written as the durations since the last flush', () => {
   const { stats, flush } = open()
   const time = stats.histogram('time')
   for (const ms of [1, 1, 1, 9]) time.record(ms)

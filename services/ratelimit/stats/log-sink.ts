@@ -4,13 +4,13 @@ import { splitOwnTags } from './own-tags.ts'
 import type { Sink } from './sink.ts'
 import type { Stats } from './stats.ts'
 
-/** So much is written at once: a write for each line would be a call of the system for each. */
+/** The size of one write: writing each line separately would be a system call for each. */
 const writeCharacters = 64 * 1024
 
 /**
- * Writes what changed since the last time, one JSON object a line: `{"name":…,"type":"counter","value":…}`. A
- * counter's value is what was added since then, a gauge's is what it is. A timer has the count, the median and
- * the 99th percentile in milliseconds of what was added. Tags stand in each line as `"tags":{…}`.
+ * Writes the changes since the last flush, one JSON object per line: `{"name":…,"type":"counter","value":…}`.
+ * A counter's value is its increase, a gauge's its current value. A timer has the count, the median and the
+ * 99th percentile in milliseconds of the added durations. Each line has its tags as `"tags":{…}`.
  */
 export function createLogSink(
   stats: Stats,

@@ -5,17 +5,16 @@ import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './ma
 import { compilePattern, maxPatternCharacters } from './pattern.ts'
 import { type Fields, type Found, readFields } from './yaml-fields.ts'
 
-/** Every new statistic is held against each of them. */
+/** Every new statistic is matched against each mapping. */
 export const maxMappings = 1000
 export const maxBuckets = 100
 export const maxLabels = 32
 
 /**
- * Reads a mapping file in statsd_exporter's format. `name` is told with every problem, and all problems are
- * told. As there, globs come before regular expressions whatever their order in the file, and regular
- * expressions are not anchored. Unlike there, timers are histograms unless something else is asked for (which
- * is refused: there are no summaries), and an unknown key is a problem. What has no meaning here, such as
- * `ttl`, is a warning.
+ * Parses a mapping file in statsd_exporter's format. Every problem includes `name`, and all problems are
+ * reported. As there, globs come before regular expressions in any order of the file, and regular expressions
+ * are not anchored. Unlike there, timers are histograms by default (other types are rejected: summaries are
+ * not supported), and an unknown key is a problem. A field without effect here, such as `ttl`, is a warning.
  */
 export function parseMappingFile(
   name: string,
@@ -31,7 +30,7 @@ export function parseMappingFile(
   const defaults = readDefaults(file.below('defaults'))
   const mappings = file.list('mappings', maxMappings, item => {
     const fields = readFields(item, mappingKeys)
-    // What is no map was told, and all that it does not have is not worth telling.
+    // An item that is not a map is already reported; its missing fields are not.
     return isMap(item.value) ? [readMapping(fields, defaults)] : []
   })
   const { problems, warnings } = findings
@@ -49,7 +48,7 @@ interface Defaults {
 const matchTypes = ['glob', 'regex'] as const
 type MatchType = (typeof matchTypes)[number]
 
-/** How timers are shown. `timer_type` is the older name of `observer_type`. */
+/** The type of timers. `timer_type` is the older name of `observer_type`. */
 const timerKeys = [
   'observer_type',
   'timer_type',
@@ -75,8 +74,8 @@ const mappingKeys = [
 
 function readDefaults(place: Found): Defaults {
   const fields = readFields(place, defaultsKeys)
-  fields.warnUnless('ttl', ['0', '0s'], 'series are never forgotten')
-  fields.warnUnless('glob_disable_ordering', ['false'], 'globs are tried in their order')
+  fields.warnUnless('ttl', ['0', '0s'], 'series are never removed')
+  fields.warnUnless('glob_disable_ordering', ['false'], 'globs are tried in order')
   return {
     matchType: fields.word('match_type', matchTypes) ?? 'glob',
     buckets: readBuckets(fields) ?? defaultBuckets,
@@ -90,7 +89,7 @@ function readMapping(
   const drop = fields.word('action', ['map', 'drop']) === 'drop'
   const matchType = fields.word('match_type', matchTypes) ?? defaults.matchType
   const kind = fields.word('match_metric_type', ['counter', 'gauge', 'observer', 'timer'])
-  fields.warnUnless('ttl', ['0', '0s'], 'series are never forgotten')
+  fields.warnUnless('ttl', ['0', '0s'], 'series are never removed')
   fields.warnUnless('honor_labels', ['false'], 'the labels of a mapping win over EXTRA_TAGS')
   const { pattern, groups } = readMatch(fields, matchType)
   const mapping: Mapping = {
@@ -136,7 +135,7 @@ function readMatch(
     parts.some(part => part === '' || (part !== '*' && part.includes('*')))
   ) {
     const allowed = `parts between dots, each a text or *; at most ${maxPatternCharacters} characters`
-    fields.problem('match', `'${text}' is no glob`, allowed)
+    fields.problem('match', `'${text}' is not a glob`, allowed)
     return nothing
   }
   return { pattern: globPattern(text), groups: parts.filter(part => part === '*').length }
@@ -148,7 +147,7 @@ function readName(fields: Fields, drop: boolean, groups: number): string {
   if (!/^(?:[a-zA-Z_]|\$\{?\d+\}?)(?:[a-zA-Z0-9_]|\$\{?\d+\}?)*$/.test(name)) {
     fields.problem(
       'name',
-      `'${name}' is no name of a metric`,
+      `'${name}' is not the name of a metric`,
       'letters, digits and _, no digit first, and $1, $2, …',
     )
   }
@@ -163,7 +162,7 @@ function readLabels(fields: Fields, groups: number): ReadonlyMap<string, string>
     const field = `labels.${label}`
     if (!/^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) || label === 'le') {
       const allowed = 'letters, digits and _, no digit and no __ first, and not le'
-      fields.problem(field, `'${label}' is no name of a label`, allowed)
+      fields.problem(field, `'${label}' is not the name of a label`, allowed)
     }
     checkReferences(fields, field, template, groups)
   }
@@ -181,7 +180,7 @@ function readBuckets(fields: Fields): readonly number[] | undefined {
   fields.word('observer_type', ['histogram'])
   fields.word('timer_type', ['histogram'])
   for (const field of ['quantiles', 'summary_options']) {
-    if (fields.has(field)) fields.problem(field, 'there are no summaries', 'a histogram with buckets')
+    if (fields.has(field)) fields.problem(field, 'summaries are not supported', 'a histogram with buckets')
   }
   const options = readFields(fields.below('histogram_options'), ['buckets'])
   return readBounds(fields) ?? readBounds(options)

@@ -2,35 +2,35 @@ import { expandTemplate } from './pattern.ts'
 
 export type MetricKind = 'counter' | 'gauge' | 'timer'
 
-/** A rule that makes a labelled metric of a statistic, as statsd_exporter has them. */
+/** A rule that converts a statistic to a labelled metric, as in statsd_exporter. */
 export interface Mapping {
-  /** Finds the name, and what stands for `$1`, `$2`, … in the templates. */
+  /** Matches the name; its groups replace `$1`, `$2`, … in the templates. */
   readonly pattern: RegExp
-  /** Applies to this kind only; to all without it. */
+  /** The kind to which the mapping applies; all kinds when left out. */
   readonly kind?: MetricKind
-  /** The statistic is shown nowhere. */
+  /** The statistic is not exposed. */
   readonly drop: boolean
-  /** Templates of the metric's name and of its labels' values. */
+  /** The templates of the metric's name and of its labels' values. */
   readonly name: string
   readonly labels: ReadonlyMap<string, string>
   readonly help: string
-  /** The upper bounds of a timer's buckets, ascending, in the unit that is shown. */
+  /** The upper bounds of a timer's buckets, ascending, in the reported unit. */
   readonly buckets: readonly number[]
-  /** What is shown is the value times this. */
+  /** The factor from the value to the reported one. */
   readonly scale: number
 }
 
-/** Those of the Prometheus client libraries; in seconds they suit answers over a network. */
+/** The buckets of the Prometheus client libraries; in seconds they suit answers over a network. */
 export const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 
-/** What a mapping makes of one statistic. */
+/** A statistic after mapping. */
 export interface Mapped {
   readonly mapping: Mapping
   readonly name: string
   readonly labels: ReadonlyMap<string, string>
 }
 
-/** The first mapping that applies. A `$n` that the pattern does not have is empty, as in statsd_exporter. */
+/** Applies the first matching mapping. A `$n` without a group is empty, as in statsd_exporter. */
 export function applyMappings(
   mappings: readonly Mapping[],
   kind: MetricKind,
@@ -48,8 +48,8 @@ export function applyMappings(
 }
 
 /**
- * The pattern of a glob: a `*` stands for one part of a name between two dots, and takes exactly one. It runs in
- * linear time by its form.
+ * Returns the pattern of a glob: a `*` matches exactly one part of a name between two dots. It runs in linear
+ * time.
  */
 export function globPattern(glob: string): RegExp {
   const parts = glob.split('.').map(part => (part === '*' ? '([^.]*)' : RegExp.escape(part)))

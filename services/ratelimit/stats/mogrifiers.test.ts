@@ -5,7 +5,7 @@ import { mogrify, readMogrifiers } from './mogrifiers.ts'
 const withinLimit = 'ratelimit.service.rate_limit.mongo_cps.database_users.within_limit'
 const limits = '^ratelimit\\.service\\.rate_limit\\.(.*)\\.(.*)\\.(.*)$'
 
-/** Each part as PATTERN, NAME and TAGS of a mogrifier; they are called A, B, … */
+/** Reads mogrifiers from PATTERN, NAME and TAGS; they are named A, B, … */
 function read(...rules: readonly (readonly [string, string, string])[]) {
   const names = rules.map((_, index) => String.fromCharCode(65 + index))
   const env = rules.flatMap(([pattern, name, tags], index) => [
@@ -23,7 +23,7 @@ function apply(statName: string, ...rules: readonly (readonly [string, string, s
   return [name, ...tags.map(pair => pair.join(':'))].join(' ')
 }
 
-test('the first mogrifier that matches gives the name and the tags', () => {
+test('the first mogrifier that matches determines the name and the tags', () => {
   const byLimit = [limits, 'ratelimit.service.rate_limit.$3', 'domain:$1,descriptor:$2'] as const
   const other = ['within', 'other.$0', ''] as const
   const renamed = 'ratelimit.service.rate_limit.within_limit domain:mongo_cps descriptor:database_users'
@@ -33,7 +33,7 @@ test('the first mogrifier that matches gives the name and the tags', () => {
   assert.equal(apply('a.b'), 'a.b')
 })
 
-test('a group that the pattern does not have stays as it is written', () => {
+test('a reference without a group stays unchanged', () => {
   const renamed = 'ratelimit.service.rate_limit.within_limit domain:mongo_cps descriptor:$5'
   assert.equal(
     apply(withinLimit, [limits, 'ratelimit.service.rate_limit.$3', 'domain:$1,descriptor:$5']),
@@ -41,11 +41,11 @@ test('a group that the pattern does not have stays as it is written', () => {
   )
 })
 
-test('a tag can hold a colon', () => {
+test('a tag can contain a colon', () => {
   assert.equal(apply('a', ['a', 'b', 'url: http://x , k:v']), 'b url:http://x k:v')
 })
 
-test('everything that is wrong is told, in the words of the reference', () => {
+test('all problems are reported with the texts of the reference', () => {
   const rules = [
     ['', 'n', ''],
     ['(', 'n', ''],
@@ -67,7 +67,7 @@ test('everything that is wrong is told, in the words of the reference', () => {
   )
 })
 
-test('two spellings of one setting with unlike values are refused', () => {
+test('two spellings of one setting with different values are rejected', () => {
   const env = {
     AGENTSTATS_MOGRIFIER_A_PATTERN: 'a',
     DOG_STATSD_MOGRIFIER_A_PATTERN: 'b',

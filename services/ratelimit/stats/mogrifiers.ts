@@ -1,7 +1,7 @@
 import type { SettingProblem } from '@tollway/chassis/settings.ts'
 import { compilePattern, expandTemplate } from './pattern.ts'
 
-/** A rule that gives a statistic another name and tags, taken from its name. */
+/** A rule that derives another name and tags from the name of a statistic. */
 export interface Mogrifier {
   readonly pattern: RegExp
   readonly name: string
@@ -12,7 +12,7 @@ const prefixes = ['AGENTSTATS_MOGRIFIER_', 'DOG_STATSD_MOGRIFIER_']
 
 /**
  * Reads AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, or their DOG_STATSD_ aliases, for each of the
- * names, in their order. The errors are the reference's.
+ * names, in order. The errors are the reference's.
  */
 export function readMogrifiers(
   names: readonly string[],
@@ -66,8 +66,8 @@ function readTags(mogrifier: string, text: string, refuse: (message: string) => 
 }
 
 /**
- * What the first mogrifier whose pattern is in the name makes of it; the name as it is, without tags, when
- * there is none. A `$n` that the pattern does not have stays as it is, as in the reference.
+ * Applies the first mogrifier whose pattern matches the name; without a match the name is unchanged and has
+ * no tags. A `$n` without a group stays unchanged, as in the reference.
  */
 export function mogrify(
   mogrifiers: readonly Mogrifier[],

@@ -11,7 +11,7 @@ import { startPrometheusServer } from './prometheus-server.ts'
 import { listenTcp, listenUdp, until } from './receivers-under-test.ts'
 import { createStats } from './stats.ts'
 
-/** Settings as they are when none is given, but with a short interval and receivers on this machine. */
+/** The default settings, but with a short interval and receivers on this machine. */
 const unset: SinkSettings = {
   disableStats: false,
   usePushStats: '',
@@ -42,7 +42,7 @@ async function open(settings: Partial<SinkSettings>, env: Record<string, string>
   return { stats, written, sink }
 }
 
-test('statistics go to statsd over TCP unless something else is said', async t => {
+test('by default statistics go to statsd over TCP', async t => {
   const receiver = await listenTcp()
   t.after(receiver.close)
   for (const usePushStats of ['', true] as const) {
@@ -78,7 +78,7 @@ test('an agent gets tags and mogrified names over UDP', async t => {
   assert.deepEqual(receiver.lines(), ['hits:3|c|#zone:a,of:some', 'time:5.056|ms|#zone:a'])
 })
 
-test('switched off, they go to the log sink; disabled, nowhere', async () => {
+test('without statsd they go to the log sink, and disabled nowhere', async () => {
   const logged = await open({ usePushStats: false })
   await until('a line', () => logged.written.length > 0)
   await logged.sink.stop()
@@ -96,7 +96,7 @@ test('switched off, they go to the log sink; disabled, nowhere', async () => {
   assert.deepEqual(none.written, [])
 })
 
-test('two sinks that were both switched on are refused; the default is no second', async () => {
+test('two sinks that are both enabled are rejected; the default does not count', async () => {
   const both = 'unable to use more than one stats sink at the same time: '
   await assert.rejects(open({ useAgentStats: true, usePullStats: true }), {
     message: `${both}USE_AGENTSTATS and USE_PULLSTATS are both true; allowed: one of them`,
@@ -108,21 +108,21 @@ test('two sinks that were both switched on are refused; the default is no second
   await sink.stop()
 })
 
-test('what is wrong with mogrifiers and mappings is told at the start', async () => {
+test('problems of mogrifiers and mappings are reported at the start', async () => {
   await assert.rejects(open({ useAgentStats: true, agentStatsMogrifiers: ['A'] }), {
     message: /AGENTSTATS_MOGRIFIER_A_PATTERN: no PATTERN specified for mogrifier A\n/,
   })
   const path = join(temporaryFolder('mapping'), 'mapping.yaml')
   writeFileSync(path, 'mappings: [{match: a, name: 1}]')
   await assert.rejects(open({ usePullStats: true, pullStatsMapperFile: path }), {
-    message: /^PULLSTATS_MAPPER_YAML: '1' is no name of a metric \(at mappings\[0\].name;/,
+    message: /^PULLSTATS_MAPPER_YAML: '1' is not the name of a metric \(at mappings\[0\].name;/,
   })
   await assert.rejects(open({ usePullStats: true, pullStatsMapperFile: `${path}.none` }), {
     message: /^PULLSTATS_MAPPER_YAML: ENOENT/,
   })
 })
 
-test('an address that is taken is told at the start', async t => {
+test('an address in use is reported at the start', async t => {
   const taken = createServer()
   await new Promise<void>(resolve => taken.listen(0, '127.0.0.1', resolve))
   t.after(() => taken.close())
@@ -132,7 +132,7 @@ test('an address that is taken is told at the start', async t => {
   await assert.rejects(open(pull), { code: 'EADDRINUSE' })
 })
 
-test('metrics are served at their path, and nothing else is', async t => {
+test('metrics are served only at their path', async t => {
   let defect: Error | undefined
   const defects: unknown[] = []
   const server = await startPrometheusServer({
@@ -161,7 +161,11 @@ test('metrics are served at their path, and nothing else is', async t => {
   defect = new Error('a defect')
   assert.equal((await ask('/metrics')).status, 500)
   assert.deepEqual(defects, [defect])
-  assert.equal((await ask('/livez?verbose')).status, 200, 'a defect of the metrics is none of the process')
+  assert.equal(
+    (await ask('/livez?verbose')).status,
+    200,
+    'an error of the metrics does not affect the probes',
+  )
   await server.stop()
   await assert.rejects(ask('/metrics'))
 })

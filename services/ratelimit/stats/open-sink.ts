@@ -17,10 +17,10 @@ import { openTcpTransport } from './tcp-transport.ts'
 import type { TransportOptions } from './transport.ts'
 import { openUdpTransport } from './udp-transport.ts'
 
-/** The settings of statistics that go somewhere, as `settings.ts` reads them. */
+/** The settings of sinks, as `settings.ts` parses them. */
 export interface SinkSettings {
   readonly disableStats: boolean
-  /** Empty when it was not said: then it is on unless another sink is. */
+  /** Empty when unset: then it is on unless another sink is. */
   readonly usePushStats: boolean | ''
   readonly useAgentStats: boolean
   readonly usePullStats: boolean
@@ -29,7 +29,7 @@ export interface SinkSettings {
   readonly pushStatsPort: number
   readonly pushStatsProtocol: 'tcp' | 'udp'
   readonly extraTags: ReadonlyMap<string, string>
-  /** Names of mogrifiers. */
+  /** The names of mogrifiers. */
   readonly agentStatsMogrifiers: readonly string[]
   readonly pullStatsAddress: { readonly host: string; readonly port: number }
   readonly pullStatsPath: string
@@ -38,33 +38,34 @@ export interface SinkSettings {
   readonly pullStatsTimersInMilliseconds: boolean
 }
 
-export interface SinkSurroundings {
+export interface SinkEnvironment {
   readonly stats: Stats
   readonly log: Log
   /** The process's environment: the settings of a mogrifier are named after it. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly random: () => number
-  /** Makes the statistics new before they are read; left out where they always are. It must not reject. */
+  /**
+   * Updates the statistics before they are read; left out where they are always current. It must not reject.
+   */
   readonly refresh?: () => Promise<void>
   /** The pages for probes on the port of the metrics. */
   readonly probe: PrometheusServerOptions['probe']
-  /** Where the log sink writes. */
+  /** The output of the log sink. */
   write(text: string): void
 }
 
 /**
- * Opens the one sink that is asked for, and flushes it again and again until it is stopped. As in the
- * reference, statistics go to a statsd server unless something else is said, and when that is switched off, to
- * the log sink. Rejects with all that is wrong: two sinks that were both switched on, a mogrifier, a mapping
- * file, an address that cannot be bound.
+ * Opens the configured sink, and flushes it periodically until it is stopped. As in the reference, statistics
+ * go to a statsd server by default, and to the log sink if that is disabled. Rejects with all problems: two
+ * sinks that are both enabled, a mogrifier, a mapping file, an address that cannot be bound.
  */
 export async function openSink(
   settings: SinkSettings,
-  surroundings: SinkSurroundings,
+  environment: SinkEnvironment,
 ): Promise<{ stop(): Promise<void> }> {
   if (settings.disableStats) return { async stop() {} }
-  const sink = await createSink(settings, surroundings)
-  const { refresh } = surroundings
+  const sink = await createSink(settings, environment)
+  const { refresh } = environment
   const flush = refresh === undefined ? sink.flush : () => void refresh().then(sink.flush)
   const timer = setInterval(flush, settings.statsFlushIntervalMs)
   return {
@@ -75,7 +76,7 @@ export async function openSink(
   }
 }
 
-function createSink(settings: SinkSettings, surroundings: SinkSurroundings): Promise<Sink> | Sink {
+function createSink(settings: SinkSettings, environment: SinkEnvironment): Promise<Sink> | Sink {
   const { usePushStats, useAgentStats, usePullStats, pushStatsProtocol, extraTags } = settings
   const on = [
     usePushStats === true && 'USE_PUSHSTATS',
@@ -86,15 +87,15 @@ function createSink(settings: SinkSettings, surroundings: SinkSurroundings): Pro
     const found = `${on.join(' and ')} are both true`
     throw new Error(`unable to use more than one stats sink at the same time: ${found}; allowed: one of them`)
   }
-  if (useAgentStats) return statsd(settings, surroundings, 'udp', agentDialect(settings, surroundings))
-  if (usePullStats) return prometheus(settings, surroundings)
-  if (usePushStats === false) return createLogSink(surroundings.stats, surroundings.write, extraTags)
-  return statsd(settings, surroundings, pushStatsProtocol, statsdDialect(extraTags))
+  if (useAgentStats) return statsd(settings, environment, 'udp', agentDialect(settings, environment))
+  if (usePullStats) return prometheus(settings, environment)
+  if (usePushStats === false) return createLogSink(environment.stats, environment.write, extraTags)
+  return statsd(settings, environment, pushStatsProtocol, statsdDialect(extraTags))
 }
 
 function statsd(
   { pushStatsHost: host, pushStatsPort: port }: SinkSettings,
-  { stats, log, random }: SinkSurroundings,
+  { stats, log, random }: SinkEnvironment,
   protocol: 'tcp' | 'udp',
   dialect: Dialect,
 ): Sink {
@@ -110,7 +111,7 @@ function statsd(
   })
 }
 
-function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }: SinkSurroundings): Dialect {
+function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }: SinkEnvironment): Dialect {
   const mogrifiers = readMogrifiers(agentStatsMogrifiers, env)
   if ('value' in mogrifiers) return dogstatsdDialect(extraTags, mogrifiers.value)
   throw new Error(mogrifiers.problems.map(({ name, message }) => `${name}: ${message}`).join('\n'))
@@ -118,7 +119,7 @@ function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }
 
 async function prometheus(
   settings: SinkSettings,
-  { stats, log, refresh, probe }: SinkSurroundings,
+  { stats, log, refresh, probe }: SinkEnvironment,
 ): Promise<Sink> {
   const { pullStatsAddress, pullStatsPath, extraTags, pullStatsTimersInMilliseconds } = settings
   const write = createExposition({
@@ -129,7 +130,7 @@ async function prometheus(
     onProblem: message => log.warn(message),
   })
   const onDefect = (error: unknown) =>
-    log.error('the metrics could not be written', { error: (error as Error).stack ?? String(error) })
+    log.error('write metrics failed: internal error', { error: (error as Error).stack ?? String(error) })
   const expose = async () => {
     await refresh?.()
     return write()

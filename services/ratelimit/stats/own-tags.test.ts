@@ -19,7 +19,7 @@ const linesOf = (dialect: Dialect, ...names: readonly string[]) => [
   ...createStatsdLines(statsOf(...names), dialect)(),
 ]
 
-test('every sink tells the tag of a statistic as it tells the extra ones', async () => {
+test('every sink writes the tag of a statistic like the extra tags', async () => {
   assert.deepEqual(linesOf(statsdDialect(extraTags), statName), [
     'ratelimit.memcache.add.__code=error.__zone=eu:1|c',
   ])
@@ -51,7 +51,7 @@ test('every sink tells the tag of a statistic as it tells the extra ones', async
   ])
 })
 
-test('what a caller sent is never a tag', () => {
+test('values from callers never become tags', () => {
   const name = 'ratelimit.service.rate_limit.ratelimit.memcache.add.__code=error.total_hits'
   assert.deepEqual(linesOf(statsdDialect(new Map()), name), [`${name.replace('.__', '___')}:1|c`])
 })

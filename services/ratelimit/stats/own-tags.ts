@@ -1,14 +1,14 @@
-/** A statistic as sinks tell it: its name, and the tags that it has beside the extra ones of all. */
+/** A statistic's name for sinks, and its tags in addition to the extra tags. */
 export interface OwnTags {
   readonly name: string
   readonly tags: readonly (readonly [name: string, value: string])[]
 }
 
-/** All others hold, or may hold, what a caller sent, in which nothing is a tag. */
+/** Only these names have tags: all others contain, or may contain, values from callers. */
 const tagged = /^(ratelimit\.memcache\.\w+)\.__(\w+)=(\w+)$/
 
 /**
- * Takes the tag out of a name that has one, in the form in which the reference keeps statistics with tags:
+ * Splits a name and its tag, in the form in which the reference keeps statistics with tags:
  * `ratelimit.memcache.add.__code=error`.
  */
 export function splitOwnTags(statName: string): OwnTags {

@@ -1,19 +1,19 @@
 import { setFlagsFromString } from 'node:v8'
 
-// Names of statistics can hold what callers sent, and a pattern that tries again and again on such a name
-// would stop the whole process. This engine of V8 takes time in proportion to the name, as the reference's
-// does, and refuses what cannot be done so. Patterns ask for it by the flag `l`; nothing else changes.
+// Names of statistics can contain values from callers, and a pattern that backtracks on such a name would
+// stop the whole process. This engine of V8 takes linear time, as the reference's does, and rejects patterns
+// that need more. Patterns use it through the flag `l`; all other regular expressions are unaffected.
 setFlagsFromString('--enable-experimental-regexp-engine')
 
-/** A pattern or a template of the configuration is at most so long. */
+/** The maximum length of a pattern or template. */
 export const maxPatternCharacters = 1000
 
-/** Go's spellings that mean something else here, or nothing; `(?P<name>…)` is taken. */
+/** Go's syntax that has another meaning here, or none; `(?P<name>…)` is supported. */
 const goOnly = /\\[AzQEC]|\[:\^?\w+:\]|\(\?[a-zA-Z-]+[:)]/
 
 /**
- * A regular expression of the configuration, in the language of Go that the reference reads, as far as both
- * languages agree; unanchored. The error says what is wrong with it.
+ * Compiles a regular expression in the language of Go, which the reference uses, as far as both languages
+ * agree; unanchored. The error is the reason.
  */
 export function compilePattern(
   text: string,
@@ -24,7 +24,7 @@ export function compilePattern(
   try {
     const source = text.replaceAll('(?P<', '(?<')
     const pattern = new RegExp(source, 'l')
-    // With an empty alternative it matches nothing in particular, and tells of its groups.
+    // With an empty alternative the pattern matches the empty text, and the result has its groups.
     const groups = (new RegExp(`${source}|`).exec('')?.length ?? 1) - 1
     return { pattern, groups }
   } catch (error) {
@@ -33,8 +33,8 @@ export function compilePattern(
 }
 
 /**
- * Puts what a pattern's groups matched in the place of `$1`, `$2`, … of a template, `$0` being the whole match.
- * A group that took no part is empty, and `missing` answers for a number that the pattern does not have.
+ * Replaces `$1`, `$2`, … of a template by the groups of a match; `$0` is the whole match. A group that did
+ * not participate is empty, and `missing` returns the text for a number without a group.
  */
 export function expandTemplate(
   template: string,

@@ -11,18 +11,18 @@ export interface PrometheusServerOptions {
   /** Such as `/metrics`. */
   readonly path: string
   expose(): Promise<Exposition>
-  /** The pages for probes beside the metrics. Metrics of the same path win. */
+  /** The pages for probes beside the metrics. The metrics take precedence for their path. */
   probe(path: string): { readonly status: number; readonly body: string } | undefined
-  /** Told of every defect; the scrape is answered with 500. */
+  /** Called for every internal error; the scrape is answered with 500. */
   onDefect(error: unknown): void
 }
 
-/** Scrapes that are read when the process stops have so long to end. */
+/** The time for running scrapes to end when the process stops. */
 const closeGraceMs = 500
 
 /**
- * Serves the metrics and the pages for probes. The scraper reads the metrics, so that a flush does nothing. Rejects with
- * a system error (`EADDRINUSE`, …) when the address cannot be bound.
+ * Serves the metrics and the pages for probes. The scraper reads the metrics, so a flush has no effect.
+ * Rejects with a system error (`EADDRINUSE`, …) when the address cannot be bound.
  */
 export async function startPrometheusServer(
   options: PrometheusServerOptions,
@@ -43,17 +43,17 @@ export async function startPrometheusServer(
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
-      return answer(405, 'metrics are read with GET\n')
+      return answer(405, 'metrics support only GET\n')
     }
     options.expose().then(
       ({ contentType, pieces }) => {
         response.writeHead(200, { 'content-type': contentType })
-        // A scraper that goes away in between needs no answer.
+        // A scraper that disconnects needs no answer.
         pipeline(Readable.from(pieces), response, () => {})
       },
       error => {
         options.onDefect(error)
-        answer(500, 'the metrics could not be written\n')
+        answer(500, 'write metrics failed: internal error\n')
       },
     )
   })

@@ -1,16 +1,16 @@
 import { createSocket } from 'node:dgram'
 import { createServer, type Socket } from 'node:net'
 
-/** A statsd server on loopback that keeps what it was sent. */
+/** A statsd server on loopback that keeps the received data. */
 export interface Receiver {
   readonly port: number
-  /** Datagrams, or what came in one piece over TCP. */
+  /** Datagrams, or the chunks of TCP. */
   readonly pieces: readonly Buffer[]
   lines(): readonly string[]
   close(): Promise<void>
 }
 
-/** What a receiver would show for each counter, whatever its tags. */
+/** Returns the value that a receiver would have for each counter, without tags. */
 export function countersOf(lines: readonly string[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>()
   for (const line of lines) {
@@ -20,14 +20,14 @@ export function countersOf(lines: readonly string[]): ReadonlyMap<string, number
   return sums
 }
 
-/** The same of one counter. */
+/** Returns the same for one counter. */
 export function counted(receiver: Receiver, name: string): number {
   return countersOf(receiver.lines()).get(name) ?? 0
 }
 
 function linesOf(pieces: readonly Buffer[]): readonly string[] {
   const lines = Buffer.concat(pieces).toString().split('\n')
-  // The end of the last whole line is followed by nothing, or by the begin of one that is on its way.
+  // The text after the last line end is empty, or the beginning of an incomplete line.
   return lines.slice(0, -1)
 }
 
@@ -44,7 +44,7 @@ export async function listenUdp(port = 0): Promise<Receiver> {
   }
 }
 
-/** `reads: false` accepts connections and never reads from them. */
+/** With `reads: false` it accepts connections and never reads from them. */
 export async function listenTcp(port = 0, { reads = true } = {}): Promise<Receiver> {
   const pieces: Buffer[] = []
   const sockets = new Set<Socket>()
@@ -68,11 +68,16 @@ export async function listenTcp(port = 0, { reads = true } = {}): Promise<Receiv
   }
 }
 
-/** Waits until something is so; fails with what it is instead when it does not come to be so. */
-export async function until(what: string, holds: () => boolean, seen: () => unknown = holds): Promise<void> {
+/** Waits until a condition is true; fails with the observed value after five seconds. */
+export async function until(
+  what: string,
+  isTrue: () => boolean,
+  seen: () => unknown = isTrue,
+): Promise<void> {
   const deadlineMs = performance.now() + 5000
-  while (!holds()) {
-    if (performance.now() > deadlineMs) throw new Error(`${what} did not come to be; there is ${seen()}`)
+  while (!isTrue()) {
+    if (performance.now() > deadlineMs)
+      throw new Error(`timeout while waiting for ${what}; the last value is ${seen()}`)
     await new Promise(resolve => setTimeout(resolve, 2))
   }
 }

@@ -1,13 +1,12 @@
-/** What a `Map` does by text, as far as it is used here. */
+/** The part of a `Map` with string keys that is needed here. */
 export interface ShardedMap<T> {
   get(key: string): T | undefined
   set(key: string, value: T): void
 }
 
 /**
- * A map that has no size at which it takes long to grow. A `Map` moves all that it holds when it is full: at half
- * a million entries that stops the process for 60 ms. Each of these parts holds a 64th of it, and they grow one
- * after the other.
+ * A map without long pauses for growth. A `Map` rehashes all entries when it is full: at half a million
+ * entries that stops the process for 60 ms. Here each of 64 shards grows separately.
  */
 export function createShardedMap<T>(): ShardedMap<T> {
   const shards = Array.from({ length: shardCount }, () => new Map<string, T>())

@@ -11,7 +11,7 @@ import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
 import { openTcpTransport } from './tcp-transport.ts'
 import { openUdpTransport } from './udp-transport.ts'
 
-/** A sink, and what its other side counted under each name. */
+/** A sink, and the values that its receiver counted under each name. */
 interface Opened {
   readonly sink: Sink
   received(): ReadonlyMap<string, number>
@@ -65,7 +65,7 @@ function overNetwork(
 }
 
 for (const [name, open] of Object.entries(sinks)) {
-  test(`${name}: what is counted arrives once, however many flushes there are`, async t => {
+  test(`${name}: every count arrives once, for any number of flushes`, async t => {
     const stats = createStats()
     const { sink, received, close } = await open(stats)
     t.after(close)
@@ -81,7 +81,7 @@ for (const [name, open] of Object.entries(sinks)) {
     }
   })
 
-  test(`${name}: stopping sends the rest, of everything, and can be asked for twice`, async t => {
+  test(`${name}: stop sends all remaining changes, and may be called twice`, async t => {
     const stats = createStats()
     const { sink, received, close } = await open(stats)
     t.after(close)

@@ -1,10 +1,10 @@
-/** Where statistics go. There is one of them in a process. */
+/** The destination of statistics. A process has one. */
 export interface Sink {
   /**
-   * Begins to send what changed since the last time, and returns at once. It never throws, and what cannot be
-   * sent now goes with a later flush.
+   * Starts to send the changes since the last flush, and returns at once. It never throws; changes that
+   * cannot be sent now are sent with a later flush.
    */
   flush(): void
-  /** The last flush; then everything is closed. Resolves within a second, whatever the other side does. */
+  /** Flushes once more, and closes. Resolves within a second, whatever the receiver does. */
   stop(): Promise<void>
 }

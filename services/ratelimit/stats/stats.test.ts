@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createStats } from './stats.ts'
 
-test('a name has one counter, made at the first call', () => {
+test('a name has one counter, created at the first call', () => {
   const stats = createStats()
   stats.counter('a').value += 2
   stats.counter('a').value += 1
   assert.deepEqual(stats.entries(), [{ name: 'a', kind: 'counter', value: 3 }])
 })
 
-test('entries are sorted by name, and a gauge is read when it is asked for', () => {
+test('entries are sorted by name, and a gauge is read on demand', () => {
   const stats = createStats()
   let connections = 1
   stats.counter('c')
@@ -23,7 +23,7 @@ test('entries are sorted by name, and a gauge is read when it is asked for', () 
   ])
 })
 
-test('sinks find everything at the place where it was made', () => {
+test('sinks find each series at its index', () => {
   const stats = createStats()
   const { counters, histograms } = stats
   stats.counter('b').value += 1
@@ -47,13 +47,13 @@ test('sinks find everything at the place where it was made', () => {
   )
 })
 
-test('durations are no entries: those are counters and gauges', () => {
+test('entries are counters and gauges, without durations', () => {
   const stats = createStats()
   stats.histogram('h').record(1)
   assert.deepEqual(stats.entries(), [])
 })
 
-test('the counters of a family are fields of an object, and counters like others to whoever reads', () => {
+test('the counters of a family are fields of an object, and regular counters for readers', () => {
   const stats = createStats()
   const zeros = () => ({ hits: 0, misses: 0 })
   const family = stats.family('f.', { hits: 'all_hits', misses: 'all_misses' }, zeros)

@@ -2,33 +2,33 @@ import { createHistogram, type Histogram, type HistogramReading } from './histog
 import { createShardedMap } from './sharded-map.ts'
 
 /**
- * The statistics of one process: plain numbers under the reference's names. The decision path adds to a
- * counter or a histogram that it looked up before; sinks and /stats read.
+ * The statistics of one process: plain numbers under the reference's names. The decision path adds to
+ * counters and histograms that it looked up before; sinks and /stats read them.
  */
 export interface Stats {
-  /** The counter of this name, made at the first call. */
+  /** Returns the counter with this name; the first call creates it. */
   counter(name: string): Counter
   /**
-   * Counters of many things that each have the same ones, under `prefix`, the thing's name, a dot, and the field's
-   * suffix. Those of one thing are the numbers of one object, and their names are made when somebody reads them:
+   * Creates a family: things with the same counters, named `prefix`, the thing's name, a dot, and the field's
+   * suffix. The counters of one thing are the fields of one object, and their names are created on demand:
    * 10,000 limits take 10 MiB less than with an object and a name for each counter.
    *
-   * @param zeros makes the fields, all 0
+   * @param zeros creates the fields, all 0
    */
   family<Field extends string>(
     prefix: string,
     suffixes: Readonly<Record<Field, string>>,
     zeros: () => Record<Field, number>,
   ): CounterFamily<Field>
-  /** A value that is asked for when it is read. A second one of this name takes the place of the first. */
+  /** Registers a value that is read on demand. A second one with this name replaces the first. */
   gauge(name: string, read: () => number): void
-  /** Durations in milliseconds under this name, made at the first call. */
+  /** Returns the distribution of durations in milliseconds with this name; the first call creates it. */
   histogram(name: string): Histogram
-  /** Every counter and gauge, sorted by name: for people, since sorting takes its time. */
+  /** Returns every counter and gauge, sorted by name: for people, since sorting takes time. */
   entries(): readonly Stat[]
   /**
-   * All of a kind in the order of their making, for sinks. These lists only grow, so that a sink may remember
-   * by its place in them what it said of a series.
+   * All series of a kind in the order of creation, for sinks. These lists only grow, so that a sink may store
+   * the last reported value of a series by its index.
    */
   readonly counters: CounterList
   readonly gauges: readonly Gauge[]
@@ -40,11 +40,14 @@ export interface Counter {
 }
 
 export interface CounterFamily<Field extends string> {
-  /** The counters of the thing of this name, made at the first call; the same object at each. */
+  /**
+   * Returns the counters of the thing with this name; the first call creates them, later ones return the same
+   * object.
+   */
   of(name: string): Record<Field, number>
 }
 
-/** Counters of a family are made when they are asked for, and read and write its numbers from then on. */
+/** Counters of a family are created on demand, as views of its numbers. */
 export interface CounterList extends Iterable<NamedCounter> {
   readonly length: number
   at(place: number): NamedCounter | undefined
@@ -99,7 +102,7 @@ interface Member {
   readonly family: Family
   readonly name: string
   readonly counts: Record<string, number>
-  /** Of its first counter among all. */
+  /** The index of its first counter. */
   readonly place: number
 }
 
@@ -113,7 +116,7 @@ interface Family {
 function createCounters() {
   const families: Family[] = []
   const byName = createShardedMap<NamedCounter>()
-  /** A member stands here once for each of its fields. */
+  /** A member occurs once for each of its fields. */
   const places: (NamedCounter | Member)[] = []
 
   function at(place: number): NamedCounter | undefined {
@@ -176,7 +179,9 @@ function createCounters() {
   }
 }
 
-/** A class, since sinks go through all counters again and again: an object with accessors is slow to make. */
+/**
+ * A class, since sinks iterate over all counters repeatedly, and objects with accessors are slow to create.
+ */
 class MemberCounter implements NamedCounter {
   readonly #member: Member
   readonly #index: number

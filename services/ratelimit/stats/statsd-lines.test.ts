@@ -11,7 +11,7 @@ function open(dialect: Dialect = statsdDialect(new Map())) {
   return { stats, flush: () => [...lines()] }
 }
 
-test('a counter is sent as what was added, a gauge each time', () => {
+test('a counter is sent as its increase, a gauge each time', () => {
   const { stats, flush } = open()
   let connections = 2
   stats.gauge('connections', () => connections)
@@ -25,7 +25,7 @@ test('a counter is sent as what was added, a gauge each time', () => {
   assert.deepEqual(flush(), [])
 })
 
-test('what was not asked for is part of the next flush', () => {
+test('changes that were not read are part of the next flush', () => {
   const stats = createStats()
   const lines = createStatsdLines(stats, statsdDialect(new Map()))
   for (const name of ['a', 'b', 'c']) stats.counter(name).value += 1
@@ -34,7 +34,7 @@ test('what was not asked for is part of the next flush', () => {
   assert.deepEqual([...lines()], ['a:5|c', 'b:1|c', 'c:1|c'])
 })
 
-test('the durations of a bucket are one line, whose rate makes receivers count them', () => {
+test('the durations of a bucket are one line, whose sample rate has their number', () => {
   const { stats, flush } = open()
   const time = stats.histogram('time')
   time.record(8)
@@ -47,7 +47,7 @@ test('the durations of a bucket are one line, whose rate makes receivers count t
   assert.deepEqual(flush(), [])
 })
 
-test('receivers that divide by the rate and cut come to the number of durations', () => {
+test('receivers that divide by the rate and truncate get the number of durations', () => {
   const { stats, flush } = open()
   const time = stats.histogram('time')
   fc.assert(
@@ -64,7 +64,7 @@ test('receivers that divide by the rate and cut come to the number of durations'
   )
 })
 
-test('extra tags of statsd are part of the name, those of dogstatsd stand behind', () => {
+test('extra tags of statsd are part of the name, those of dogstatsd follow the value', () => {
   const tags = new Map([
     ['zone', 'eu.west:1'],
     ['commit', '12|3'],
@@ -89,7 +89,7 @@ test('extra tags of statsd are part of the name, those of dogstatsd stand behind
   assert.deepEqual(bare.flush(), ['a:1|c'])
 })
 
-test('a name from a caller is one line of three parts, without a tag of its own', () => {
+test('a name from a caller is one line of three parts, without tags', () => {
   const mogrifiers = [{ pattern: /^x(.*)/, name: 'n$1', tags: new Map([['t', '$1']]) }]
   const hostile = fc.string({ unit: fc.constantFrom(...'ab:|#,\n\r.__=@\0é') })
   fc.assert(
@@ -105,7 +105,7 @@ test('a name from a caller is one line of three parts, without a tag of its own'
   )
 })
 
-test('packets hold whole lines, all of them, and no more bytes than allowed', () => {
+test('packets have all lines, unsplit, within the allowed bytes', () => {
   const line = fc.string({ unit: 'grapheme', maxLength: 40 }).map(text => text.replace(/\n/g, ''))
   fc.assert(
     fc.property(fc.array(line), fc.integer({ min: 1, max: 100 }), (lines, maxBytes) => {

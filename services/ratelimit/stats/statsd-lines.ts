@@ -3,18 +3,18 @@ import { bucketMiddleMs } from './histogram.ts'
 import { splitOwnTags } from './own-tags.ts'
 import type { Stats } from './stats.ts'
 
-/** How a series is written in a line: what stands before `:value|type`, and what stands after it. */
+/** The parts of a line before and after `:value|type`. */
 export interface LineParts {
   readonly head: string
   readonly tail: string
 }
 
-/** A way to write names and tags, given a name as statistics are kept under. */
+/** Formats the name and the tags of a statistic. */
 export type Dialect = (name: string) => LineParts
 
 /**
- * Tags in the reference's form for statsd, `name.__tag=value`, sorted by tag. Those without a name or a value
- * are left out, as there.
+ * Formats tags in the reference's form for statsd, `name.__tag=value`, sorted by tag. Tags without a name or
+ * a value are left out, as there.
  */
 export function statsdDialect(extraTags: ReadonlyMap<string, string>): Dialect {
   const extra = tagsOf(extraTags)
@@ -31,7 +31,7 @@ type Tag = readonly [name: string, value: string]
 const suffixOf = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${name}=${value}`).join('')
 const byName = ([a]: Tag, [b]: Tag) => (a < b ? -1 : 1)
 
-/** Tags that every series has, sorted by name and with the reference's changes to their values. */
+/** Returns the tags of every series, sorted by name and with the reference's changes to their values. */
 export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
   return [...extraTags]
     .filter(([name, value]) => name !== '' && value !== '')
@@ -45,26 +45,26 @@ const unfitForName = /[\x00-\x1f\x7f:|]|\.(?=__)/g
 const unfitForTag = /[\x00-\x1f\x7f:|,]/g
 
 /**
- * A name as it may stand in a line. It can hold what a caller sent, which must neither begin another line or
+ * Escapes a name for a line. It may contain values from callers, which must neither begin another line or
  * field nor look like a tag.
  */
 export function lineName(name: string): string {
   return name.replace(unfitForName, '_')
 }
 
-/** The name or the value of a tag as it may stand in a line. */
+/** Escapes the name or the value of a tag for a line. */
 export function tagText(text: string): string {
   return text.replace(unfitForTag, '_')
 }
 
 /**
- * Durations of one bucket go as one value with a sample rate of 1/n, which receivers count n times; so the
- * lines of a flush are as many as the buckets that changed, not as the calls. A larger n is divided: its rate
- * would be written with an exponent, which some receivers do not read.
+ * The durations of one bucket are sent as one value with a sample rate of 1/n, which receivers count n times,
+ * so that a flush has as many lines as there are changed buckets and not as calls. A larger n is divided: its
+ * rate would be written with an exponent, which some receivers do not parse.
  */
 const maxTimesOfLine = 100_000
 
-/** Answers a function that yields the lines of one flush, without their ends. */
+/** Returns a function that yields the lines of one flush, without line ends. */
 export function createStatsdLines(stats: Stats, dialect: Dialect): () => Generator<string, undefined> {
   const pass = createChanges(stats)
   return function* lines() {
@@ -81,7 +81,9 @@ export function createStatsdLines(stats: Stats, dialect: Dialect): () => Generat
   }
 }
 
-/** A gauge with a sign would change the last value instead of replacing it, so that none is below 0. */
+/**
+ * A gauge with a sign would change the last value instead of replacing it, so values below 0 are sent as 0.
+ */
 function plainValue(change: Exclude<Change, { kind: 'timer' }>): string | undefined {
   if (change.kind === 'counter') return `${change.added}|c`
   return Number.isFinite(change.value) ? `${Math.max(0, change.value)}|g` : undefined
@@ -97,18 +99,18 @@ function* timerValues(counts: Float64Array): Generator<string> {
   }
 }
 
-/** Receivers divide 1 by it and cut what is behind the point off, so it is a trace too small. */
+/** Slightly too small, since receivers divide 1 by it and truncate. */
 function rateOf(times: number): number {
   return 1 / (times * (1 + 1e-12))
 }
 
-/** Whole lines that go together; `lines` is their number. */
+/** Whole lines that are sent together; `lines` is their number. */
 export interface Packet {
   readonly text: string
   readonly lines: number
 }
 
-/** Joins lines to packets of at most `maxBytes`; `onTooLong` is told of each line that fits in none. */
+/** Joins lines to packets of at most `maxBytes`; calls `onTooLong` for each line that fits in none. */
 export function* packLines(
   lines: Iterable<string>,
   maxBytes: number,

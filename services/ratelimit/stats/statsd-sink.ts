@@ -4,8 +4,8 @@ import { createStatsdLines, type Dialect, type Packet, packLines } from './stats
 import type { Transport } from './transport.ts'
 
 /**
- * So many lines go in one turn of the event loop, then decisions have it for `pauseMs`. It is also what the
- * buffer of a receiver of datagrams takes at once: more would be lost without a word.
+ * The lines that are sent in one turn of the event loop, before a pause of `pauseMs` for decisions. More
+ * would overflow the receive buffer of a datagram socket, and be lost silently.
  */
 const linesPerTurn = 500
 const pauseMs = 1
@@ -22,8 +22,8 @@ export interface StatsdSinkOptions {
 }
 
 /**
- * Sends what changed as statsd lines. Nothing waits in memory for a receiver that is away or slow: what was not
- * handed over stays in the counters, and goes with the next pass that gets through.
+ * Sends changes as statsd lines. No lines are queued for a receiver that is away or slow: changes that were
+ * not sent stay in the counters, and are sent with the next flush that succeeds.
  */
 export function createStatsdSink({ stats, dialect, openTransport }: StatsdSinkOptions): Sink {
   const dropped = stats.counter(droppedLinesName)
@@ -70,7 +70,7 @@ export function createStatsdSink({ stats, dialect, openTransport }: StatsdSinkOp
     const late = new Promise<void>(resolve => {
       deadline = setTimeout(resolve, lastFlushMs)
     })
-    // A pass that is under way has gone past what changed since.
+    // The running pass misses changes of series that it has already visited, so another one follows.
     if (pass !== undefined) await Promise.race([endOfPass(), late])
     if (pass === undefined) await Promise.race([endOfPass(), late])
     clearTimeout(deadline)

@@ -2,14 +2,14 @@ import { createConnection, type Socket } from 'node:net'
 import { createReconnect, type Transport, type TransportOptions } from './transport.ts'
 
 const packetBytes = 16 * 1024
-/** Taken for a connection that never comes about, such as one to an address that nobody has. */
+/** The timeout for a connection that is never established, such as one to an unused address. */
 const connectTimeoutMs = 1500
-/** A receiver that took nothing for so long, while there is something for it, is left. */
+/** A connection whose receiver takes no bytes for this time, while bytes wait for it, is closed. */
 const stallTimeoutMs = 10_000
 
 /**
- * Packets over one TCP connection. Beyond the socket's own 64 KiB of waiting bytes it is not writable, so that a
- * receiver that does not read costs no more memory than that.
+ * Sends packets over one TCP connection. It is not writable when more than the socket's 64 KiB wait, so that
+ * a receiver that does not read costs no more memory than that.
  */
 export function openTcpTransport(options: TransportOptions): Transport {
   const { dropped } = options
@@ -42,7 +42,7 @@ export function openTcpTransport(options: TransportOptions): Transport {
 function openSocket(options: TransportOptions, onLost: (reason: string) => void): Socket {
   const { host, port, onWritable } = options
   const socket = createConnection({ host, port, keepAlive: true, keepAliveInitialDelay: 10_000 })
-  const patience = setTimeout(() => socket.destroy(new Error('no connection in time')), connectTimeoutMs)
+  const patience = setTimeout(() => socket.destroy(new Error('connect timeout')), connectTimeoutMs)
   let reason = 'the connection was closed'
   socket.on('connect', () => {
     clearTimeout(patience)
@@ -60,7 +60,7 @@ function openSocket(options: TransportOptions, onLost: (reason: string) => void)
     clearTimeout(patience)
     onLost(reason)
   })
-  // The other side's end is only noticed by who reads.
+  // The end of the other side is only noticed while reading.
   socket.resume()
   return socket
 }

@@ -15,8 +15,8 @@ const protocols = {
 
 function openSink(protocol: keyof typeof protocols, port: number) {
   const stats = createStats()
-  const told: string[] = []
-  const log = { ...silentLog, warn: () => told.push('lost'), info: () => told.push('back') }
+  const messages: string[] = []
+  const log = { ...silentLog, warn: () => messages.push('lost'), info: () => messages.push('back') }
   const dropped = stats.counter(droppedLinesName)
   let writable = () => false
   const sink = createStatsdSink({
@@ -29,10 +29,10 @@ function openSink(protocol: keyof typeof protocols, port: number) {
       return transport
     },
   })
-  return { stats, sink, dropped, told, writable: () => writable() }
+  return { stats, sink, dropped, messages, writable: () => writable() }
 }
 
-/** A port that nobody listens on now. */
+/** Returns a port without a listener. */
 async function freePort(listen: (port?: number) => Promise<Receiver>): Promise<number> {
   const receiver = await listen()
   await receiver.close()
@@ -42,9 +42,9 @@ async function freePort(listen: (port?: number) => Promise<Receiver>): Promise<n
 for (const protocol of ['tcp', 'udp'] as const) {
   const { listen } = protocols[protocol]
 
-  test(`${protocol}: a receiver that comes late gets everything that was not lost on the way`, async t => {
+  test(`${protocol}: a receiver that starts late gets everything that was not lost in transit`, async t => {
     const port = await freePort(listen)
-    const { stats, sink, dropped, told } = openSink(protocol, port)
+    const { stats, sink, dropped, messages } = openSink(protocol, port)
     t.after(sink.stop)
     const hits = stats.counter('hits')
     const flush = () => {
@@ -53,23 +53,23 @@ for (const protocol of ['tcp', 'udp'] as const) {
     }
     const flushing = setInterval(flush, 5)
     t.after(() => clearInterval(flushing))
-    await until('the news of the loss', () => told.length > 0)
+    await until('the warning', () => messages.length > 0)
     const receiver = await listen(port)
     t.after(receiver.close)
-    await until('the news of the return', () => told.length === 2)
-    assert.deepEqual(told, ['lost', 'back'])
+    await until('the recovery message', () => messages.length === 2)
+    assert.deepEqual(messages, ['lost', 'back'])
     clearInterval(flushing)
     sink.flush()
-    // Of TCP nothing was lost. Every line that UDP sent to nobody had at least one hit.
+    // TCP lost no hits. Every line that UDP sent without a receiver had at least one hit.
     const all = () => counted(receiver, 'hits')
     if (protocol === 'tcp') await until('every hit', () => all() === hits.value, all)
     else await until('the hits since', () => all() > 0 && all() <= hits.value - dropped.value, all)
     assert.equal(dropped.value > 0, protocol === 'udp')
   })
 
-  test(`${protocol}: a receiver that restarts is found again`, async t => {
+  test(`${protocol}: a restarted receiver is reconnected`, async t => {
     const first = await listen()
-    const { stats, sink, told } = openSink(protocol, first.port)
+    const { stats, sink, messages } = openSink(protocol, first.port)
     t.after(sink.stop)
     const hits = stats.counter('hits')
     const flushing = setInterval(() => {
@@ -79,13 +79,13 @@ for (const protocol of ['tcp', 'udp'] as const) {
     t.after(() => clearInterval(flushing))
     await until('the first hits', () => counted(first, 'hits') > 0)
     await first.close()
-    await until('the news of the loss', () => told.includes('lost'))
+    await until('the warning', () => messages.includes('lost'))
     const second = await listen(first.port)
     t.after(second.close)
     await until('the hits after', () => counted(second, 'hits') > 0)
   })
 
-  test(`${protocol}: stopping with nobody there ends soon`, { timeout: 3000 }, async () => {
+  test(`${protocol}: stop without a receiver ends soon`, { timeout: 3000 }, async () => {
     const { stats, sink } = openSink(protocol, await freePort(listen))
     stats.counter('hits').value += 1
     sink.flush()
@@ -93,7 +93,7 @@ for (const protocol of ['tcp', 'udp'] as const) {
   })
 }
 
-test('tcp: a receiver that does not read costs a bounded amount of memory, and nobody waits', async t => {
+test('tcp: a receiver that does not read costs bounded memory and blocks no caller', async t => {
   const receiver = await listenTcp(0, { reads: false })
   t.after(receiver.close)
   const { stats, sink } = openSink('tcp', receiver.port)
@@ -110,7 +110,7 @@ test('tcp: a receiver that does not read costs a bounded amount of memory, and n
   await sink.stop()
 })
 
-test('udp: datagrams go unfragmented, and a line that is too long for one is counted', async t => {
+test('udp: datagrams are not fragmented, and a line that is too long is counted', async t => {
   const receiver = await listenUdp()
   t.after(receiver.close)
   const { stats, sink, dropped } = openSink('udp', receiver.port)
@@ -125,7 +125,7 @@ test('udp: datagrams go unfragmented, and a line that is too long for one is cou
   for (const piece of receiver.pieces) assert.equal(piece.at(-1), 0x0a)
 })
 
-test('tcp: lines that were on their way when the connection broke are counted as dropped', async t => {
+test('tcp: lines in transit when the connection breaks are counted as dropped', async t => {
   const receiver = await listenTcp(0, { reads: false })
   const { stats, sink, dropped, writable } = openSink('tcp', receiver.port)
   t.after(sink.stop)
@@ -133,7 +133,7 @@ test('tcp: lines that were on their way when the connection broke are counted as
   for (const name of names) stats.counter(name).value += 1
   sink.flush()
   await until('the connection', writable)
-  // The system's own buffers are full when nothing has moved for a while.
+  // The system's buffers are full when the state has not changed for a while.
   let full = 0
   await until('full buffers', () => {
     full = writable() ? 0 : full + 1

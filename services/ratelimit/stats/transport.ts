@@ -4,17 +4,17 @@ import type { Counter } from './stats.ts'
 import type { Packet } from './statsd-lines.ts'
 
 /**
- * Where packets of lines go. It connects by itself, and again after a loss; it never waits, never throws, and
- * holds a bounded number of bytes, because it says when it takes no more.
+ * Sends packets of lines. It connects, and reconnects after a loss; it never waits, never throws, and buffers
+ * a bounded number of bytes, because it reports when it takes no more.
  */
 export interface Transport {
   /** The largest packet in bytes. */
   readonly packetBytes: number
-  /** Whether a packet may be written now. When it may again, `onWritable` is called. */
+  /** Returns whether a packet may be written now. `onWritable` is called when it becomes writable again. */
   writable(): boolean
-  /** Only while it is writable. Lines that were lost with the connection are added to `dropped`. */
+  /** Sends a packet; only while writable. Lines that were lost with the connection are added to `dropped`. */
   write(packet: Packet): void
-  /** Resolves when everything has left, or after `graceMs`; what is left by then is dropped. */
+  /** Resolves when everything is sent, or after `graceMs`; the rest is dropped then. */
   close(graceMs: number): Promise<void>
 }
 
@@ -24,25 +24,27 @@ export interface TransportOptions {
   /** Counts lines. */
   readonly dropped: Counter
   readonly log: Log
-  /** Uniform in [0, 1): spreads the tries to connect. */
+  /** Uniform in [0, 1): spreads the attempts to connect. */
   readonly random: () => number
   readonly onWritable: () => void
 }
 
-/** The waits between tries to connect. */
+/** The delays between attempts to connect. */
 const waits = { initialMs: 500, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
-/** What has left may still be refused, which is noticed a little later. */
+/** Sent packets may still be rejected, which is noticed a little later. */
 const settledMs = 300
 
 export interface Reconnect {
-  /** The connection is lost, or did not come about: it is tried again after a while. */
+  /** Records that the connection is lost, or could not be established: `connect` is called after a delay. */
   lost(reason: string): void
-  /** Something has left. When nothing is lost for a while after that, all is well again. */
+  /** Records a sent packet. If no loss follows for a while, the receiver is considered back. */
   sent(): void
   stop(): void
 }
 
-/** Calls `connect` after each loss, in waits that grow, and tells once of a loss and once of its end. */
+/**
+ * Calls `connect` after each loss, with growing delays, and logs the beginning and the end of an outage once.
+ */
 export function createReconnect(
   { host, port, log, random }: TransportOptions,
   connect: () => void,
@@ -59,7 +61,8 @@ export function createReconnect(
   return {
     lost(reason) {
       stop()
-      if (!away) log.warn('statistics are not received; they are kept until they are', { host, port, reason })
+      if (!away)
+        log.warn('send statistics failed: they are kept until the receiver is back', { host, port, reason })
       away = true
       retry = setTimeout(connect, backoff.nextMs())
     },
@@ -69,7 +72,7 @@ export function createReconnect(
         away = false
         settled = undefined
         backoff.reset()
-        log.info('statistics are received again', { host, port })
+        log.info('the receiver of statistics is back', { host, port })
       }, settledMs)
     },
     stop,

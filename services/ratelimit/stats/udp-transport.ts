@@ -2,15 +2,15 @@ import { createSocket, type Socket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
 import { createReconnect, type Transport, type TransportOptions } from './transport.ts'
 
-/** What fits into an Ethernet frame of 1500 bytes after the headers that there may be. */
+/** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
 const maxQueuedBytes = 64 * 1024
-/** A receiver's name may come to mean another address, which nothing tells a sender of datagrams. */
+/** The receiver's name may resolve to another address later, which a sender of datagrams does not notice. */
 const maxSocketAgeMs = 60_000
 
 /**
- * Packets as datagrams. That one has left does not say that it was received; a receiver on this machine that is
- * away is noticed by the answer of the system.
+ * Sends packets as datagrams. A sent datagram may not have been received; the system reports a missing
+ * receiver on this machine.
  */
 export function openUdpTransport(options: TransportOptions): Transport {
   const { dropped, onWritable } = options
@@ -34,7 +34,7 @@ export function openUdpTransport(options: TransportOptions): Transport {
   const take = (next: Socket) => {
     if (closing) return void next.close()
     next.on('error', error => {
-      // It comes after what it is about had left: at least the last packet did not arrive.
+      // The error is about an earlier packet: at least the last packet did not arrive.
       if (next === socket) dropped.value += lastLines
       lose(next, error.message)
     })
@@ -44,7 +44,7 @@ export function openUdpTransport(options: TransportOptions): Transport {
   }
   const fail = (error: Error) => {
     if (closing) return
-    // A name that is not found for once is no reason to leave what it stood for until now.
+    // A failed lookup is no reason to drop the address in use.
     if (socket === undefined) reconnect.lost(error.message)
     else age = setTimeout(open, maxSocketAgeMs)
   }
@@ -90,7 +90,7 @@ export function openUdpTransport(options: TransportOptions): Transport {
   }
 }
 
-/** A connected socket: only such a one is told that nobody listens. */
+/** Opens a connected socket: only such a socket gets an error when the port has no listener. */
 async function openSocket({ host, port }: TransportOptions): Promise<Socket> {
   const { address, family } = await lookup(host)
   const socket = createSocket(family === 6 ? 'udp6' : 'udp4')

@@ -1,7 +1,7 @@
 import { type Findings, fieldPath } from '../rules/findings.ts'
 import { isList, isMap, type YamlMap, type YamlValue } from '../rules/yaml-document.ts'
 
-/** A value of a file, and where it stands. */
+/** A value of a file, and its path. */
 export interface Found {
   readonly findings: Findings
   /** The name of the file in problems. */
@@ -10,10 +10,10 @@ export interface Found {
   readonly value: YamlValue
 }
 
-/** The fields of one map. What is missing or wrong is as if it was left out; what is wrong is told. */
+/** The fields of one map. A missing or invalid field is treated as left out; an invalid one is reported. */
 export interface Fields {
   has(field: string): boolean
-  /** A number or a boolean means its own spelling. */
+  /** A number or a boolean means its spelling. */
   text(field: string): string
   number(field: string): number | undefined
   numbers(field: string): readonly number[] | undefined
@@ -21,15 +21,15 @@ export interface Fields {
   /** A map of texts. */
   texts(field: string): ReadonlyMap<string, string>
   below(field: string): Found
-  /** The items of a list, of which there are at most `max`. */
+  /** The items of a list, which may have at most `max`. */
   list<T>(field: string, max: number, read: (item: Found) => readonly T[]): readonly T[]
   problem(field: string, message: string, allowed: string): void
   warn(field: string, message: string, allowed: string): void
-  /** For what is read and has no effect, unless it is written as one of these. */
+  /** Warns about a field that has no effect, unless it is written as one of these. */
   warnUnless(field: string, written: readonly string[], message: string): void
 }
 
-/** Reads a map that has no other keys than the known ones; null is an empty one. */
+/** Reads a map with only known keys; null is an empty one. */
 export function readFields(found: Found, known: readonly string[]): Fields {
   const map = mapOf(found)
   for (const key of map.keys()) {
@@ -122,7 +122,7 @@ function numberOf(value: YamlValue): number | undefined {
   return value.type !== 'bool' && Number.isFinite(value.value) ? value.value : undefined
 }
 
-/** A value as messages quote it, and a key as it is written. */
+/** Formats a value for messages, and a key as written. */
 function shown(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'

@@ -28,11 +28,11 @@ const cases: readonly (readonly [DecisionRequest, string])[] = [
   ],
 ]
 
-test('a request is told as in the text format of protobuf', () => {
+test('a request is formatted like the text format of protobuf', () => {
   for (const [request, expected] of cases) assert.equal(requestText(request), expected)
 })
 
-test('of a long request the beginning is told, and that something is left out', () => {
+test('a long request is truncated with a mark', () => {
   const long = 'x'.repeat(1_000_000)
   const entries = Array.from({ length: 10_000 }, () => user)
   const requests: readonly DecisionRequest[] = [

@@ -2,8 +2,9 @@ import { maxTextChars } from '@tollway/chassis/tracing.ts'
 import type { DecisionRequest, DescriptorRequest } from '../limiter/decision.ts'
 
 /**
- * The request as protobuf's text format writes it, on one line, as the reference's attribute has it. At most
- * `maxTextChars` long, of which the last then is `…`; a request of a megabyte costs no more than that.
+ * Formats the request in protobuf's text format on one line, as the reference's attribute does. The result
+ * has at most `maxTextChars` characters, and ends with `…` if truncated; the cost is bounded for a request of
+ * a megabyte.
  */
 export function requestText(request: DecisionRequest): string {
   let text = ''

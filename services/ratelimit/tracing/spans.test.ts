@@ -26,7 +26,7 @@ const hit = (key: string, perSecond: boolean): Hit => ({
 })
 const batch = [hit('minute_1', false), hit('second_1', true), hit('second_2', true)]
 
-/** The spans of a call that does this, by name. */
+/** Returns the spans of a decision during which `work` runs, by name. */
 async function spansOf(t: TestContext, work: (decision: Span) => void) {
   const collector = await startCollector(t)
   const tracing = await startTracingTo(t, collector.url)
@@ -37,7 +37,7 @@ async function spansOf(t: TestContext, work: (decision: Span) => void) {
   return new Map(collector.spans.map(span => [span.name, span]))
 }
 
-test("a decision's span tells the request, and belongs to the caller's", async t => {
+test("a decision's span has the request, and is a child of the caller's", async t => {
   const spans = await spansOf(t, decision => decision.end())
   const span = spans.get('ShouldRateLimit Execution')
   assert.equal(span?.traceId, traceId)
@@ -48,7 +48,7 @@ test("a decision's span tells the request, and belongs to the caller's", async t
   })
 })
 
-test("counting and the JSON answer belong to the decision's span", async t => {
+test("counting and the JSON answer are children of the decision's span", async t => {
   const spans = await spansOf(t, decision => {
     startRedisCounting(decision, batch).end()
     startMemcachedCounting(decision, batch).end()
@@ -57,8 +57,8 @@ test("counting and the JSON answer belong to the decision's span", async t => {
   })
   const decisionId = spans.get('ShouldRateLimit Execution')?.spanId
   spans.delete('ShouldRateLimit Execution')
-  const told = [...spans.values()].map(({ name, attributes }) => ({ name, ...attributes }))
-  assert.deepEqual(told, [
+  const seen = [...spans.values()].map(({ name, attributes }) => ({ name, ...attributes }))
+  assert.deepEqual(seen, [
     { name: 'Redis Pipeline Execution', 'pipeline length': 1, 'perSecondPipeline length': 2 },
     { name: 'Memcached Fetch Execution', 'keysToGet length': 3 },
     { name: 'NewJsonHandler Remaining Execution' },

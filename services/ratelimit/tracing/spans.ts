@@ -5,10 +5,13 @@ import { requestText } from './request-text.ts'
 
 /**
  * The spans of a rate limit call, under the reference's names. Each begins with one of these functions and
- * ends by `Span.end` or `Span.run`. Unlike there, what happens within a decision is a child of its span.
+ * ends with `Span.end` or `Span.run`. Unlike there, the steps of a decision are children of its span.
  */
 
-/** A call, from its request to its decision. undefined when the call is not sampled. */
+/**
+ * Starts the span of a call, from its request to its decision. Returns undefined when the call is not
+ * sampled.
+ */
 export function startDecision(
   tracing: Tracing,
   request: DecisionRequest,
@@ -20,12 +23,12 @@ export function startDecision(
   }))
 }
 
-/** After the decision, the making of the JSON answer. */
+/** Starts the span of the JSON answer, after the decision. */
 export function startJsonAnswer(decision: Span): Span {
   return decision.child('NewJsonHandler Remaining Execution')
 }
 
-/** Begins the span of one call's counting, from the handing over of its hits to their values. */
+/** Starts the span of one call's counting. */
 export type StartCounting = (decision: Span, batch: readonly Hit[]) => Span
 
 /** Lengths are in hits. */
@@ -41,7 +44,7 @@ export const startRedisCounting: StartCounting = (decision, batch) => {
 export const startMemcachedCounting: StartCounting = (decision, batch) =>
   decision.child('Memcached Fetch Execution', { 'keysToGet length': batch.length })
 
-/** The span of each backend's counting. In this process's memory it is none of its own. */
+/** The span of each backend's counting; counting in this process's memory has none. */
 export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', StartCounting | undefined>> = {
   redis: startRedisCounting,
   memcache: startMemcachedCounting,

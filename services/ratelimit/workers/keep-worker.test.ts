@@ -14,7 +14,7 @@ const limits: WorkerLimits = {
   restarts: { initialMs: 10, maxMs: 10, factor: 1 },
 }
 
-/** A worker whose processes run this text; it shows signs of life until it is stopped by force. */
+/** A worker whose processes run this text. It sends signs of life until it is killed. */
 function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
   const alive =
     'setInterval(() => process.send({ type: "alive" }), 20); process.on("disconnect", process.exit);'
@@ -43,7 +43,7 @@ function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
 
 const health = (healthy: boolean) => `process.send({ type: "health", healthy: ${healthy}, reason: "away" });`
 
-test('what a process said before its kill is counted, and the next adds to it', async t => {
+test('the statistics of a killed process are kept, and the next one adds to them', async t => {
   const delta = '{ kind: "counter", place: 0, name: "hits", added: 5 }'
   const { said, stats, children } = keep(
     t,
@@ -54,7 +54,7 @@ test('what a process said before its kill is counted, and the next adds to it', 
   assert.deepEqual(said.slice(0, 4), ['healthy', 'absent was ended by SIGKILL', 'absent starting', 'healthy'])
 })
 
-test('a process that falls silent is killed and started again', async t => {
+test('a process without signs of life is killed and restarted', async t => {
   const { said, children } = keep(t, health(true), { patience: { firstSignMs: 10_000, nextSignMs: 250 } })
   await waitFor('the first process', () => said.includes('healthy'))
   children[0]?.kill('SIGSTOP')
@@ -62,7 +62,7 @@ test('a process that falls silent is killed and started again', async t => {
   assert.deepEqual(said, ['healthy', 'silent', 'absent was ended by SIGKILL', 'absent starting', 'healthy'])
 })
 
-test('a process that takes calls has a moment until its ill health counts', async t => {
+test('a new process has some time until it counts as unhealthy', async t => {
   const soon = keep(t, `${health(false)} setTimeout(() => { ${health(true)} }, 5)`, { settleMs: 60_000 })
   const late = keep(t, health(false))
   await waitFor('the moment to be over', () => late.said.length > 0)
@@ -71,7 +71,7 @@ test('a process that takes calls has a moment until its ill health counts', asyn
   assert.deepEqual(soon.said, ['healthy'])
 })
 
-test('a question is answered, but not by a process that ends; stopping starts no other', async t => {
+test('a question is answered, but not by an ending process; stop prevents a restart', async t => {
   const answering = keep(
     t,
     `process.on("message", m => m.type === "ask" && process.send({ type: "answer", id: m.id, text: m.what }));
@@ -87,7 +87,7 @@ test('a question is answered, but not by a process that ends; stopping starts no
   assert.equal(answering.children[0]?.signalCode, 'SIGTERM')
 })
 
-test('a process that does not end in time is killed', async t => {
+test('a process that does not exit in time is killed', async t => {
   const { worker, said, children } = keep(t, `process.on("SIGTERM", () => {}); ${health(true)}`)
   await waitFor('the process', () => said.includes('healthy'))
   await worker.stop(20)

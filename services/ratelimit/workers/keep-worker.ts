@@ -6,21 +6,21 @@ import type { MergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
 import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-channel.ts'
 
-/** One worker: a process that is started again when it ends, until it is stopped. */
+/** One worker: a process that is restarted when it ends, until it is stopped. */
 export interface Worker {
   readonly state: WorkerState
-  /** What all workers together are; told to each process, also to those that are started later. */
-  tellWhole(healthy: boolean): void
-  /** Empty when no process runs, or it does not answer in time. */
+  /** Sends the health of all workers together to the process, also to later ones. */
+  sendWholeHealth(healthy: boolean): void
+  /** Resolves with the answer; empty when no process runs, or it does not answer in time. */
   ask(what: Question): Promise<string>
-  /** SIGTERM, and after `graceMs` SIGKILL. Resolves when the process is gone; it is not started again. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended; it is not restarted. */
   stop(graceMs: number): Promise<void>
 }
 
 export interface WorkerState {
   /**
-   * `absent`: no process of it takes calls, so that none reaches it; the others have its share. `healthy` and
-   * `unhealthy` are those that take calls.
+   * `absent`: no process of the worker accepts calls; the other workers get its share. `healthy` and
+   * `unhealthy` workers accept calls.
    */
   readonly is: 'absent' | 'healthy' | 'unhealthy'
   /** Why it is not healthy, in a few words. */
@@ -28,7 +28,7 @@ export interface WorkerState {
 }
 
 export interface WorkerOptions {
-  /** Starts a process with an IPC channel that does as `worker-link.ts` does. */
+  /** Starts a process with an IPC channel that behaves like `worker-link.ts`. */
   readonly fork: () => ChildProcess
   readonly stats: MergedStats
   readonly clock: Clock
@@ -36,19 +36,22 @@ export interface WorkerOptions {
   readonly random: () => number
   /** Called after each change of `state`. */
   readonly onChange: () => void
-  /** Called before a process is given up that showed no sign of life for so long. */
+  /** Called before a process is killed that sent no sign of life for `ms` milliseconds. */
   readonly onSilent: (ms: number) => void
-  /** A process ended that was not asked to; the next is started after `waitMs`. */
+  /** Called when a process ended unexpectedly; the next is started after `waitMs`. */
   readonly onEnd: (ending: Ending, waitMs: number) => void
   readonly limits?: Partial<WorkerLimits>
 }
 
 export interface WorkerLimits {
-  /** A process that shows no sign of life is killed, and started again. */
+  /** A process without signs of life is killed and restarted. */
   readonly patience: Patience
-  /** A process that takes calls and is not healthy yet counts as absent for so long: its backend is near. */
+  /**
+   * A process that accepts calls and is not healthy yet counts as absent for this time, since its backend may
+   * connect soon.
+   */
   readonly settleMs: number
-  /** After so long in good health the next restart is a first one again. */
+  /** After this time in good health the delay of restarts is reset. */
   readonly healthyForMs: number
   readonly restarts: { readonly initialMs: number; readonly maxMs: number; readonly factor: number }
 }
@@ -132,7 +135,7 @@ export function keepWorker(options: WorkerOptions): Worker {
         ended(ending)
       },
     })
-    channel.tell({ type: 'whole', healthy: whole })
+    channel.send({ type: 'whole', healthy: whole })
   }
 
   async function end(graceMs: number): Promise<void> {
@@ -149,13 +152,13 @@ export function keepWorker(options: WorkerOptions): Worker {
     get state() {
       return state
     },
-    tellWhole(healthy) {
+    sendWholeHealth(healthy) {
       whole = healthy
-      channel?.tell({ type: 'whole', healthy })
+      channel?.send({ type: 'whole', healthy })
     },
     ask: async what => (await channel?.ask(what)) ?? '',
     stop(graceMs) {
-      // Known to be stopped before anything that this makes happen.
+      // Marked as stopped before any effect of this call.
       stopped ??= Promise.resolve(graceMs).then(end)
       return stopped
     },

@@ -5,11 +5,11 @@ import { createStats, type Stats } from '../stats/stats.ts'
 import { createMergedStats, type WorkerStats } from './merged-stats.ts'
 import { createSeriesDeltas } from './series-deltas.ts'
 
-/** A worker in this process: what it tells goes the way of the channel, as JSON. */
+/** A worker in this process: its messages are encoded as JSON, as by the channel. */
 function startWorker(into: WorkerStats) {
   const stats = createStats()
   const pass = createSeriesDeltas(stats)
-  return { stats, tell: () => into.take(JSON.parse(JSON.stringify([...pass()]))), close: into.close }
+  return { stats, report: () => into.take(JSON.parse(JSON.stringify([...pass()]))), close: into.close }
 }
 
 const values = (stats: Stats) => Object.fromEntries(stats.entries().map(({ name, value }) => [name, value]))
@@ -17,11 +17,11 @@ const values = (stats: Stats) => Object.fromEntries(stats.entries().map(({ name,
 const action = fc.record({
   worker: fc.nat(2),
   name: fc.constantFrom('a', 'b', 'c'),
-  does: fc.constantFrom('count', 'record', 'tell', 'crash'),
+  does: fc.constantFrom('count', 'record', 'report', 'crash'),
   amount: fc.nat(5000),
 })
 
-test('sums are exact whatever is told when; a crash loses what was not told, and takes nothing back', () => {
+test('sums are exact in any order of reports; a crash loses only unreported changes', () => {
   fc.assert(
     fc.property(fc.array(action, { maxLength: 60 }), actions => {
       const sum = createStats()
@@ -44,8 +44,8 @@ test('sums are exact whatever is told when; a crash loses what was not told, and
           })
         }
         if (does === 'record') both(stats => stats.histogram(name).record(amount / 10))
-        if (does === 'tell') {
-          worker.tell()
+        if (does === 'report') {
+          worker.report()
           for (const change of worker.untold.splice(0)) change()
         }
         if (does === 'crash') {
@@ -64,7 +64,7 @@ test('sums are exact whatever is told when; a crash loses what was not told, and
   )
 })
 
-test('a counter is known before it counts, and only what changed is told again', () => {
+test('a counter is reported before its first hit, and later only its changes', () => {
   const stats = createStats()
   const pass = createSeriesDeltas(stats)
   stats.counter('never')
@@ -83,13 +83,13 @@ test('a counter is known before it counts, and only what changed is told again',
   assert.deepEqual([...pass()], [{ kind: 'counter', place: 0, added: 2 }])
 })
 
-test('gauges are sums over the processes that run', () => {
+test('gauges are sums over the running processes', () => {
   const sum = createStats()
   const into = createMergedStats(sum)
   const workers = [3, 4].map(level => {
     const worker = startWorker(into.open())
     worker.stats.gauge('connections', () => level)
-    worker.tell()
+    worker.report()
     return worker
   })
   assert.deepEqual(values(sum), { connections: 7 })
@@ -97,16 +97,16 @@ test('gauges are sums over the processes that run', () => {
   assert.deepEqual(values(sum), { connections: 4 })
 })
 
-test('beyond the bound the counters of limits go together, and others do not', () => {
+test('beyond the bound the counters of limits are summed, and others are not', () => {
   const sum = createStats()
   const worker = startWorker(createMergedStats(sum, 2).open())
   for (const name of ['a.total_hits', 'a.near_limit', 'b.total_hits', 'c.d.total_hits']) {
     worker.stats.counter(`ratelimit.service.rate_limit.${name}`).value = 1
   }
   worker.stats.counter('ratelimit.service.config_load_success').value = 1
-  worker.tell()
+  worker.report()
   worker.stats.counter('ratelimit.service.rate_limit.c.d.total_hits').value += 1
-  worker.tell()
+  worker.report()
   assert.deepEqual(values(sum), {
     'ratelimit.service.config_load_success': 1,
     'ratelimit.service.rate_limit.a.near_limit': 1,

@@ -4,24 +4,24 @@ import type { Counter, Stats } from '../stats/stats.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * Adds the statistics of workers to those of the supervisor: counters and durations are sums over all processes
- * that ever ran, gauges are sums over those that run.
+ * Adds the statistics of workers to those of the supervisor: counters and durations are sums over all
+ * processes that ever ran, gauges are sums over the running ones.
  */
 export interface MergedStats {
-  /** A worker's process begins: everything is told anew, and nothing that was told before is taken back. */
+  /** Registers a new process of a worker. It reports all series from 0; earlier reports are kept. */
   open(): WorkerStats
 }
 
 /** The statistics of one process of a worker. */
 export interface WorkerStats {
   take(deltas: readonly SeriesDelta[]): void
-  /** The process has ended, and with it what its gauges say. */
+  /** Removes the process's gauges after it has ended. */
   close(): void
 }
 
 /**
- * Each worker bounds its names by `defaultNameLimits`. But two may have unlike ones, and one that was started
- * again other ones than before, so that the sum has the bound of one once more.
+ * Each worker limits its names by `defaultNameLimits`. Two workers may have different names, and so may a
+ * restarted one, so the sum has the limit of one worker again.
  */
 const { configured, requested, unknownDomains } = defaultNameLimits
 export const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains.names
@@ -74,10 +74,10 @@ export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): Mer
   return { open }
 }
 
-/** The series that a worker named once, or names now. */
+/** Returns the series that a worker named in an earlier message, or names now. */
 function seriesAt<T>(known: T[], place: number, name: string | undefined, find: (name: string) => T): T {
   const found = name === undefined ? known[place] : find(name)
-  if (found === undefined) throw new Error(`a worker told of the series ${place} before it named it`)
+  if (found === undefined) throw new Error(`a worker reported series ${place} before its name`)
   known[place] = found
   return found
 }

@@ -1,16 +1,16 @@
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * The messages between a supervisor and its workers over Node's IPC channel. `health` and `alive` are the messages that
- * every service sends to the process that started it.
+ * The messages between a supervisor and its workers over Node's IPC channel. Every service sends `health` and
+ * `alive` to its parent process.
  */
 export type FromWorker =
   | { readonly type: 'health'; readonly healthy: boolean; readonly reason: string }
   | { readonly type: 'alive' }
-  /** The worker takes no call yet, for this reason. */
+  /** The worker does not accept calls yet, for this reason. */
   | { readonly type: 'waiting'; readonly reason: string }
   | { readonly type: 'statistics'; readonly deltas: readonly SeriesDelta[] }
-  /** `text` holds the rules, if they were asked for. Statistics that were asked for come before it. */
+  /** `text` has the rules, if they were requested. Requested statistics are sent before it. */
   | { readonly type: 'answer'; readonly id: number; readonly text: string }
 
 export type FromSupervisor =

@@ -12,19 +12,20 @@ import type { Question } from './messages.ts'
 
 export interface OutletOptions {
   readonly stats: Stats
-  /** The configuration in force, one limit a line. */
+  /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
-  /** The reason why the service is not healthy; empty when it is. */
+  /** Returns the reason why the service is unhealthy; empty when it is healthy. */
   readonly problem: () => string
   readonly log: Log
-  /** Waited for before something is shown; left out where all is always new. It must not reject. */
+  /** Updates the values before they are shown; left out where they are always current. It must not reject. */
   readonly refresh?: (what: Question) => Promise<void>
 }
 
 /**
- * Opens what a service has once, however many processes it has: the debug server and the sink of its statistics. They
- * are open from the start, so that probes can ask a service that waits for its configuration or its backend. Rejects
- * with a system error when the debug server's address cannot be bound, and as `openSink`.
+ * Opens the servers that a service has once for all its processes: the debug server and the sink of its
+ * statistics. They are open from the start, so that a service that waits for its configuration or its backend
+ * answers probes. Rejects with a system error when the debug server's address cannot be bound, and as
+ * `openSink`.
  */
 export async function openOutlets(
   settings: Settings,
@@ -51,7 +52,7 @@ export async function openOutlets(
   }
 }
 
-/** Refreshes what a page shows before the page answers. Probes do not wait for that. */
+/** Refreshes the values of a page before it answers. Probes are not delayed. */
 function refreshed(pages: Server, refresh: (what: Question) => Promise<void>): Server {
   return createServer((request, response) => {
     const { url = '' } = request

@@ -1,8 +1,8 @@
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats/stats.ts'
 
 /**
- * What happened to one series of a worker since it was last told. `place` is where the series stands in the
- * worker's list of its kind; the name is told with the first delta only, which comes even when all is 0.
+ * The change of one series of a worker since it was last reported. `place` is the index of the series in the
+ * worker's list of its kind; only the first delta has the name, and it is sent even if all values are 0.
  */
 export type SeriesDelta = CounterDelta | GaugeValue | DurationsDelta
 
@@ -23,20 +23,20 @@ export interface GaugeValue extends OfSeries {
 
 export interface DurationsDelta extends OfSeries {
   readonly kind: 'durations'
-  /** How many were added, for each bucket that has new ones. */
+  /** The number of added durations, for each bucket with new ones. */
   readonly counts: readonly (readonly [bucket: number, count: number])[]
-  /** Of those that were added, together. */
+  /** The sum of the added durations. */
   readonly sumMs: number
 }
 
 /**
- * Answers a function that goes once through all statistics and yields what changed. A delta counts as told when
- * it is yielded.
+ * Returns a function that iterates once over all statistics and yields the changes. A delta counts as
+ * reported when it is yielded.
  */
 export function createSeriesDeltas(stats: Stats): () => Generator<SeriesDelta, undefined> {
   const counters: number[] = []
   const gauges: number[] = []
-  const histograms: ToldHistogram[] = []
+  const histograms: ReportedHistogram[] = []
   return function* pass() {
     let place = 0
     for (const counter of stats.counters) {
@@ -56,46 +56,46 @@ export function createSeriesDeltas(stats: Stats): () => Generator<SeriesDelta, u
   }
 }
 
-function counterDelta(told: number[], place: number, counter: NamedCounter): CounterDelta | undefined {
+function counterDelta(reported: number[], place: number, counter: NamedCounter): CounterDelta | undefined {
   const { value } = counter
-  const before = told[place]
+  const before = reported[place]
   if (value === before) return undefined
-  told[place] = value
+  reported[place] = value
   if (before === undefined) return { kind: 'counter', place, name: counter.name, added: value }
   return { kind: 'counter', place, added: value - before }
 }
 
-function gaugeValue(told: number[], place: number, { name, read }: Gauge): GaugeValue | undefined {
+function gaugeValue(reported: number[], place: number, { name, read }: Gauge): GaugeValue | undefined {
   const value = read()
-  const before = told[place]
+  const before = reported[place]
   if (value === before) return undefined
-  told[place] = value
+  reported[place] = value
   return before === undefined ? { kind: 'gauge', place, name, value } : { kind: 'gauge', place, value }
 }
 
-interface ToldHistogram {
+interface ReportedHistogram {
   readonly counts: Float64Array
   count: number
   sumMs: number
 }
 
 function durationsDelta(
-  told: ToldHistogram[],
+  reported: ReportedHistogram[],
   place: number,
   histogram: NamedHistogram,
 ): DurationsDelta | undefined {
   const { name } = histogram
-  const before = told[place]
+  const before = reported[place]
   if (before === undefined) {
     const nothing = { counts: new Float64Array(histogram.counts.length), count: 0, sumMs: 0 }
-    told[place] = nothing
+    reported[place] = nothing
     return { kind: 'durations', place, name, ...takeDurations(nothing, histogram) }
   }
   if (histogram.count() === before.count) return undefined
   return { kind: 'durations', place, ...takeDurations(before, histogram) }
 }
 
-function takeDurations(before: ToldHistogram, histogram: NamedHistogram) {
+function takeDurations(before: ReportedHistogram, histogram: NamedHistogram) {
   const counts: (readonly [number, number])[] = []
   for (const [bucket, count] of histogram.counts.entries()) {
     const added = count - (before.counts[bucket] ?? 0)

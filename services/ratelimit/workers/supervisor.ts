@@ -13,23 +13,23 @@ import { openOutlets } from './outlets.ts'
 import { judgeWhole, newWhole, type Whole } from './whole-health.ts'
 import type { Ending } from './worker-channel.ts'
 
-/** Several workers that are one service. */
+/** Several workers that form one service. */
 export interface Supervisor {
   /**
-   * Resolves when every worker takes calls. Rejects, after all were ended, when one ended by itself before that:
-   * what it could not do, it could not do again. The process must end then.
+   * Resolves when every worker accepts calls. Rejects, after all workers have ended, when one exited before
+   * that: a restart would fail again. The process must exit then.
    */
   readonly started: Promise<void>
-  /** Ends every worker as `Service.stop` does, and then what all have in common. */
+  /** Stops every worker as `Service.stop` does, and then the shared servers. */
   stop(): Promise<void>
 }
 
-/** A worker that does not end this long after its drain is over is killed. */
+/** A worker that has not ended this long after its drain is killed. */
 const endGraceMs = 10_000
 
 /**
- * Starts WORKERS processes on the shared ports, and all that there is once for them: their health, their
- * statistics and the debug server. Rejects when a port cannot be had, before anything is started.
+ * Starts WORKERS processes on the shared ports, and the shared parts: their health, their statistics and the
+ * debug server. Rejects when a port is in use, before any process is started.
  *
  * @param fork starts the process of the worker with this number, from 0
  */
@@ -60,14 +60,14 @@ export async function startSupervisor(
   }
 
   function judge(): void {
-    // The verdict needs all workers: none is given while they are started and while they end.
+    // The verdict needs all workers: there is none while they are being started or stopped.
     if (workers.length < count || stopping) return
     const before = whole
     whole = judgeWhole(
       before,
       workers.map(({ state }) => state),
     )
-    if (whole.healthy !== before.healthy) for (const worker of workers) worker.tellWhole(whole.healthy)
+    if (whole.healthy !== before.healthy) for (const worker of workers) worker.sendWholeHealth(whole.healthy)
     reportHealth(whole.healthy, whole.reason)
     if (whole.started && !before.started) {
       log.info('serving', { workers: count, grpc: grpcPort, http: port })
@@ -84,7 +84,7 @@ export async function startSupervisor(
   function onEnd(worker: number, { how, byItself }: Ending, waitMs: number): void {
     if (stopping) return
     if (whole.started || !byItself) {
-      log.warn('a worker ended and is started again', { worker, how, waitMs: Math.round(waitMs) })
+      log.warn('restart worker: it ended', { worker, how, waitMs: Math.round(waitMs) })
       return
     }
     endAll(0).then(() => started.reject(new Error(`worker ${worker} ${how}`)))
@@ -97,7 +97,7 @@ export async function startSupervisor(
       clock: systemClock,
       random: Math.random,
       onChange: judge,
-      onSilent: ms => log.warn('a worker shows no sign of life and is killed', { worker: index, ms }),
+      onSilent: ms => log.warn('kill worker: it sends no sign of life', { worker: index, ms }),
       onEnd: (ending, waitMs) => onEnd(index, ending, waitMs),
     })
     workers.push(worker)
@@ -111,7 +111,7 @@ export async function startSupervisor(
   }
 }
 
-/** What the first worker shows that has anything to show. */
+/** Returns the rules of the first worker that has rules. */
 async function firstText(workers: readonly Worker[]): Promise<string> {
   for (const worker of workers) {
     const text = await worker.ask('rules')

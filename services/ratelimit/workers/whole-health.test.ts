@@ -10,7 +10,7 @@ const states: Readonly<Record<string, WorkerState>> = {
   ill: { is: 'unhealthy', reason: 'has no domain yet' },
 }
 
-/** Each line follows the one before: the workers, and what the whole is then. */
+/** Each line follows the previous one: the workers, and the resulting health. */
 const life = `
 starting starting → unhealthy, worker 0: starting
 healthy  starting → unhealthy, worker 1: starting
@@ -25,7 +25,7 @@ crashed  starting → unhealthy, worker 0: was ended by SIGKILL
 crashed  healthy  → healthy
 `
 
-test('the whole begins when every worker is healthy, and is healthy while those are that take calls', () => {
+test('the service starts when every worker is healthy, and stays healthy while those that accept calls are', () => {
   let whole = newWhole
   for (const line of life.trim().split('\n')) {
     const [workers = '', expected] = line.split(' → ')

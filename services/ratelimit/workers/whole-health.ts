@@ -1,8 +1,8 @@
 import type { WorkerState } from './keep-worker.ts'
 
-/** What several workers are as one service. */
+/** The state of several workers as one service. */
 export interface Whole {
-  /** Every worker has taken calls at least once. */
+  /** Every worker has accepted calls at least once. */
   readonly started: boolean
   readonly healthy: boolean
   /** Why it is not healthy, in a few words; empty when it is. */
@@ -12,10 +12,11 @@ export interface Whole {
 export const newWhole: Whole = { started: false, healthy: false, reason: 'starting' }
 
 /**
- * The service becomes healthy when every worker is. From then on it is healthy while each worker that takes
- * calls is, and there is one: of a worker that crashed the system gives new connections to the others, so that
- * calls which are sent elsewhere would only be taken from processes that answer them. A worker that takes calls
- * and cannot answer makes the whole unhealthy, since no caller can choose another one.
+ * Computes the health of the service. It becomes healthy when every worker is. From then on it is healthy
+ * while there is a worker that accepts calls, and all such workers are healthy: the system gives the new
+ * connections of a crashed worker to the others, so that unhealthiness would only divert calls from processes
+ * that answer them. A worker that accepts calls and cannot answer makes the service unhealthy, since callers
+ * cannot choose another worker.
  */
 export function judgeWhole(before: Whole, workers: readonly WorkerState[]): Whole {
   const started = before.started || workers.every(({ is }) => is !== 'absent')

@@ -5,28 +5,28 @@ import type { SeriesDelta } from './series-deltas.ts'
 
 /** The supervisor's side of the channel to one process of a worker, from its start to its end. */
 export interface WorkerChannel {
-  tell(message: FromSupervisor): void
-  /** The answer; empty when none comes in time, or the process ends. */
+  send(message: FromSupervisor): void
+  /** Resolves with the answer; empty when none arrives in time, or the process ends. */
   ask(what: Question): Promise<string>
   kill(signal: 'SIGTERM' | 'SIGKILL'): void
 }
 
 export interface WorkerEvents {
-  /** It takes calls; whether they can be answered. */
+  /** The process accepts calls; `healthy` is its health. */
   health(healthy: boolean, reason: string): void
-  /** It takes no call yet, for this reason. */
+  /** The process does not accept calls yet, for this reason. */
   waiting(reason: string): void
   statistics(deltas: readonly SeriesDelta[]): void
-  /** Nothing was heard for so long; told once. */
+  /** Called once, when no message arrived for `ms` milliseconds. */
   silent(ms: number): void
-  /** Told once, after the last that it said. */
+  /** Called once, after the last message. */
   ended(ending: Ending): void
 }
 
 export interface Ending {
-  /** For people: `exited with code 1`. */
+  /** A text for people: `exited with code 1`. */
   readonly how: string
-  /** It ended by itself; otherwise a signal ended it. */
+  /** The process exited; otherwise a signal ended it. */
   readonly byItself: boolean
 }
 
@@ -56,8 +56,8 @@ export function openWorkerChannel(
     events.ended(ending)
   }
 
-  function tell(message: FromSupervisor): void {
-    // A worker that is gone in this very moment is told of by its end, so the failure to send is nothing.
+  function send(message: FromSupervisor): void {
+    // A failure to send is ignored: the process is ending, which `ended` reports.
     if (child.connected) child.send(message, () => {})
   }
 
@@ -71,12 +71,12 @@ export function openWorkerChannel(
   child.on('error', error => {
     if (child.pid === undefined) end({ how: `could not be started (${error.message})`, byItself: true })
   })
-  // Unlike 'exit' it comes after the last message.
+  // Unlike 'exit', 'close' comes after the last message.
   child.on('close', (code, signal) => {
     end({ how: signal ? `was ended by ${signal}` : `exited with code ${code}`, byItself: signal === null })
   })
   return {
-    tell,
+    send,
     ask(what) {
       lastId += 1
       const id = lastId
@@ -87,7 +87,7 @@ export function openWorkerChannel(
           clearTimeout(late)
           resolve(text)
         })
-        tell({ type: 'ask', id, what })
+        send({ type: 'ask', id, what })
       })
     },
     kill: signal => void child.kill(signal),

@@ -4,35 +4,35 @@ import { createSeriesDeltas, type SeriesDelta } from './series-deltas.ts'
 
 /** A worker's side of the channel to its supervisor. */
 export interface WorkerLink {
-  /** Whether all workers together are healthy, as the supervisor says; not before it says so. */
+  /** Returns the health of all workers together, as last reported by the supervisor; false before that. */
   wholeHealthy(): boolean
-  /** Called after each change of that. */
+  /** Adds a listener for changes of `wholeHealthy`. */
   onWholeHealth(listener: () => void): void
-  /** Reports that this worker takes no call yet, and why. */
+  /** Reports that this worker does not accept calls yet, and why. */
   reportWait(reason: string): void
-  /** From now on the supervisor is told of the statistics, and of the rules when it asks. */
+  /** Starts to report the statistics to the supervisor, and the rules on request. */
   attach(shown: Shown): { stop(): Promise<void> }
 }
 
 export interface Shown {
   readonly stats: Stats
-  /** The configuration in force, one limit a line. */
+  /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
 }
 
-/** What of a process the link uses. */
+/** The parts of a process that the link uses. */
 export type Channel = Pick<NodeJS.Process, 'send' | 'connected' | 'on'>
 
 export const workerLinkLimits = {
-  /** A worker that dies takes with it at most the statistics of so long. */
+  /** A crashed worker loses at most the statistics of this time. */
   reportIntervalMs: 1_000,
-  /** So many series go in one message; then calls have the event loop. */
+  /** The series of one message, before calls run again in the event loop. */
   deltasPerMessage: 2_000,
-  /** For the last report, whatever the supervisor does. */
+  /** The timeout of the last report. */
   lastReportMs: 1_000,
 } as const
 
-/** @throws Error when nobody started this process as a worker. */
+/** @throws Error when this process was not started as a worker */
 export function createWorkerLink(channel: Channel): WorkerLink {
   if (channel.send === undefined) throw new Error('a worker is started by its supervisor, not by hand')
   const listeners: (() => void)[] = []
@@ -48,12 +48,12 @@ export function createWorkerLink(channel: Channel): WorkerLink {
   return {
     wholeHealthy: () => whole,
     onWholeHealth: listener => void listeners.push(listener),
-    reportWait: reason => void tell(channel, { type: 'waiting', reason }),
+    reportWait: reason => void sendMessage(channel, { type: 'waiting', reason }),
     attach({ stats, rules }) {
-      const reports = startReports(stats, message => tell(channel, message))
+      const reports = startReports(stats, message => sendMessage(channel, message))
       answer = async ({ id, what }) => {
         if (what === 'statistics') await reports.report()
-        await tell(channel, { type: 'answer', id, text: what === 'rules' ? rules() : '' })
+        await sendMessage(channel, { type: 'answer', id, text: what === 'rules' ? rules() : '' })
       }
       return reports
     },
@@ -61,17 +61,17 @@ export function createWorkerLink(channel: Channel): WorkerLink {
 }
 
 /**
- * Resolves when the message is on its way. That it could not be sent is no error: then the supervisor is gone,
- * and this process about to end.
+ * Resolves when the message is sent. A failure to send is ignored: the supervisor has ended, and this process
+ * will end too.
  */
-function tell(channel: Channel, message: FromWorker): Promise<void> {
+function sendMessage(channel: Channel, message: FromWorker): Promise<void> {
   return new Promise(resolve => {
     if (channel.connected) channel.send?.(message, undefined, undefined, () => resolve())
     else resolve()
   })
 }
 
-/** One report runs at a time, so that nothing piles up before a supervisor that does not read. */
+/** One report runs at a time, so that messages do not queue up for a supervisor that does not read. */
 function startReports(stats: Stats, send: (message: FromWorker) => Promise<void>) {
   const { reportIntervalMs, deltasPerMessage, lastReportMs } = workerLinkLimits
   const pass = createSeriesDeltas(stats)
@@ -89,7 +89,7 @@ function startReports(stats: Stats, send: (message: FromWorker) => Promise<void>
     if (deltas.length > 0) await send({ type: 'statistics', deltas })
   }
 
-  /** What changed until now is told when it resolves. */
+  /** Resolves when all changes until now are reported. */
   function report(): Promise<void> {
     running += 1
     last = last.then(sendAll).finally(() => {

@@ -1,6 +1,6 @@
 import type { Log, LogFields } from '@tollway/chassis/log.ts'
 
-/** A log whose lines tell which worker wrote them. */
+/** A log whose lines have the number of the worker. */
 export function logOfWorker(log: Log, worker: number): Log {
   const withWorker = (fields?: LogFields) => ({ worker, ...fields })
   return {

@@ -17,16 +17,16 @@ const cases: readonly [string, Readonly<Record<string, string>>, readonly string
     'several share neither memory nor a unix socket',
     { WORKERS: '2', BACKEND_TYPE: 'memory', GRPC_UDS: '/run/a.sock' },
     [
-      'WORKERS: "2" is not allowed with BACKEND_TYPE=memory, which counts in each process alone; allowed: 1',
-      'WORKERS: "2" is not allowed with GRPC_UDS, for a socket has one process; allowed: 1',
+      'WORKERS: "2" is not allowed with BACKEND_TYPE=memory, which counts in each process separately; allowed: 1',
+      'WORKERS: "2" is not allowed with GRPC_UDS, since a socket belongs to one process; allowed: 1',
     ],
   ],
   [
     'several need ports that are the same for all',
     { WORKERS: '3', GRPC_PORT: '0', PORT: '0' },
     [
-      'GRPC_PORT: "0" is not allowed with 3 WORKERS, which would have a port each; allowed: 1 to 65535',
-      'PORT: "0" is not allowed with 3 WORKERS, which would have a port each; allowed: 1 to 65535',
+      'GRPC_PORT: "0" is not allowed with 3 WORKERS, which would each have a different port; allowed: 1 to 65535',
+      'PORT: "0" is not allowed with 3 WORKERS, which would each have a different port; allowed: 1 to 65535',
     ],
   ],
 ]
@@ -41,7 +41,7 @@ for (const [rule, env, expected] of cases) {
   })
 }
 
-test('a worker shares the ports and what may pass without a backend, and tells which one it is', () => {
+test('a worker shares the ports and the local share of limits, and reports its number', () => {
   const env = { WORKERS: '4', BACKEND_FAILURE_LOCAL_SHARE: '0.5', CONFIG_GRPC_XDS_NODE_METADATA: 'uid:1' }
   const { reusePort, backendFailureLocalShare, xdsNodeMetadata } = settingsOfWorker(read(env), 3)
   assert.equal(reusePort, true)

@@ -17,7 +17,7 @@ function configuration(limit: number): Settings {
   return { ...rateLimitFiles(userLimit(`${limit}/day`)).env, WORKERS: '2', DRAIN_DELAY: '0s' }
 }
 
-/** Two workers on a Redis of their own, healthy. */
+/** Starts two workers with a separate Redis, and waits until they are healthy. */
 async function startTwo(t: TestContext, limit: number, more: Settings = {}) {
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -36,13 +36,13 @@ const ask = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'a
 const hits = 'ratelimit.service.rate_limit.shop.user.total_hits'
 const requests = 'ratelimit_server.ShouldRateLimit.total_requests'
 
-/** The processes that a process started and that still run. */
+/** Returns the running child processes of a process. */
 function childrenOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
   return children.split(' ').filter(Boolean).map(Number)
 }
 
-/** How many connections of callers a process holds on the port. */
+/** Returns the number of callers' connections that a process has on the port. */
 function connectionsOf(pid: number, port: number): number {
   const established = '01'
   const hexPort = port.toString(16).toUpperCase().padStart(4, '0')
@@ -62,14 +62,14 @@ function connectionsOf(pid: number, port: number): number {
   return links.filter(link => sockets.has(link)).length
 }
 
-/** So many connections that each worker has one; by chance all would go to one in 1 of 2^23 times. */
+/** Enough connections for each worker to have one: the chance that all go to one worker is 1 in 2^23. */
 const connections = 24
 
 function connect(t: TestContext, port: number) {
   return Array.from({ length: connections }, () => callRateLimit(t, port))
 }
 
-test('both workers take calls; they admit exactly the limit, and their statistics are sums', async t => {
+test('both workers accept calls, admit exactly the limit together, and sum their statistics', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const limit = 100
   const [metricsPort = 0] = await freePorts(1)
@@ -97,7 +97,7 @@ test('both workers take calls; they admit exactly the limit, and their statistic
   assert.equal(await service.program.end('SIGTERM'), 0)
 })
 
-test('health is that of the whole on every connection', async t => {
+test('every connection reports the health of the whole service', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const service = await startTwo(t, 1, { KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' })
   const callers = connect(t, service.grpcPort)
@@ -120,7 +120,7 @@ test('health is that of the whole on every connection', async t => {
   await service.serves()
 })
 
-test('a worker that is killed under load costs only its own calls, and another takes its place', async t => {
+test('a worker that is killed under load loses only its own calls, and is replaced', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const service = await startTwo(t, 1_000_000)
   const callers = connect(t, service.grpcPort)
@@ -153,14 +153,14 @@ test('a worker that is killed under load costs only its own calls, and another t
     return now.length === 2 && !now.includes(victim) && now.includes(other)
   })
   await waitFor(
-    'two workers that serve',
+    'two workers accept calls',
     () => service.program.output().split('msg=serving worker=').length > 3,
   )
   loading = false
   await Promise.all([...load, watch])
-  // A call of each of its connections, and perhaps one that was made before that was noticed.
+  // One call for each of its connections, and perhaps one that was sent before the loss was noticed.
   assert.ok(failed <= 2 * own, `${failed} calls failed on ${own} connections`)
-  assert.equal(ill, 0, 'the others answer, so the whole stays healthy')
+  assert.equal(ill, 0, 'the other worker answers, so the service stays healthy')
   const counted = (await service.stats())[requests] ?? 0
   assert.ok(counted <= answered + failed, `${counted} calls are counted, ${answered} were answered`)
   const [replacement = 0] = childrenOf(service.program.pid).filter(pid => pid !== other)
@@ -217,7 +217,7 @@ test('workers end when their supervisor is killed', async t => {
   })
 })
 
-test('what cannot be started ends the process with the reason, and leaves no worker', async t => {
+test('a failed start ends the process with the reason, and leaves no worker', async t => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.after(() => taken.close())
   await waitFor('the port', () => taken.listening)

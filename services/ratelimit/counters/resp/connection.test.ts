@@ -132,9 +132,9 @@ describe('a connection to Redis', { skip }, () => {
     connection.onHealth(healthy => health.push(healthy))
     const waits = ask(connection, 'PING')
     await connection.close()
-    const told = { replies: [], problem: 'the connection to Redis is closed' }
-    assert.deepEqual(await waits, told)
-    assert.deepEqual(await ask(connection, 'PING'), told)
+    const outcome = { replies: [], problem: 'the connection to Redis is closed' }
+    assert.deepEqual(await waits, outcome)
+    assert.deepEqual(await ask(connection, 'PING'), outcome)
     assert.deepEqual(health, [false])
     await connection.close()
   })

@@ -9,7 +9,7 @@ import { openConfiguration } from '../configuration-under-test.ts'
 import { rateLimitTypeUrl } from '../resource-type.ts'
 import { subscribe } from '../subscribe.ts'
 
-/** A feed that loads a configuration from a management server. */
+/** Starts a feed that loads a configuration from a management server. */
 export function startFeed(t: TestContext, server: string, options: Partial<FeedConnectionOptions> = {}) {
   const under = openConfiguration('camel')
   const { configuration, log } = under
@@ -29,7 +29,10 @@ export function startFeed(t: TestContext, server: string, options: Partial<FeedC
   return { ...under, feed }
 }
 
-/** `a:1 b:2`: domains, each with one limit; a limit that is no number is a unit that is none. */
+/**
+ * Builds a response from `a:1 b:2`: domains, each with one limit. A limit that is not a number becomes an
+ * invalid unit.
+ */
 export function response(version: string, text: string, more: Partial<Response> = {}): Response {
   const words = text.split(' ').filter(word => word !== '')
   const resources = words.map(word => {

@@ -1,31 +1,31 @@
 import { gzipSync } from 'node:zlib'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 
-/** A function where the program was, or memory was taken. */
+/** A function on the stack of a sample. */
 export interface Frame {
   readonly functionName: string
-  /** Of its file; empty for the engine's own. */
+  /** The URL of its file; empty for functions of the engine. */
   readonly url: string
-  /** From 0, as V8 counts. */
+  /** From 0, as in V8. */
   readonly lineNumber: number
 }
 
 export interface ProfileSample {
-  /** The innermost function first. */
+  /** The innermost function is first. */
   readonly stack: readonly Frame[]
   /** One for each sample type. */
   readonly values: readonly number[]
 }
 
 export interface Profile {
-  /** What the values are: `['cpu', 'nanoseconds']`. */
+  /** The types of the values: `['cpu', 'nanoseconds']`. */
   readonly sampleTypes: readonly (readonly [type: string, unit: string])[]
   readonly samples: readonly ProfileSample[]
   readonly startedMs: number
   readonly durationMs: number
 }
 
-/** Numbers of the fields that are written, of pprof's profile.proto. */
+/** The field numbers of pprof's profile.proto that are written. */
 const fields = {
   profile: {
     sampleType: 1,
@@ -43,7 +43,7 @@ const fields = {
   function: { id: 1, name: 2, systemName: 3, filename: 4, startLine: 5 },
 } as const
 
-/** The profile in the form that `go tool pprof` opens: a message of its profile.proto, zipped. */
+/** Encodes the profile for `go tool pprof`: a message of its profile.proto, compressed with gzip. */
 export function encodePprof({ sampleTypes, samples, startedMs, durationMs }: Profile): Buffer {
   const writer = new BinaryWriter()
   const strings = createTable<string>(text => text)
@@ -71,7 +71,7 @@ export function encodePprof({ sampleTypes, samples, startedMs, durationMs }: Pro
   return gzipSync(writer.finish())
 }
 
-/** A function, and the place in it: with V8 the two are one. */
+/** Writes a function and its location: V8 reports only one location for each function. */
 function writeFrame(writer: BinaryWriter, id: number, frame: Frame, indexOf: (text: string) => number): void {
   const { location, line, function: named } = fields
   const lineNumber = frame.lineNumber + 1
@@ -101,7 +101,7 @@ function message(writer: BinaryWriter, field: number, write: (part: BinaryWriter
   writer.join()
 }
 
-/** Gives each value a number, from 0, and the same one again. */
+/** Assigns each value a number, from 0; equal values have the same number. */
 function createTable<T>(keyOf: (value: T) => string) {
   const indices = new Map<string, number>()
   const list: T[] = []

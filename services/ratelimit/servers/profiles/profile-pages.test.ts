@@ -16,7 +16,7 @@ function start(t: TestContext): Promise<string> {
   )
 }
 
-/** Something to be found in a profile. */
+/** Work that must appear in a profile. */
 function burnTime(forMs: number): number {
   const endMs = performance.now() + forMs
   let sum = 0
@@ -24,7 +24,7 @@ function burnTime(forMs: number): number {
   return sum
 }
 
-/** What `go tool pprof -top` says of a profile; undefined, loudly, without Go. */
+/** Returns the output of `go tool pprof -top` for a profile; undefined, with a message, without Go. */
 function goTop(profile: Buffer): string | undefined {
   const folder = temporaryFolder('pprof')
   writeFileSync(join(folder, 'profile.pb.gz'), profile)
@@ -52,7 +52,7 @@ async function profileOf(url: string, busy: () => unknown): Promise<Response> {
   }
 }
 
-test('a CPU profile is opened by go tool pprof, and shows what took the time', async t => {
+test('go tool pprof opens a CPU profile, which has the busy function', async t => {
   const address = await start(t)
   const answer = await profileOf(`${address}/debug/pprof/profile?seconds=0.5`, () => burnTime(15))
   assert.equal(answer.status, 200)
@@ -65,11 +65,12 @@ test('a CPU profile for DevTools', async t => {
   const url = `${address}/debug/pprof/profile?seconds=0.5&format=devtools`
   const answer = await profileOf(url, () => burnTime(15))
   const { nodes } = (await answer.json()) as { nodes: { callFrame: { url: string } }[] }
-  // Code that was made before the profile began may stand under the name of the function that it was put into.
+  // Code that was compiled before the profile began may have the name of the function into which it was
+  // inlined.
   assert.ok(nodes.some(({ callFrame }) => callFrame.url === import.meta.url))
 })
 
-test('a heap profile shows what took the memory that is in use', async t => {
+test('a heap profile has the functions that allocated the memory in use', async t => {
   const address = await start(t)
   const kept: unknown[] = []
   const takeMemory = () => kept.push(Array.from({ length: 50_000 }, (_, index) => ({ index })))
@@ -79,14 +80,14 @@ test('a heap profile shows what took the memory that is in use', async t => {
   if (top !== undefined) assert.match(top, /Type: inuse_space[\s\S]*takeMemory/)
 })
 
-test('a heap snapshot is whole', async t => {
+test('a heap snapshot is complete', async t => {
   const address = await start(t)
   const answer = await fetch(`${address}/debug/pprof/heapsnapshot`)
   const { snapshot } = JSON.parse(await answer.text()) as { snapshot: { node_count: number } }
   assert.ok(snapshot.node_count > 1_000)
 })
 
-test('one profile at a time, and none of a length that is not allowed', async t => {
+test('only one profile runs at a time, and its duration is limited', async t => {
   const address = await start(t)
   const caller = new AbortController()
   const first = fetch(`${address}/debug/pprof/profile?seconds=300`, { signal: caller.signal })
@@ -96,7 +97,7 @@ test('one profile at a time, and none of a length that is not allowed', async t 
   assert.equal(second.status, 409)
   caller.abort()
   await refused
-  // As soon as the first caller is gone another one has its turn.
+  // The next profile can start after the first caller has disconnected.
   while (second.status === 409) second = await fetch(`${address}/debug/pprof/heap?seconds=0.01`)
   assert.equal(second.status, 200)
   for (const seconds of ['0', '-1', 'x', '301', '']) {

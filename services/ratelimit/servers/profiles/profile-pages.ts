@@ -14,15 +14,15 @@ export const profileLimits = { defaultSeconds: 30, defaultHeapSeconds: 10, maxSe
 const seconds = '?seconds=N'
 
 /**
- * Profiles of this process: for `go tool pprof`, or with `?format=devtools` for Chrome DevTools. One is taken at
- * a time; another caller meanwhile gets 409.
+ * Creates the pages for profiles of this process: for `go tool pprof`, or with `?format=devtools` for Chrome
+ * DevTools. Only one profile runs at a time; a concurrent caller gets 409.
  */
 export function createProfilePages(clock: Clock): Readonly<Record<string, DebugPage>> {
   let isTaking = false
 
   function take(response: ServerResponse, work: (signal: AbortSignal) => Promise<void>): void {
     if (isTaking) {
-      refuse(response, 409, 'another profile is being taken; try again when it is done')
+      refuse(response, 409, 'another profile is running; try again later')
       return
     }
     isTaking = true
@@ -37,8 +37,8 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
 
   const index = [
     `profile: where time is spent, ${seconds} (${profileLimits.defaultSeconds})`,
-    `heap: which memory was taken for N seconds and is in use, ${seconds} (${profileLimits.defaultHeapSeconds})`,
-    'heapsnapshot: everything in memory, for Chrome DevTools; the process stands still meanwhile',
+    `heap: where memory was allocated for N seconds and is still in use, ${seconds} (${profileLimits.defaultHeapSeconds})`,
+    'heapsnapshot: everything in memory, for Chrome DevTools; the process is paused meanwhile',
     'profile and heap are for go tool pprof; with ?format=devtools for Chrome DevTools',
   ].join('\n')
 
@@ -62,7 +62,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
       },
     },
     '/debug/pprof/heap': {
-      help: `which memory is taken and kept; ${seconds}, ?format=devtools`,
+      help: `where memory is allocated and kept; ${seconds}, ?format=devtools`,
       show(query, response) {
         const durationMs = durationOf(query, profileLimits.defaultHeapSeconds)
         if (durationMs === undefined) return refuse(response, 400, wrongSeconds)
@@ -87,7 +87,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
   }
 }
 
-/** Not before somebody wants a profile: the inspector takes memory. */
+/** Imported on demand, since the inspector takes memory. */
 const loadTools = async () => ({
   ...(await import('./encode-pprof.ts')),
   ...(await import('./take-profile.ts')),

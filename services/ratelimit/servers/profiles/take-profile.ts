@@ -3,12 +3,12 @@ import { Session } from 'node:inspector/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Frame, Profile, ProfileSample } from './encode-pprof.ts'
 
-/** A sample a millisecond costs about 1 % of the time. */
+/** One sample per millisecond costs about 1 % of the time. */
 const cpuIntervalMicros = 1_000
-/** The memory taken between two samples, on average. */
+/** The average number of allocated bytes between two samples. */
 const heapIntervalBytes = 64 * 1024
 
-/** Where this process's main thread spends its time for so long, as DevTools opens it. */
+/** Takes a CPU profile of this process's main thread for `durationMs`, in the format of DevTools. */
 export async function takeCpuProfile(durationMs: number, signal: AbortSignal): Promise<Profiler.Profile> {
   const session = new Session()
   session.connect()
@@ -24,7 +24,7 @@ export async function takeCpuProfile(durationMs: number, signal: AbortSignal): P
   }
 }
 
-/** Which memory is taken for so long, and is still in use at the end. */
+/** Samples the allocations for `durationMs` that are still in use at the end. */
 export async function takeHeapProfile(
   durationMs: number,
   signal: AbortSignal,
@@ -41,12 +41,12 @@ export async function takeHeapProfile(
   }
 }
 
-/** A caller that is gone wants no more of it. */
+/** Rejects when the caller disconnects. */
 async function wait(durationMs: number, signal: AbortSignal): Promise<void> {
   await pause(durationMs, undefined, { signal, ref: false })
 }
 
-/** Samples with their time in nanoseconds. Time at rest is not the program's. */
+/** Converts to samples with CPU time in nanoseconds. Idle time is left out. */
 export function fromCpuProfile(profile: Profiler.Profile, startedMs: number): Profile {
   const nodes = new Map(profile.nodes.map(node => [node.id, node]))
   const parents = new Map(
@@ -69,7 +69,7 @@ export function fromCpuProfile(profile: Profiler.Profile, startedMs: number): Pr
   return { sampleTypes: [['cpu', 'nanoseconds']], samples, startedMs, durationMs }
 }
 
-/** Samples with the bytes in use. */
+/** Converts to samples with the bytes in use. */
 export function fromHeapProfile(
   { head }: HeapProfiler.SamplingHeapProfile,
   startedMs: number,
