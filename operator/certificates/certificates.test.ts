@@ -98,7 +98,7 @@ test('content that cannot be used is told of and replaced, and the last good cer
   store.set('feed-server', { ...store.data('feed-server'), 'tls.crt': 'nonsense' })
   lookNow()
   await waitFor('a new certificate', () => serverTls.credentials().cert !== before.cert)
-  assert.match(said.join('\n'), /"problem":"server: tls.crt: holds no certificate in PEM"/)
+  assert.match(said.join('\n'), /"problem":"server: tls.crt: contains no certificate in PEM"/)
   await waitFor('no problem', () => problem() === '')
   assert.equal(serverTls.credentials().ca, before.ca)
 })

@@ -1,17 +1,17 @@
-/** Waits between tries: they grow, they are spread, and they begin anew after a success. */
+/** Delays between attempts: exponential, with jitter, and reset after a success. */
 export interface Backoff {
-  /** How long to wait before the next try. */
+  /** Returns the delay in milliseconds before the next attempt. */
   nextMs(): number
-  /** The last try succeeded. */
+  /** Starts again with the first delay, after a success. */
   reset(): void
 }
 
 export interface BackoffOptions {
   readonly initialMs: number
   readonly maxMs: number
-  /** The next wait is the last one times this. */
+  /** The factor between consecutive delays. */
   readonly factor: number
-  /** The share of a wait that is drawn by chance, 0 to 1: 0.5 gives between half and all of it. */
+  /** The random share of a delay, 0 to 1: 0.5 gives between half and all of it. */
   readonly jitter: number
   /** Uniform in [0, 1). */
   readonly random: () => number

@@ -1,14 +1,17 @@
 import { performance } from 'node:perf_hooks'
 
-/** The time, as a parameter: production passes `systemClock`, a test passes its own. */
+/** The time, as a parameter: production passes `systemClock`, a test passes its own clock. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch; may step when the machine's clock is set. */
+  /** Returns the milliseconds since the Unix epoch; may step when the machine's clock is set. */
   nowMs(): number
-  /** Milliseconds from an arbitrary start; never goes back. For durations and deadlines. */
+  /** Returns milliseconds from an arbitrary start, which never decrease. For durations and deadlines. */
   monotonicMs(): number
 }
 
-/** The global `performance` is looked up at each use, which takes longer than to tell the time. */
+/**
+ * The system's clock. It imports `performance`, since looking up the global takes longer than reading the
+ * time.
+ */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),

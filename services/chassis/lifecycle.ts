@@ -1,21 +1,21 @@
 import { type Clock, systemClock } from './clock.ts'
 
 /**
- * How a process of ours ends: SIGTERM, SIGINT, or the end of the channel to the process that started it.
- * `stop` runs once, whatever comes how often; then the process exits. An error that nobody caught is logged
- * and ends it at once.
+ * Runs the shutdown of a process: at SIGTERM, SIGINT, or the end of the channel to its parent process. `stop`
+ * runs once, for any number of signals; then the process exits. An uncaught error is logged and ends the
+ * process at once.
  */
 export interface LifecycleOptions {
-  /** Ends everything in order; its time is the caller's business. */
+  /** Shuts down in order; the caller limits its time. */
   stop(reason: string): Promise<void>
-  /** Called when somebody who does not want to wait for `stop` asks once more. */
+  /** Called at a second signal, from a user who does not want to wait for `stop`. */
   hurry?(): void
-  /** Called with what nobody caught, just before the process exits with code 1. */
+  /** Called with an uncaught error, just before the process exits with code 1. */
   onFatal(error: unknown): void
   readonly clock?: Clock
 }
 
-/** One Ctrl-C may reach a process twice, from the terminal and from its parent. */
+/** One Ctrl-C may reach a process twice: from the terminal and from its parent. */
 const sameWishMs = 500
 
 export function runUntilStopped(options: LifecycleOptions): void {
@@ -39,32 +39,32 @@ export function runUntilStopped(options: LifecycleOptions): void {
   }
   process.on('SIGTERM', () => stop('SIGTERM'))
   process.on('SIGINT', () => stop('SIGINT'))
-  // A child of the host provider must not outlive it, not even after its kill -9.
-  process.on('disconnect', () => stop('the parent process is gone'))
+  // A child of the host provider must end with it, also after a kill -9.
+  process.on('disconnect', () => stop('the parent process has ended'))
   process.on('uncaughtException', fatal)
   process.on('unhandledRejection', fatal)
 }
 
 /**
- * Tells the process that started this one, when there is one, whether this one takes calls, and if not, why:
- * a few words for people.
+ * Reports to the parent process, if any, whether this process accepts calls, and if not, why: a few words for
+ * people.
  */
 export function reportHealth(healthy: boolean, reason = ''): void {
-  tellParent({ type: 'health', healthy, reason })
+  sendToParent({ type: 'health', healthy, reason })
 }
 
-/** The process that started this one gives it up after several such times without a sign. */
+/** The interval of signs of life; the parent kills a process after several intervals without one. */
 export const signOfLifeMs = 1_000
 
-/** Shows the process that started this one, when there is one, from now on that the event loop turns. */
+/** Starts to send signs of life to the parent process, if any, while the event loop runs. */
 export function showSignsOfLife(): void {
   if (process.send === undefined) return
-  const tell = () => tellParent({ type: 'alive' })
-  tell()
-  setInterval(tell, signOfLifeMs).unref()
+  const send = () => sendToParent({ type: 'alive' })
+  send()
+  setInterval(send, signOfLifeMs).unref()
 }
 
-function tellParent(message: Readonly<Record<string, unknown>>): void {
-  // A parent that is gone in this very moment is told of by 'disconnect', so the failure to send is nothing.
+function sendToParent(message: Readonly<Record<string, unknown>>): void {
+  // A failure to send is ignored: 'disconnect' reports that the parent has ended.
   if (process.connected) process.send?.(message, undefined, undefined, () => {})
 }

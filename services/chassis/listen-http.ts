@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import type { PortAddress } from './taken-ports.ts'
 
 /**
- * Resolves with the port, which the system chooses for 0. Rejects with a system error (`EADDRINUSE`, …) when the
- * address cannot be bound.
+ * Listens on the address. Resolves with the port, which the system chooses for 0. Rejects with a system error
+ * (`EADDRINUSE`, …) when the address cannot be bound.
  */
 export function listenHttp(server: Server, { host, port }: PortAddress): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -16,7 +16,7 @@ export function listenHttp(server: Server, { host, port }: PortAddress): Promise
   })
 }
 
-/** Takes no new connection, lets running calls end for `graceMs`, and cuts the rest. */
+/** Accepts no new connections, lets running calls end for `graceMs`, and aborts the rest. */
 export function closeHttp(server: Server, graceMs: number): Promise<void> {
   return new Promise(resolve => {
     const cut = setTimeout(() => server.closeAllConnections(), graceMs)

@@ -21,7 +21,7 @@ for (const [env, logLevel, logFormat] of cases) {
   })
 }
 
-test('a level that is none is told with those that are', () => {
+test('an invalid level is rejected with the valid ones', () => {
   assert.deepEqual(read({ LOG_LEVEL: 'loud' }), {
     problems: [
       {

@@ -3,7 +3,7 @@ import { type Kind, oneOf, settingsTable, type Values } from './settings.ts'
 
 const levelWord = oneOf('trace', 'debug', 'info', 'warn', 'warning', 'error', 'fatal', 'panic')
 
-/** Levels of the reference's logger for which this log has no lines of their own. */
+/** Levels of the reference's logger that this log does not have. */
 const nearest: Readonly<Record<string, LogLevel>> = {
   trace: 'debug',
   warning: 'warn',
@@ -11,7 +11,7 @@ const nearest: Readonly<Record<string, LogLevel>> = {
   panic: 'error',
 }
 
-/** Every spelling of logrus, in any letter case. */
+/** Accepts every spelling of logrus, in any letter case. */
 const level: Kind<LogLevel> = {
   allowed: levelWord.allowed,
   parse: value => {
@@ -21,14 +21,14 @@ const level: Kind<LogLevel> = {
 }
 
 /**
- * What a process logs, and how; `createLog` takes the values.
+ * The settings of a process's log; `createLog` takes the values.
  *
- * @param defaultLevel what is logged where nobody says otherwise.
- * @param help of the level, for the documentation.
+ * @param defaultLevel the level when none is set
+ * @param help the description of the level
  */
 export function logSettings(
   defaultLevel: LogLevel,
-  help = 'The least level that is logged. `trace` is `debug`; `fatal` and `panic` are `error`.',
+  help = 'The minimum level that is logged. `trace` is `debug`; `fatal` and `panic` are `error`.',
 ) {
   return settingsTable({
     logLevel: {
@@ -41,7 +41,7 @@ export function logSettings(
       name: 'LOG_FORMAT',
       kind: oneOf('text', 'json'),
       fallback: 'text',
-      help: 'The shape of log lines.',
+      help: 'The format of log lines.',
     },
   })
 }

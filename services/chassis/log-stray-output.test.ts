@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 
-/** What a program writes that calls `logStrayOutput` first. */
+/** Returns the output of a program that calls `logStrayOutput` first. */
 function runProgram(body: string): readonly string[] {
   const source = `
     import { createLog } from '${new URL('./log.ts', import.meta.url)}'
@@ -20,7 +20,7 @@ const readLine = (line: string) => {
   return fields
 }
 
-test('what libraries print becomes lines of the log', () => {
+test('output of libraries becomes lines of the log', () => {
   const lines = runProgram(`
     console.error('E Connection to %s\\nwas closed', 'here')
     console.log({ a: 1 })

@@ -1,7 +1,7 @@
 import { format } from 'node:util'
 import type { Log } from './log.ts'
 
-/** The level of what a library prints. Its errors are warnings: the failed call reports its own error. */
+/** The level of a library's output. Its errors are warnings: the failed call reports its own error. */
 const levels = {
   debug: 'debug',
   log: 'info',
@@ -12,8 +12,8 @@ const levels = {
 } as const
 
 /**
- * Sends what libraries print and what Node warns about to the log, for the rest of the process. Otherwise these
- * lines reach standard error in a form that no reader of the log understands.
+ * Redirects the output of libraries and Node's warnings to the log, for the rest of the process. Otherwise
+ * these lines reach standard error in a form that no reader of the log parses.
  */
 export function logStrayOutput(log: Log): void {
   for (const [method, level] of Object.entries(levels)) {

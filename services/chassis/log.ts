@@ -1,6 +1,6 @@
 import { type DestinationStream, pino } from 'pino'
 
-/** What a process says to its operators. Fields must hold no secret. */
+/** The log of a process, for its operators. Fields must contain no secrets. */
 export interface Log {
   debug(message: string, fields?: LogFields): void
   info(message: string, fields?: LogFields): void
@@ -16,11 +16,11 @@ export interface LogOptions {
   readonly level: LogLevel
   /** `text`: `time=... level=... msg=...`; `json`: objects with `@timestamp`, `level`, `@message`. */
   readonly format: 'text' | 'json'
-  /** Where lines go; standard error when left out. */
+  /** Writes a line. Defaults to standard error. */
   readonly write?: (line: string) => void
 }
 
-/** The two shapes are those of the specification. */
+/** Creates a log. The two formats are those of the specification. */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => process.stderr.write(line))
   const destination: DestinationStream =
@@ -49,11 +49,11 @@ function textLine(record: Record<string, unknown>): string {
   return `${line}\n`
 }
 
-/** Only what could be misread is quoted. */
+/** Quotes only values that could be misread. */
 function quoted(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return typeof value === 'string' && !/^[\w./:@%+,-]+$/.test(text) ? JSON.stringify(text) : text
 }
 
-/** Says nothing: for tests and for the commands that print for themselves. */
+/** Discards all lines: for tests, and for commands that print their own output. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }

@@ -4,7 +4,7 @@ import { startTracing, type Tracing } from './tracing.ts'
 import type { TracingSettings } from './tracing-settings.ts'
 
 /**
- * undefined when calls are not to be traced; nothing of the libraries for it is loaded then. Rejects as
+ * Starts tracing. Returns undefined when tracing is disabled, without loading its libraries. Rejects as
  * `startTracing` does.
  */
 export async function openTracing(settings: TracingSettings, log: Log): Promise<Tracing | undefined> {

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
 /**
- * The whole body of an answer, as text. Undefined for one of more than `maxBytes`, whose rest is not read: its
- * connection is closed.
+ * Reads the whole body of an answer as text. Returns undefined for more than `maxBytes`; the rest is not
+ * read, and the connection is closed.
  *
- * @throws Error of the system when the connection is lost before the end.
+ * @throws Error of the system when the connection is lost before the end
  */
 export async function readBoundedBody(
   response: IncomingMessage,

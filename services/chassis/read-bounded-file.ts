@@ -1,21 +1,21 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /**
- * The content of a regular file of at most `maxBytes`, links followed. Anything else is refused before it is
- * read: a pipe would be waited for, perhaps for ever, and a device may never end.
+ * Reads a regular file of at most `maxBytes`, following links. Anything else is rejected before it is read: a
+ * pipe might block forever, and a device may never end.
  *
- * @throws Error that says in a few words what is wrong, with the system's code where there is one; never with
- * the content or the path.
+ * @throws Error with a short reason, including the system's code if there is one; never with the content or
+ *   the path
  */
 export function readBoundedFile(path: string, maxBytes: number): Buffer {
   const descriptor = orCode(() => openSync(path, constants.O_RDONLY | constants.O_NONBLOCK))
   try {
     const stat = orCode(() => fstatSync(descriptor))
-    if (!stat.isFile()) throw new Error('it is no regular file')
+    if (!stat.isFile()) throw new Error('it is not a regular file')
     if (stat.size > maxBytes) {
       throw new Error(`the file has ${stat.size} bytes, and at most ${maxBytes} are allowed`)
     }
-    // A file that has grown since it was measured is told of, not cut.
+    // A file that has grown since it was measured is reported and not truncated.
     const buffer = Buffer.alloc(stat.size + 1)
     let length = 0
     for (;;) {

@@ -3,14 +3,14 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type HeldMemory, RequestMemory } from './request-memory.ts'
 
-/** A memory of this limit, and the names of the requests that it refused, in order. */
+/** A memory with this limit, and the names of the requests that it rejected, in order. */
 function openMemory(maxBytes: number) {
   const memory = new RequestMemory(maxBytes)
   const refused: string[] = []
   return { memory, refused, open: (name: string) => memory.open(() => refused.push(name)) }
 }
 
-test('beyond the limit the newest requests are refused, until the others fit', () => {
+test('beyond the limit the newest requests are rejected, until the others fit', () => {
   const { memory, refused, open } = openMemory(10_000)
   const [a, b, c] = [open('a'), open('b'), open('c')]
   a.resize(4_000)
@@ -26,7 +26,7 @@ test('beyond the limit the newest requests are refused, until the others fit', (
   assert.deepEqual(refused, ['c', 'b', 'd'])
 })
 
-test('one request that grows past several newer ones refuses them from the newest on', () => {
+test('a request that grows past the limit rejects newer ones, starting with the newest', () => {
   const { refused, open } = openMemory(60_000)
   const [oldest, middle, newest] = [open('oldest'), open('middle'), open('newest')]
   oldest.resize(1_025)
@@ -36,10 +36,10 @@ test('one request that grows past several newer ones refuses them from the newes
   assert.deepEqual(refused, ['newest', 'middle'])
 })
 
-test('a request that holds next to nothing is never refused', () => {
+test('a tiny request is never rejected', () => {
   const memory = new RequestMemory(10_000)
   memory.open(() => {}).resize(10_000)
-  const short = memory.open(() => assert.fail('it is refused'))
+  const short = memory.open(() => assert.fail('the request was rejected'))
   short.resize(1024)
   assert.equal(memory.bytes, 10_000)
 })
@@ -49,11 +49,11 @@ test('the oldest request can always grow to the limit, and the sum never exceeds
   fc.assert(
     fc.property(steps, all => {
       const memory = new RequestMemory(60_000)
-      /** In the order in which they began to hold something. */
+      /** In the order in which they began to use memory. */
       const holding: number[] = []
       const requests: HeldMemory[] = Array.from({ length: 10 }, (_, index) =>
         memory.open(() => {
-          assert.equal(holding.at(-1), index, 'the newest is refused')
+          assert.equal(holding.at(-1), index, 'the newest is rejected')
           holding.pop()
         }),
       )
@@ -64,7 +64,7 @@ test('the oldest request can always grow to the limit, and the sum never exceeds
         const [oldest] = holding
         requests[request]?.resize(bytes)
         assert.ok(memory.bytes <= 60_000)
-        assert.equal(holding[0], oldest, 'the oldest goes on')
+        assert.equal(holding[0], oldest, 'the oldest is not affected')
       }
       for (const request of requests) request.resize(0)
       assert.equal(memory.bytes, 0)

@@ -1,19 +1,19 @@
 /**
- * The default of a process: four messages of gRPC, or 16 bodies of HTTP, at their limits of 4 and 1 MiB. Node
- * returns memory late, so the process grows by up to twice as much.
+ * The default limit of a process: four messages of gRPC or 16 bodies of HTTP, at their limits of 4 and 1 MiB.
+ * Node releases memory late, so the process grows by up to twice as much.
  */
 export const defaultRequestMemoryBytes = 16 * 1024 * 1024
 
 /**
- * An unfinished request that holds no more than this is neither counted nor refused: its call takes as much,
- * and calls have limits of their own. So a short request in two pieces is served whatever others do.
+ * An unfinished request with at most this many bytes is neither counted nor rejected: its call takes as much,
+ * and calls have separate limits. A short request in two pieces is therefore always served.
  */
 export const uncountedBytes = 1024
 
 /**
- * What the unfinished requests of a process hold together: messages, header blocks and bodies of which a part
- * has come. Beyond the limit the newest of them are refused, so the older ones can always go on to their ends,
- * and none waits for another.
+ * The memory of a process's unfinished requests: incomplete messages, header blocks and bodies. Beyond the
+ * limit the newest requests are rejected, so that older ones can always be completed and none waits for
+ * another.
  */
 export class RequestMemory {
   readonly #maxBytes: number
@@ -24,24 +24,24 @@ export class RequestMemory {
     this.#maxBytes = maxBytes
   }
 
-  /** How many bytes are held and counted. */
+  /** The number of counted bytes. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Of one request. `refuse` answers it, and drops what it holds. */
+  /** Opens the memory of one request. `refuse` answers the request and drops its data. */
   open(refuse: () => void): HeldMemory {
     return new HeldMemory(this, refuse)
   }
 
-  /** For `HeldMemory` alone: it holds something for the first time since it held nothing. */
+  /** Only for `HeldMemory`: its size was 0 before. */
   add(held: HeldMemory): void {
     held.older = this.#newest
     if (this.#newest) this.#newest.newer = held
     this.#newest = held
   }
 
-  /** For `HeldMemory` alone. */
+  /** Only for `HeldMemory`. */
   delete(held: HeldMemory): void {
     if (held.older) held.older.newer = held.newer
     if (held.newer) held.newer.older = held.older
@@ -50,16 +50,16 @@ export class RequestMemory {
     held.newer = undefined
   }
 
-  /** For `HeldMemory` alone. */
+  /** Only for `HeldMemory`. */
   change(bytes: number): void {
     this.#bytes += bytes
-    // A refusal gives memory back; the loop that refuses goes on only after its request has been answered.
+    // A rejection frees memory and calls this again; the loop continues after the request has been answered.
     if (bytes < 0) return
     while (this.#bytes > this.#maxBytes && this.#newest) this.#newest.refuse()
   }
 }
 
-/** What one unfinished request holds. */
+/** The memory of one unfinished request. */
 export class HeldMemory {
   older: HeldMemory | undefined
   newer: HeldMemory | undefined
@@ -72,7 +72,7 @@ export class HeldMemory {
     this.#refuse = refuse
   }
 
-  /** Says how much the request holds now. It, or a newer one, may be refused within the call. */
+  /** Sets the size of the request. This request, or a newer one, may be rejected within the call. */
   resize(bytes: number): void {
     const counted = bytes > uncountedBytes ? bytes : 0
     const change = counted - this.#bytes
@@ -83,7 +83,7 @@ export class HeldMemory {
     this.#memory.change(change)
   }
 
-  /** For `RequestMemory` alone. */
+  /** Only for `RequestMemory`. */
   refuse(): void {
     this.resize(0)
     this.#refuse()

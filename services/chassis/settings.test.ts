@@ -33,7 +33,7 @@ test('booleans are written as in Go', () => {
   assert.equal(settings.boolean.parse('yes'), undefined)
 })
 
-test('pairs keep the colons of their values and refuse a name that stands twice', () => {
+test('pairs keep the colons of their values and reject duplicate names', () => {
   assert.deepEqual(
     [...(settings.pairs.parse('a:b:c, d:e') ?? [])],
     [
@@ -70,20 +70,20 @@ test('a setting has its default, its name and its aliases', () => {
   })
 })
 
-test('every malformed setting is told with its name, its value and what is allowed', () => {
+test('every malformed setting is reported with its name, its value and the allowed values', () => {
   const result = settings.readSettings(table, { PORT: 'eighty', REDIS_AUTH: 'x', KVSTORE_AUTH: 'y' }, noFile)
   assert.deepEqual(result, {
     problems: [
       { name: 'PORT', message: '"eighty" is not allowed: a whole number from 0 to 65535' },
       {
         name: 'KVSTORE_AUTH',
-        message: 'KVSTORE_AUTH and REDIS_AUTH are one setting and have unlike values; keep one',
+        message: 'KVSTORE_AUTH and REDIS_AUTH are the same setting and have different values; keep one',
       },
     ],
   })
 })
 
-test('a secret may stand in a file, whose last line end does not count', () => {
+test('a secret may be in a file, whose last line end is ignored', () => {
   const read = (path: string) => (path === '/run/secret' ? 'pass \n' : noFile(path))
   assert.deepEqual(settings.readSettings(table, { REDIS_AUTH_FILE: '/run/secret' }, read), {
     value: { port: 8080, auth: 'pass ' },

@@ -1,25 +1,25 @@
 /**
- * Settings from the environment, as one typed table a service: from it come the parser, the documentation and
- * the names that the operator sets. Durations and booleans are written as in Go, whose spellings the
- * reference takes.
+ * Settings from the environment, as one typed table for each service, from which the parser, the
+ * documentation and the names that the operator sets are derived. Durations and booleans are written as in
+ * Go, whose spellings the reference accepts.
  */
 export interface Setting<T> {
   /** The environment variable. */
   readonly name: string
-  /** Other names of the same setting. Two of them with unlike values are refused. */
+  /** Other names of the same setting. Two of them with different values are rejected. */
   readonly aliases?: readonly string[]
   readonly kind: Kind<T>
-  /** As it would be written in the environment; `''` where the kind allows it. */
+  /** As written in the environment; `''` if the kind allows it. */
   readonly fallback: string
   /** One sentence for the documentation. */
   readonly help: string
-  /** The reason why the setting changes nothing, where it is accepted for compatibility only. */
+  /** The reason why the setting has no effect, if it is accepted for compatibility only. */
   readonly noEffect?: string
   /** May also be read from the file that NAME_FILE names, and is never shown. */
   readonly secret?: boolean
 }
 
-/** How a value is written. `parse` answers undefined for what is not allowed. */
+/** The format of a value. `parse` returns undefined for invalid values. */
 export interface Kind<T> {
   readonly allowed: string
   parse(text: string): T | undefined
@@ -34,14 +34,14 @@ export interface SettingProblem {
   readonly message: string
 }
 
-/** Keeps a table's types exact. */
+/** Keeps the exact types of a table. */
 export function settingsTable<const Table extends Record<string, Setting<unknown>>>(table: Table): Table {
   return table
 }
 
 /**
- * Reads every setting, and tells of all that are wrong, not the first. An empty variable counts as not set.
- * `readFile` is asked for the file of NAME_FILE.
+ * Reads every setting, and reports all problems, not only the first. An empty variable counts as unset.
+ * `readFile` reads the file that NAME_FILE names.
  */
 export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
@@ -66,7 +66,7 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
   return problems.length > 0 ? { problems } : { value: values as Values<Table> }
 }
 
-/** A setting that is set and changes nothing. */
+/** A setting that is set and has no effect. */
 export interface IneffectiveSetting {
   /** The variable that is set: the name of the setting or one of its aliases. */
   readonly name: string
@@ -108,13 +108,15 @@ function findText(
   if (first === undefined) return { name: setting.name, text: setting.fallback }
   const other = set.find(({ text }) => text !== first.text)
   if (other === undefined) return first
-  return { problem: `${first.name} and ${other.name} are one setting and have unlike values; keep one` }
+  return {
+    problem: `${first.name} and ${other.name} are the same setting and have different values; keep one`,
+  }
 }
 
-/** Any text, the empty one included. */
+/** Any text, including the empty one. */
 export const text: Kind<string> = { allowed: 'any text', parse: value => value }
 
-/** Go's ParseBool. */
+/** A boolean as in Go's ParseBool. */
 export const boolean: Kind<boolean> = {
   allowed: 'one of 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False',
   parse: value => {
@@ -123,7 +125,7 @@ export const boolean: Kind<boolean> = {
   },
 }
 
-/** A whole number from `min` to `max`. */
+/** An integer from `min` to `max`. */
 export function integer(min: number, max: number): Kind<number> {
   return {
     allowed: `a whole number from ${min} to ${max}`,
@@ -147,7 +149,7 @@ export function decimal(min: number, max: number): Kind<number> {
   }
 }
 
-/** One of a few words; letter case does not matter, and the answer is spelled as in the list. */
+/** One of a few words in any letter case; the value is spelled as in the list. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {
   return {
     allowed: `one of ${words.map(word => word || '(empty)').join(', ')}`,
@@ -167,10 +169,10 @@ const durationUnitMs: Readonly<Record<string, number>> = {
 }
 
 const durationForm = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/
-/** Node's timers take no longer wait than 24.8 days, and end a longer one at once. */
+/** Node's timers are limited to 24.8 days, and fire at once for a longer time. */
 export const maxDurationMs = 480 * 3_600_000
 
-/** A duration as Go writes it, at least `minMs`, in milliseconds. A bare number is not one, except 0. */
+/** A duration as Go writes it, at least `minMs`, in milliseconds. A bare number is invalid, except 0. */
 export function durationAtLeast(minMs: number): Kind<number> {
   const bounds = minMs === 0 ? 'at most 480h' : `${minMs}ms to 480h`
   return {
@@ -186,10 +188,10 @@ export function durationAtLeast(minMs: number): Kind<number> {
   }
 }
 
-/** The same, 0 included. */
+/** The same, including 0. */
 export const durationMs: Kind<number> = durationAtLeast(0)
 
-/** `k1:v1,k2:v2`. A value may hold colons; a name stands once. */
+/** `k1:v1,k2:v2`. A value may contain colons; names are unique. */
 export const pairs: Kind<ReadonlyMap<string, string>> = {
   allowed: 'a list such as name:value,other:value',
   parse: value => {
@@ -216,7 +218,7 @@ export const hostPort: Kind<{ readonly host: string; readonly port: number }> = 
   },
 }
 
-/** The table as Markdown, for the documentation. */
+/** Returns the table as Markdown, for the documentation. */
 export function describeSettings(table: Record<string, Setting<unknown>>): string {
   const rows = Object.values(table).map(setting => {
     const names = [setting.name, ...(setting.aliases ?? [])].map(name => `\`${name}\``).join(', ')

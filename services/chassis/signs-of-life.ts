@@ -1,4 +1,4 @@
-/** How long a child process may show no sign of life. */
+/** How long a child process may send no sign of life. */
 export interface Patience {
   /** From its start to the first sign. */
   readonly firstSignMs: number
@@ -7,26 +7,26 @@ export interface Patience {
 }
 
 export interface SignsOfLife {
-  /** Something was heard of the process. */
+  /** Records a message of the process. */
   heard(): void
-  /** Nothing more is awaited. */
+  /** Stops watching. */
   stop(): void
 }
 
-/** How often it is looked whether there was a sign of life, in the time that a process has for one. */
-const looksPerSign = 5
+/** How often signs are checked within `nextSignMs`. */
+const checksPerSign = 5
 
 /**
- * The parent's side of `showSignsOfLife`. Counts its own looks, not the time: when this process was held up
- * itself, or the machine slept, nobody is given up for it.
+ * Watches the signs of life of a child process; see `showSignsOfLife`. It counts its checks and reads no
+ * clock: when this process was suspended, or the machine slept, no child is considered dead.
  *
- * @param onSilent called once, with how long nothing was heard
+ * @param onSilent called once, with the time without a message
  */
 export function watchSigns(
   { firstSignMs, nextSignMs }: Patience,
   onSilent: (ms: number) => void,
 ): SignsOfLife {
-  const everyMs = nextSignMs / looksPerSign
+  const everyMs = nextSignMs / checksPerSign
   let allowedMs = firstSignMs
   let silentMs = 0
   const timer = setInterval(() => {

@@ -6,7 +6,7 @@ import { findTakenPorts } from './taken-ports.ts'
 
 const host = '127.0.0.1'
 
-test('a port that somebody has, shared or not, is taken; afterwards all are as before', async t => {
+test('a port in use, shared or not, is taken; the check leaves no trace', async t => {
   for (const reusePort of [false, true]) {
     const server = createServer()
     await new Promise<void>(resolve => server.listen({ host, port: 0, reusePort }, resolve))
@@ -25,7 +25,7 @@ test('a port that somebody has, shared or not, is taken; afterwards all are as b
   }
 })
 
-test('the same port twice is taken by the first', async () => {
+test('of two equal ports the second is taken', async () => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen({ host, port: 0 }, resolve))
   const { port } = server.address() as { port: number }

@@ -8,20 +8,20 @@ export interface PortAddress {
   readonly port: number
 }
 
-/** A port that cannot be bound, and the system error that says why. */
+/** A port that cannot be bound, and the system error. */
 export interface TakenPort<Wish extends PortAddress> {
   readonly wish: Wish
   readonly error: NodeJS.ErrnoException
 }
 
 /**
- * Returns the wishes whose port cannot be bound alone, in the order of the wishes. A port that two wishes name is
- * taken for the second one.
+ * Returns the wishes whose port cannot be bound exclusively, in the order of the wishes. A port that two
+ * wishes name is taken for the second one.
  *
- * The check binds each port and does not listen on it, so that no client can connect to it meanwhile: a client that
- * connects early would have its connection reset when the check ends. Processes that share a port (SO_REUSEPORT) need
- * the check too: next to a foreign process that shares the port their bind succeeds, and the foreign process gets a
- * part of the calls.
+ * The check binds each port and does not listen on it, so that no client can connect to it meanwhile: a
+ * client that connects early would have its connection reset when the check ends. Processes that share a port
+ * (SO_REUSEPORT) need the check too: next to a foreign process that shares the port their bind succeeds, and
+ * the foreign process gets a part of the calls.
  */
 export async function findTakenPorts<Wish extends PortAddress>(
   wishes: readonly Wish[],
@@ -35,13 +35,15 @@ export async function findTakenPorts<Wish extends PortAddress>(
   })
 }
 
-/** A port that a setting asks for. */
+/** A port from a setting. */
 export interface PortSetting extends PortAddress {
   /** The name of the setting: `GRPC_PORT`. */
   readonly name: string
 }
 
-/** What is wrong with the ports that settings ask for, one text a port: `GRPC_PORT: listen EADDRINUSE: …`. */
+/**
+ * Returns the problems of the ports from settings, one text for each port: `GRPC_PORT: listen EADDRINUSE: …`.
+ */
 export async function findPortProblems(settings: readonly PortSetting[]): Promise<readonly string[]> {
   const taken = await findTakenPorts(settings)
   return taken.map(({ wish, error }) => `${wish.name}: ${error.message}`)
@@ -50,7 +52,7 @@ export async function findPortProblems(settings: readonly PortSetting[]): Promis
 const anyIpv4 = '0.0.0.0'
 const anyIpv6 = '::'
 
-/** An empty host stands for every address, as for Node's `listen`. */
+/** An empty host is every address, as in Node's `listen`. */
 function isEveryAddress(host: string): boolean {
   return host === '' || host === anyIpv4 || host === anyIpv6
 }
@@ -69,14 +71,14 @@ async function findBindError(wish: PortAddress): Promise<NodeJS.ErrnoException |
       return error as NodeJS.ErrnoException
     }
   }
-  // A machine without IPv6 has every address of IPv4 only; `listen` falls back to those, too.
+  // A machine without IPv6 has only the addresses of IPv4; `listen` falls back to them too.
   const error = await bindError(anyIpv6, port)
   return error?.code === 'EADDRINUSE' || error === undefined ? error : bindError(anyIpv4, port)
 }
 
 /**
- * Node binds a port without listening only for a client that names its own port. The client connects to port 0 of this
- * machine, which no server has: the connection is refused after the bind has succeeded.
+ * Node binds a port without listening only for a client that names its own port. The client connects to port
+ * 0 of this machine, which no server has: the connection is refused after the bind has succeeded.
  */
 function bindError(localAddress: string, localPort: number): Promise<NodeJS.ErrnoException | undefined> {
   const loopback = isIPv6(localAddress) ? '::1' : '127.0.0.1'
@@ -93,7 +95,7 @@ function bindError(localAddress: string, localPort: number): Promise<NodeJS.Errn
   })
 }
 
-/** The error that `listen` would report. */
+/** Returns the error that `listen` would report. */
 function listenError(code: string, errno: number, { host, port }: PortAddress): NodeJS.ErrnoException {
   const error = new Error(`listen ${code}: ${getSystemErrorMessage(errno)} ${host}:${port}`)
   return Object.assign(error, { code, errno, syscall: 'listen' })

@@ -20,7 +20,7 @@ import { checkSubjectAltName, maxTlsFileBytes, openTlsFiles, type TlsFilesOption
 
 const skip = missingProgram('openssl')
 
-/** A folder of the test's own. */
+/** Creates a temporary folder. */
 function place(): string {
   const folder = temporaryFolder('tls')
   return folder
@@ -61,7 +61,7 @@ function open(t: TestContext, folder: string, options: Partial<TlsFilesOptions> 
 
 const certificateIn = (folder: string) => readFileSync(join(folder, 'tls.crt'), 'utf8')
 
-/** Makes the link point elsewhere in one step, as kubelet does. */
+/** Replaces a link atomically, as the kubelet does. */
 function swapLink(link: string, target: string): void {
   symlinkSync(target, `${link}.new`)
   renameSync(`${link}.new`, link)
@@ -70,10 +70,10 @@ function swapLink(link: string, target: string): void {
 /** Ways to replace the certificate and the key in `live` by those in `next`. */
 const replacements: Readonly<Record<string, (live: string, next: string) => void>> = {
   'written in place': (live, next) => cpSync(next, live, { recursive: true }),
-  'renamed, one after the other': (live, next) => {
+  'renamed one by one': (live, next) => {
     for (const name of ['tls.key', 'tls.crt']) renameSync(join(next, name), join(live, name))
   },
-  'a folder in the place of another, which only the poll can find': (live, next) => {
+  'a replaced folder, which only the poll can find': (live, next) => {
     renameSync(live, `${live}.old`)
     renameSync(next, live)
   },
@@ -92,7 +92,7 @@ for (const [how, replace] of Object.entries(replacements)) {
     await waitFor('the new certificate', () => files.credentials().identity?.cert === expected)
     await waitFor('the new authority', () => files.credentials().ca === expected)
     assert.ok(changes() >= 1)
-    // A poll can come between two files: that is told once, and is over soon.
+    // A poll between two writes causes one warning, and the next poll succeeds.
     assert.ok(warnings.length <= 1, warnings.join('\n'))
   })
 }
@@ -112,12 +112,12 @@ test('a swap of the mount of a Secret is one change, and is found without the po
   assert.deepEqual(warnings, [])
 })
 
-test('files that may come later are waited for, and are then as any others', { skip }, async t => {
+test('files that may appear later are waited for, and then used like any others', { skip }, async t => {
   const folder = place()
   const { files, warnings, changes } = open(t, folder, { mayComeLater: true, pollMs: 60_000 })
   assert.deepEqual(files.credentials(), {})
   assert.match(files.missing(), /^A_CERT: .*tls\.crt: cannot be read: ENOENT; A_KEY: .*; A_CA: /)
-  // As the kubelet fills the mount of a Secret that was not there when the pod began.
+  // The kubelet fills the mount of a Secret like this if the Secret did not exist when the pod started.
   issue(join(folder, '..first'), 'DNS:a.test')
   symlinkSync('..first', join(folder, '..data'))
   for (const name of ['tls.crt', 'tls.key']) symlinkSync(join('..data', name), join(folder, name))
@@ -126,16 +126,18 @@ test('files that may come later are waited for, and are then as any others', { s
   assert.deepEqual([changes(), warnings], [1, []])
   rmSync(join(folder, '..data'))
   await waitFor('the complaint', () => warnings.length > 0)
-  assert.equal(files.missing(), '', 'the last good ones stay')
+  assert.equal(files.missing(), '', 'the last good files stay in use')
 })
 
-test('files that may come later must be right when they are there at first', { skip }, t => {
+test('files that may appear later must be valid if they exist at the start', { skip }, t => {
   const folder = place()
   for (const name of ['tls.crt', 'tls.key']) writeFileSync(join(folder, name), 'nonsense')
   assert.throws(() => open(t, folder, { mayComeLater: true }), /A_CERT: .*holds no certificate/)
 })
 
-test('what is wrong or half written is told once, and the last good pair stays', { skip }, async t => {
+test('invalid or incomplete files are reported once, and the last good pair stays in use', {
+  skip,
+}, async t => {
   const folder = place()
   issue(join(folder, 'live'), 'DNS:one.test')
   issue(join(folder, 'next'), 'DNS:two.test')
@@ -155,7 +157,7 @@ test('what is wrong or half written is told once, and the last good pair stays',
   assert.deepEqual([files.credentials(), changes()], [good, 0])
 
   writeFileSync(crt, good.identity?.cert ?? '')
-  writeFileSync(join(live, 'beside'), 'what was there before is no change')
+  writeFileSync(join(live, 'beside'), 'other files are no change')
   cpSync(join(folder, 'next'), live, { recursive: true })
   await waitFor('the change', () => changes() > 0)
   assert.equal(files.credentials().identity?.cert, certificateIn(join(folder, 'next')))
@@ -163,7 +165,7 @@ test('what is wrong or half written is told once, and the last good pair stays',
 
 const secret = 'hunter2hunter2hunter2'
 
-/** What is done to files that were right, and the problems that are told. */
+/** Changes of valid files, and the expected problems. */
 const wrong: readonly [what: string, (folder: string) => Partial<TlsFilesOptions> | undefined, RegExp][] = [
   [
     'another key',
@@ -172,32 +174,40 @@ const wrong: readonly [what: string, (folder: string) => Partial<TlsFilesOptions
   ],
   ['no key', folder => keyAt(folder, 'none'), /^A_KEY: \S+none: cannot be read: ENOENT$/],
   [
-    'a key that is none',
+    'an invalid key',
     folder => keyAt(folder, 'bad', secret),
-    /^A_KEY: \S+bad: holds no private key in PEM$/,
+    /^A_KEY: \S+bad: contains no private key in PEM$/,
   ],
   [
     'a damaged key',
     folder => keyAt(folder, 'bad', `-----BEGIN PRIVATE KEY-----\n${secret}\n-----END PRIVATE KEY-----\n`),
-    /^A_KEY: \S+bad: holds no private key in PEM$/,
+    /^A_KEY: \S+bad: contains no private key in PEM$/,
   ],
   [
     'an encrypted key',
     folder => keyAt(folder, 'bad', `-----BEGIN ENCRYPTED PRIVATE KEY-----\n${secret}\n`),
     /^A_KEY: \S+bad: the key is encrypted, and must not be$/,
   ],
-  ['a certificate alone', () => ({ key: { setting: 'A_KEY', path: '' } }), /^A_KEY: is needed, too$/],
-  ['a key alone', () => ({ cert: { setting: 'A_CERT', path: '' } }), /^A_CERT: is needed, too$/],
-  ['a folder', folder => ({ ca: { setting: 'A_CA', path: folder } }), /^A_CA: \S+: it is no regular file$/],
+  ['a certificate without a key', () => ({ key: { setting: 'A_KEY', path: '' } }), /^A_KEY: is needed, too$/],
   [
-    'a pipe, which nobody waits for',
+    'a key without a certificate',
+    () => ({ cert: { setting: 'A_CERT', path: '' } }),
+    /^A_CERT: is needed, too$/,
+  ],
+  [
+    'a folder',
+    folder => ({ ca: { setting: 'A_CA', path: folder } }),
+    /^A_CA: \S+: it is not a regular file$/,
+  ],
+  [
+    'a pipe, which is not waited for',
     folder => {
       execFileSync('mkfifo', [join(folder, 'pipe')])
       return { ca: { setting: 'A_CA', path: join(folder, 'pipe') } }
     },
-    /^A_CA: \S+pipe: it is no regular file$/,
+    /^A_CA: \S+pipe: it is not a regular file$/,
   ],
-  ['no authority', folder => caOf(folder, secret), /^A_CA: \S+ca: holds no certificate in PEM$/],
+  ['no authority', folder => caOf(folder, secret), /^A_CA: \S+ca: contains no certificate in PEM$/],
   [
     'a second authority that is damaged',
     folder => caOf(folder, `${certificateIn(folder)}-----BEGIN CERTIFICATE-----\n${secret}`),
@@ -225,7 +235,7 @@ function caOf(folder: string, text: string): Partial<TlsFilesOptions> {
   return { ca: { setting: 'A_CA', path: join(folder, 'ca') } }
 }
 
-test('files that are wrong from the start are an error that names the setting and the file', { skip }, () => {
+test('files that are invalid at the start cause an error with the setting and the file', { skip }, () => {
   const folder = place()
   issue(folder, 'DNS:one.test')
   for (const [what, make, expected] of wrong) {
@@ -249,7 +259,7 @@ test('files that are not set are left out', { skip }, t => {
   assert.deepEqual(open(t, folder, { cert: none, key: none, ca: none }).files.credentials(), {})
 })
 
-/** The names of a certificate, what is expected, and whether it is for that. */
+/** The names of a certificate, the expected name, and whether it matches. */
 const nameCases = `
 DNS:a.test                               | a.test             | yes
 DNS:a.test                               | A.TEST             | yes
@@ -274,7 +284,7 @@ URI:spiffe://shop/pay                    | shop               | no
 DNS:a.test                               |                    | no
 `
 
-test('a certificate is for the names that it has, whatever its common name', { skip }, () => {
+test('a certificate is valid for its alternative names, not for its common name', { skip }, () => {
   const folder = place()
   for (const line of nameCases.split('\n').filter(text => text !== '')) {
     const [names = '', expected = '', answer] = line.split('|').map(part => part.trim())
@@ -286,7 +296,7 @@ test('a certificate is for the names that it has, whatever its common name', { s
   }
 })
 
-test('a name that spells others in itself is one name', { skip }, () => {
+test('a name that contains others is one name', { skip }, () => {
   const folder = place()
   writeFileSync(
     join(folder, 'openssl.cnf'),

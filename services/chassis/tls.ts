@@ -7,25 +7,31 @@ import { readBoundedFile } from './read-bounded-file.ts'
 
 /** A file in PEM, and the setting that names it. */
 export interface TlsFile {
-  /** `GRPC_SERVER_TLS_KEY`: what problems are told with, beside the path. */
+  /** `GRPC_SERVER_TLS_KEY`: problems include it with the path. */
   readonly setting: string
-  /** Empty where the setting is not made. */
+  /** Empty if the setting is unset. */
   readonly path: string
 }
 
 export interface TlsFilesOptions {
-  /** The own certificate, and behind it those between it and the CA. Either both of these, or none. */
+  /**
+   * The certificate, followed by the intermediate certificates. Both the certificate and the key are set, or
+   * neither.
+   */
   readonly cert?: TlsFile | undefined
   readonly key?: TlsFile | undefined
-  /** Who vouches for the other side: one certificate or several. */
+  /** The certificate authorities of the peer: one certificate or several. */
   readonly ca?: TlsFile | undefined
-  /** Told, in one line without any secret, why changed files are not used; once for each such change. */
+  /**
+   * Called with the reason, in one line without secrets, why changed files are not used; once for each such
+   * change.
+   */
   onWarning(text: string): void
-  /** A change that no event of the file system told of is found after this time. */
+  /** The polling interval, after which changes without an event are found. */
   readonly pollMs?: number | undefined
   /**
-   * Files that are not there at first are waited for, as for a Kubernetes Secret that somebody else is yet to
-   * make; without it they are problems.
+   * Files that do not exist at the start are waited for, as for a Kubernetes Secret that is still to be
+   * created; without it they are problems.
    */
   readonly mayComeLater?: boolean | undefined
 }
@@ -36,30 +42,30 @@ export interface TlsFileContents {
   readonly ca?: string | undefined
 }
 
-/** Certificate files, watched. What is given out was checked, and fits together. */
+/** Watched certificate files. Returned credentials are validated and match each other. */
 export interface TlsFiles {
-  /** The newest that is right; nothing as long as files are waited for. */
+  /** Returns the newest valid credentials; none while files are waited for. */
   credentials(): TlsFileContents
-  /** Which files are waited for; empty when there are credentials. */
+  /** Returns the files that are waited for; empty when there are credentials. */
   missing(): string
-  /** Calls back after each change of the credentials, until the returned function is called. */
+  /** Adds a listener for changes of the credentials, until the returned function is called. */
   onChange(listener: () => void): () => void
-  /** Ends the watching; the credentials stay. */
+  /** Stops watching; the credentials stay valid. */
   close(): void
 }
 
 /** A chain and a bundle of authorities are a few kilobytes each. */
 export const maxTlsFileBytes = 1024 * 1024
 const defaultPollMs = 5_000
-/** A certificate and its key are replaced one after the other: this long after the first both are read. */
+/** A certificate and its key are replaced one by one: both are read this long after the first change. */
 const settleMs = 100
 
 /**
  * Reads certificate files, and again whenever they change: written in place, replaced, or swapped by a link
- * as in the mount of a Kubernetes Secret. Files that are wrong, or only half written, change nothing: the
- * last good ones stay. Neither the watching nor the poll keeps a process alive.
+ * as in the mount of a Kubernetes Secret. Invalid or incomplete files are ignored: the last good ones stay in
+ * use. Neither the watch nor the poll keeps a process alive.
  *
- * @throws Error with every problem of the files as they are now, each as `SETTING: path: what is wrong`.
+ * @throws Error with every problem of the current files, each as `SETTING: path: problem`
  */
 export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   const { onWarning, pollMs = defaultPollMs } = options
@@ -80,12 +86,12 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
     seen = fingerprint(read)
     if ('problems' in read) {
       if (missing !== '') missing = read.problems.join('; ')
-      // They come one after the other: as long as some are awaited, nothing has been changed for the worse.
+      // Files appear one by one: while some are missing, there is nothing to report.
       if (missing !== '' && read.areAllMissing) return
       onWarning(`the changed certificate files are not used: ${read.problems.join('; ')}`)
       return
     }
-    // Files that were wrong for a while may be what they had been before.
+    // Files that were invalid for a while may be unchanged in the end.
     if (fingerprint(read) === fingerprint({ value: current })) return
     current = read.value
     missing = ''
@@ -117,7 +123,7 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
   }
 }
 
-/** Events only make it faster: where the system gives none, the poll finds the change. */
+/** Events only speed up the detection: without them, the poll finds the change. */
 function watchFolders(paths: readonly string[], onEvent: () => void): readonly FSWatcher[] {
   return [...new Set(paths.map(path => dirname(path)))].flatMap(folder => {
     try {
@@ -130,7 +136,7 @@ function watchFolders(paths: readonly string[], onEvent: () => void): readonly F
 
 type TlsFilesRead =
   | { readonly value: TlsFileContents }
-  /** `areAllMissing` when nothing else is wrong but that files are not there. */
+  /** `areAllMissing` is true when missing files are the only problem. */
   | { readonly problems: readonly string[]; readonly areAllMissing: boolean }
 
 function fingerprint(read: TlsFilesRead): string {
@@ -169,12 +175,12 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   }
   if (ca !== undefined) attempt(options.ca, () => parseCertificates(ca))
   const value = { ...(identity && { identity }), ...(ca !== undefined && { ca }) }
-  // The library has opinions of its own, as on keys that are too short.
+  // OpenSSL has further rules, such as a minimum key length.
   if (problems.length === 0) attempt(options.cert, () => createSecureContext({ ...identity, ca }))
   return problems.length > 0 ? { problems, areAllMissing: false } : { value }
 }
 
-/** What `readBoundedFile` throws has the system's error as its cause. */
+/** `readBoundedFile` throws errors with the system's error as cause. */
 function isMissingFile(error: unknown): boolean {
   return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }
@@ -187,14 +193,14 @@ function problemOf(file: TlsFile | undefined, what: string): string {
 const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
 /**
- * Every certificate of a text in PEM, in order; what stands between them does not count.
+ * Parses every certificate of a text in PEM, in order; text between them is ignored.
  *
- * @throws Error when there is none, or one is damaged.
+ * @throws Error when there is none, or one is damaged
  */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
   const begun = pem.split('-----BEGIN CERTIFICATE-----').length - 1
   const blocks = pem.match(certificateBlock) ?? []
-  if (begun === 0) throw new Error('holds no certificate in PEM')
+  if (begun === 0) throw new Error('contains no certificate in PEM')
   return Array.from({ length: begun }, (_, index) => {
     try {
       return new X509Certificate(blocks[index] ?? '')
@@ -205,24 +211,24 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
 }
 
 /**
- * What the library says of a key that it cannot read is not passed on: it has seen the content.
+ * Parses a private key. The error of the library is dropped, since it may quote the content.
  *
- * @throws Error for what is no private key in PEM, and for one that is encrypted.
+ * @throws Error if the text is not a private key in PEM, or is encrypted
  */
 export function parseKey(pem: string): KeyObject {
   try {
     return createPrivateKey(pem)
   } catch {
     const isEncrypted = /-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(pem)
-    throw new Error(isEncrypted ? 'the key is encrypted, and must not be' : 'holds no private key in PEM')
+    throw new Error(isEncrypted ? 'the key is encrypted, and must not be' : 'contains no private key in PEM')
   }
 }
 
 /**
- * Whether a certificate is for this name: undefined when it is, else an error that tells which names it has.
- * Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 want it, never the common name. What
- * is expected is a DNS name, which a `*` as the whole first label matches; an IP address; or a URI as in
- * SPIFFE, which must be the same letter by letter.
+ * Returns undefined if a certificate is valid for this name, and otherwise an error with the names that it
+ * has. Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 require, never the common name.
+ * The expected name is a DNS name, which a `*` as the whole first label matches; an IP address; or a URI as
+ * in SPIFFE, which must be equal.
  */
 export function checkSubjectAltName(certificate: X509Certificate, expected: string): Error | undefined {
   if (hasSubjectAltName(certificate, expected)) return undefined
@@ -240,8 +246,8 @@ function hasSubjectAltName(certificate: X509Certificate, expected: string): bool
 }
 
 /**
- * Node gives the names as one text, `DNS:a.test, URI:spiffe://a/b`, and a value that could be taken for
- * several as a string of JSON. Such values are passed over as a whole: no URI has to be written so.
+ * Node returns the names as one text, `DNS:a.test, URI:spiffe://a/b`, and a value that could be read as
+ * several names as a JSON string. Such values are skipped as a whole: no URI has to be written like that.
  */
 function urisOf(subjectAltName: string): readonly string[] {
   const names = subjectAltName.matchAll(/([\w ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))(?:, |$)/gy)

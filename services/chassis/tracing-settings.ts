@@ -1,19 +1,19 @@
 import { decimal, oneOf, settingsTable, text, type Values } from './settings.ts'
 
-/** Traces of calls. What differs between services is their name in them. */
+/** The settings of tracing. Services differ only in their name. */
 export function tracingSettings(defaultServiceName: string) {
   return settingsTable({
     tracingEnabled: {
       name: 'TRACING_ENABLED',
       kind: oneOf('true', 'false'),
       fallback: 'false',
-      help: 'Export traces of calls by OTLP. The standard OTEL_EXPORTER_OTLP_ variables say where to.',
+      help: 'Export traces of calls by OTLP, to the endpoint of the standard OTEL_EXPORTER_OTLP_ variables.',
     },
     tracingExporterProtocol: {
       name: 'TRACING_EXPORTER_PROTOCOL',
       kind: oneOf('http', 'grpc'),
       fallback: 'http',
-      help: 'How traces are exported: OTLP over HTTP or over gRPC.',
+      help: 'The protocol of the export: OTLP over HTTP or over gRPC.',
     },
     tracingServiceName: {
       name: 'TRACING_SERVICE_NAME',
@@ -37,7 +37,7 @@ export function tracingSettings(defaultServiceName: string) {
       name: 'TRACING_SAMPLING_RATE',
       kind: decimal(0, 1),
       fallback: '1',
-      help: 'The share of calls that are traced, of those whose caller has not decided it.',
+      help: 'The share of traced calls among those whose caller has not decided it.',
     },
   })
 }

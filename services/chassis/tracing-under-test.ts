@@ -5,7 +5,7 @@ import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { silentLog } from './log.ts'
 import { startTracing, type Tracing, type TracingOptions } from './tracing.ts'
 
-/** A span as a collector got it; ids in hexadecimal. */
+/** A span as received by a collector; ids are in hexadecimal. */
 export interface ReceivedSpan {
   readonly name: string
   readonly traceId: string
@@ -14,7 +14,7 @@ export interface ReceivedSpan {
   readonly parentId: string
   readonly attributes: ReceivedAttributes
   readonly resource: ReceivedAttributes
-  /** Of OTLP: 0 unset, 2 error. */
+  /** The code of OTLP: 0 unset, 2 error. */
   readonly statusCode: number
   readonly statusMessage: string
   readonly durationNs: bigint
@@ -28,7 +28,7 @@ export interface Collector {
   readonly spans: readonly ReceivedSpan[]
 }
 
-/** A collector of OTLP over HTTP on loopback, until the test ends. One that hangs never answers. */
+/** Starts a collector of OTLP over HTTP on loopback, until the test ends. A hanging one never answers. */
 export async function startCollector(
   t: TestContext,
   { hangs = false, status = 200 }: { readonly hangs?: boolean; readonly status?: number } = {},
@@ -51,7 +51,7 @@ export async function startCollector(
   return { url: `http://127.0.0.1:${port}`, requests, spans }
 }
 
-/** Tracing that exports to this address; what a test leaves out has a fixed value. */
+/** Starts tracing that exports to this address, with fixed values for other options. */
 export function startTracingTo(
   t: TestContext,
   endpoint: string,
@@ -69,7 +69,7 @@ export function startTracingTo(
   })
 }
 
-/** The SDK reads the process's own environment, which is as before when the test ends. */
+/** Sets environment variables, which the SDK reads; they are restored when the test ends. */
 export function setEnvironment(t: TestContext, variables: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(variables)) {
     const before = process.env[name]
@@ -81,7 +81,9 @@ export function setEnvironment(t: TestContext, variables: Readonly<Record<string
   }
 }
 
-/** The spans of an ExportTraceServiceRequest; the fields' numbers are those of OTLP's .proto files. */
+/**
+ * Decodes the spans of an ExportTraceServiceRequest; the fields' numbers are those of OTLP's .proto files.
+ */
 export function decodeExportRequest(bytes: Uint8Array): readonly ReceivedSpan[] {
   const spans: ReceivedSpan[] = []
   for (const resourceSpans of fieldsOf(bytes).messages(1)) {

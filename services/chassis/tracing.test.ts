@@ -33,7 +33,7 @@ test('spans reach a collector of HTTP with their names, attributes, parents and 
   assert.equal(resource['service.namespace'], 'shop')
   assert.equal(resource['service.instance.id'], 'instance-1')
   assert.equal(resource['deployment.environment.name'], 'test')
-  assert.ok(!Object.keys(resource).some(name => /^(host|process|os)\./.test(name)), 'nothing is looked up')
+  assert.ok(!Object.keys(resource).some(name => /^(host|process|os)\./.test(name)), 'no resource is detected')
 })
 
 test('spans reach a collector of gRPC', async t => {
@@ -45,7 +45,7 @@ test('spans reach a collector of gRPC', async t => {
   assert.ok(!('service.namespace' in (collector.spans[0]?.resource ?? {})), 'an empty namespace is none')
 })
 
-/** A call with a child that fails. */
+/** Creates a call with a child that fails. */
 function makeSpans(tracing: Tracing): void {
   const headers = headersOf(`traceparent: 00-${traceId}-${parentId}-01`)
   const call = tracing.startSpan('call', headers, () => ({ text: 'ä', count: 3 }))
@@ -81,7 +81,7 @@ function assertSpans(spans: readonly ReceivedSpan[]): void {
   assert.ok(child.durationNs >= 0n && child.durationNs <= call.durationNs)
 }
 
-/** The rate, the call's headers, and the parent of the span that then is exported. */
+/** The sampling rate, the call's headers, and the parent of the exported span. */
 const samplingCases = `
 0    (none)                                                             → not sampled
 1    (none)                                                             → root
@@ -103,7 +103,7 @@ const samplingCases = `
 1    baggage: user=alice                                                → root
 `
 
-test('a parent decides whether a call is sampled, and the rate where there is none', async t => {
+test('a parent decides whether a call is sampled, and the rate without one', async t => {
   const collector = await startCollector(t)
   const tracing = {
     '0': await startTracingTo(t, collector.url, { samplingRate: 0 }),
@@ -135,14 +135,14 @@ function headersOf(text: string): ReadHeader {
   return name => headers.get(name)
 }
 
-test('the attributes of a call that is not sampled are not asked for', async t => {
+test('the attributes of an unsampled call are not computed', async t => {
   const tracing = await startTracingTo(t, 'http://127.0.0.1:1', { samplingRate: 0 })
-  const span = tracing.startSpan('call', noHeaders, () => assert.fail('asked for'))
+  const span = tracing.startSpan('call', noHeaders, () => assert.fail('the attributes were computed'))
   assert.equal(span, undefined)
   await tracing.stop(enoughMs)
 })
 
-test('a span ends with its work, however that ends', async t => {
+test('a span ends with its work, whether it succeeds or fails', async t => {
   const collector = await startCollector(t)
   const tracing = await startTracingTo(t, collector.url)
   const start = (name: string) => {
@@ -175,7 +175,7 @@ test('a span ends with its work, however that ends', async t => {
   )
 })
 
-test('long texts are cut, and what is no Unicode does not spoil the batch', async t => {
+test('long texts are truncated, and invalid Unicode does not break the batch', async t => {
   const collector = await startCollector(t)
   const tracing = await startTracingTo(t, collector.url)
   const long = `${'x'.repeat(maxTextChars - 1)}😀`
@@ -187,7 +187,7 @@ test('long texts are cut, and what is no Unicode does not spoil the batch', asyn
   assert.equal(collector.spans[0]?.statusMessage, cut)
 })
 
-test('a collector that hangs delays the end no longer than asked, and spans wait in a queue', async t => {
+test('a hanging collector delays the stop by at most the timeout, and spans are queued', async t => {
   const collector = await startCollector(t, { hangs: true })
   setEnvironment(t, {
     OTEL_BSP_MAX_QUEUE_SIZE: '10',
@@ -203,7 +203,7 @@ test('a collector that hangs delays the end no longer than asked, and spans wait
   assert.ok(performance.now() - startedMs < 2000)
   assert.ok(collector.spans.length <= 15, `${collector.spans.length} of a batch and a queue`)
   assert.equal(warnings.length, 1)
-  assert.match(warnings[0] ?? '', /did not take the last spans in time/)
+  assert.match(warnings[0] ?? '', /export of the last spans timed out/)
 })
 
 const nobodyThere = async () => ({ url: 'http://127.0.0.1:1' })
@@ -220,10 +220,10 @@ const losses = [
 ] as const
 
 for (const { name, protocol, start, reason } of losses) {
-  test(`${name} is told of once a minute, with all that was lost`, async t => {
+  test(`${name} is logged once a minute, with all lost spans`, async t => {
     setEnvironment(t, { OTEL_EXPORTER_OTLP_TIMEOUT: '300', OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '1' })
     const { log, warnings, warned } = recordingLog()
-    // The clock is asked at each loss.
+    // The clock is read at each loss.
     const times = [0, 1, 59_999, 59_999, 60_000, 119_999]
     const clock = { nowMs: () => 0, monotonicMs: () => times.shift() ?? assert.fail('one loss too many') }
     const { url } = await start(t)
@@ -239,7 +239,7 @@ for (const { name, protocol, start, reason } of losses) {
   })
 }
 
-test('a wrong variable is told of without the credentials in it', async t => {
+test('an invalid variable is logged without its credentials', async t => {
   const { log, warnings } = recordingLog()
   setEnvironment(t, { OTEL_EXPORTER_OTLP_TIMEOUT: 'http://user:secret@collector' })
   const tracing = await startTracingTo(t, 'http://collector:4318', { log })
@@ -250,7 +250,7 @@ test('a wrong variable is told of without the credentials in it', async t => {
   )
 })
 
-/** Keeps warnings, and lets a test wait for them. */
+/** Collects warnings, and lets a test wait for them. */
 function recordingLog() {
   const warnings: string[] = []
   let wake = () => {}
@@ -287,7 +287,7 @@ test('the SDK is not loaded before tracing is started', async () => {
   )
 })
 
-/** An endpoint as someone wrote it, and whether spans can be sent there by each protocol. */
+/** An endpoint, and whether each protocol can send spans to it. */
 const endpoints: readonly [string, { readonly http: boolean; readonly grpc: boolean }][] = [
   ['http://collector:4318', { http: true, grpc: true }],
   [' https://user:secret@collector ', { http: true, grpc: true }],
@@ -296,7 +296,7 @@ const endpoints: readonly [string, { readonly http: boolean; readonly grpc: bool
   ['ftp://collector', { http: false, grpc: false }],
 ]
 
-test('an endpoint that is none is told with its variable, and without its value', async t => {
+test('an invalid endpoint is reported with its variable and without its value', async t => {
   for (const [endpoint, allowed] of endpoints) {
     for (const exporterProtocol of ['http', 'grpc'] as const) {
       const started = startTracingTo(t, endpoint, { exporterProtocol }).then(

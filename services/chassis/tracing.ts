@@ -4,38 +4,37 @@ import { type Clock, systemClock } from './clock.ts'
 import type { Log } from './log.ts'
 
 /**
- * Spans of calls, exported by OTLP to a collector. The SDK is loaded when tracing is started and not before,
- * so that a process without tracing never pays for it; a caller then holds undefined.
+ * Spans of calls, exported by OTLP to a collector. The SDK is loaded only when tracing starts, so that a
+ * process without tracing does not pay for it; the caller has undefined then.
  */
 export interface Tracing {
   /**
-   * Begins the first span of a call, whose parent is told by the call's headers: W3C Trace Context, or B3 in
-   * one header or several; B3 counts where there are both. A parent's sampling decision is kept; without a
-   * parent it is drawn by the sampling rate. Answers undefined for a call that is not sampled, and then
-   * never asks for the attributes.
+   * Starts the first span of a call. The call's headers determine its parent: W3C Trace Context, or B3 in one
+   * header or several; B3 takes precedence. A parent's sampling decision is kept; without a parent the
+   * sampling rate decides. Returns undefined for an unsampled call, without computing the attributes.
    */
   startSpan(name: string, readHeader: ReadHeader, attributes?: () => SpanAttributes): Span | undefined
   /**
-   * Sends the spans that have ended, and takes no more. Resolves when the collector has them, or after
-   * `timeoutMs`; never rejects. An export that takes longer ends with the process.
+   * Sends the ended spans, and accepts no more. Resolves when the collector has them, or after `timeoutMs`;
+   * never rejects. A longer export ends with the process.
    */
   stop(timeoutMs: number): Promise<void>
 }
 
 export interface Span {
   child(name: string, attributes?: SpanAttributes): Span
-  /** With an error the span's status says so. Only the first call counts. */
+  /** Ends the span; an error sets its status. Only the first call has an effect. */
   end(error?: unknown): void
-  /** Answers what `work` does, and ends with it: at once, or when its promise settles. */
+  /** Runs `work`, returns its result, and ends the span with it: at once, or when its promise settles. */
   run<T>(work: () => T): T
 }
 
-/** Texts are cut to `maxTextChars`. */
+/** Texts are truncated to `maxTextChars`. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
 /**
- * The value of a header of the call, under its name in lower case; the values of one that came several times
- * are joined by commas.
+ * Returns the value of a header of the call, by its name in lower case; the values of repeated headers are
+ * joined by commas.
  */
 export type ReadHeader = (name: string) => string | undefined
 
@@ -52,24 +51,23 @@ export interface TracingOptions {
   readonly clock?: Clock
 }
 
-/** Longer texts are cut, in UTF-16 units. With the queue's limit this bounds memory. */
+/** Longer texts are truncated, in UTF-16 units. With the queue's limit this bounds memory. */
 export const maxTextChars = 1024
 
-/** The collector's absence is told of again after so long. */
+/** The interval of warnings about the collector. */
 const warningIntervalMs = 60_000
 
-/** Under which the spans of our processes are told from those of libraries. */
+/** The instrumentation scope, which distinguishes these spans from those of libraries. */
 const instrumentationScope = 'tollway'
 
 /**
- * Loads the SDK and starts it. Where spans go, and how they are collected, is told by the standard variables,
- * which the SDK reads from the process's environment: OTEL_EXPORTER_OTLP_*, OTEL_BSP_*,
- * OTEL_RESOURCE_ATTRIBUTES and OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. A wrong one is warned of, and its
- * default holds; but an endpoint that is none is refused, for spans would go to a collector that nobody named.
- * A collector that cannot be reached is told of once a minute and otherwise harmless: spans beyond the queue
- * are dropped.
+ * Loads the SDK and starts it. The standard variables, which the SDK reads from the process's environment,
+ * define the endpoint and the batches: OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and
+ * OTEL_(SPAN_)ATTRIBUTE_VALUE_LENGTH_LIMIT. An invalid variable is logged and its default applies; but an
+ * invalid endpoint is an error, since spans would be sent to an unintended collector. A collector that cannot
+ * be reached is logged once a minute and is otherwise harmless: spans beyond the queue are dropped.
  *
- * @throws Error that names the variable of the endpoint.
+ * @throws Error that names the variable of the endpoint
  */
 export async function startTracing(options: TracingOptions): Promise<Tracing> {
   const { log, clock = systemClock, samplingRate } = options
@@ -81,7 +79,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
   listenToSdk(sdk, warnings)
 
   const exporter = countLosses(sdk, await createExporter(options.exporterProtocol), warnings)
-  // The sampler by ratio leaves out one of 2^32 even at the ratio 1, which stands for always.
+  // The sampler by ratio drops one of 2^32 calls even at the ratio 1, which means all calls here.
   const root = samplingRate === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(samplingRate)
   const provider = new TracerProvider({
     resource: createResource(sdk, options),
@@ -101,17 +99,17 @@ export async function startTracing(options: TracingOptions): Promise<Tracing> {
     },
     async stop(timeoutMs) {
       const inTime = await settlesWithin(provider.shutdown(), timeoutMs)
-      if (!inTime) warnings.warn('the trace collector did not take the last spans in time', { timeoutMs })
+      if (!inTime) warnings.warn('export of the last spans timed out', { timeoutMs })
     },
   }
 }
 
 const endpointNames = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT']
 
-/** The value is not quoted: it may hold a password. */
+/** The value is not quoted, since it may contain a password. */
 function assertEndpoint(name: string, protocol: 'http' | 'grpc'): void {
   const text = process.env[name]?.trim() ?? ''
-  // The exporter of gRPC takes an address without a scheme, too.
+  // The exporter of gRPC accepts an address without a scheme too.
   const url = protocol === 'http' || /^\w+:\/\//.test(text) ? text : `https://${text}`
   if (text === '' || /^https?:$/.test(URL.parse(url)?.protocol ?? '')) return
   throw new Error(`${name}: the value is not allowed: a URL such as ${exampleEndpoints[protocol]}`)
@@ -124,7 +122,7 @@ const exampleEndpoints = {
 
 type Sdk = Awaited<ReturnType<typeof loadSdk>>
 
-/** Without the SDK's bundle for Node, which brings metrics, logs and their exporters too. */
+/** Avoids the SDK's bundle for Node, which also loads metrics, logs and their exporters. */
 async function loadSdk() {
   const [api, core, trace, resources, b3] = await Promise.all([
     import('@opentelemetry/api'),
@@ -145,7 +143,7 @@ async function createExporter(protocol: 'http' | 'grpc'): Promise<SpanExporter> 
   return new OTLPTraceExporter()
 }
 
-/** OTEL_RESOURCE_ATTRIBUTES adds to what is set here and does not change it. Nothing is looked up. */
+/** OTEL_RESOURCE_ATTRIBUTES adds attributes and does not override those set here. No resource is detected. */
 function createResource(sdk: Sdk, options: TracingOptions) {
   const { serviceName, serviceNamespace, serviceInstanceId } = options
   const fromEnvironment = sdk.detectResources({ detectors: [sdk.resourceAttributesEnvDetector] })
@@ -161,7 +159,7 @@ function createResource(sdk: Sdk, options: TracingOptions) {
     )
 }
 
-/** The batch span processor's variables and defaults, by the OpenTelemetry specification. */
+/** The batch span processor's variables and defaults, from the OpenTelemetry specification. */
 function queueLimits({ getNumberFromEnv }: Sdk) {
   const read = (name: string, fallback: number) => {
     const value = getNumberFromEnv(`OTEL_BSP_${name}`)
@@ -182,7 +180,10 @@ function textLimit({ getNumberFromEnv }: Sdk): number {
   return asked !== undefined && asked > 0 ? Math.min(asked, maxTextChars) : maxTextChars
 }
 
-/** In Envoy's order, so that both sides of a call see the same parent: a later format replaces an earlier. */
+/**
+ * In Envoy's order, so that both sides of a call have the same parent: a later format replaces an earlier
+ * one.
+ */
 function createPropagator(sdk: Sdk) {
   const { B3Propagator, CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } = sdk
   return new CompositePropagator({
@@ -224,7 +225,7 @@ function createSpan(sdk: Sdk, tracer: Tracer, started: SdkSpan): Span {
     },
   }
 
-  /** Also a rejection with undefined is a failure. */
+  /** A rejection with undefined is a failure too. */
   function failWith(error: unknown): void {
     end(error ?? 'failed')
   }
@@ -238,18 +239,18 @@ function withShortTexts(attributes: SpanAttributes): SpanAttributes {
   return short
 }
 
-/** Half a surrogate pair, sent or left by the cut, would make a collector refuse the whole batch. */
+/** A collector would reject the whole batch for an unpaired surrogate, sent or left by the truncation. */
 function shortText(text: string): string {
   return text.slice(0, maxTextChars).toWellFormed()
 }
 
 interface Warnings {
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void
-  /** Told of with the next warning of losses, so that the sum is right. */
+  /** Counts lost spans, which the next warning includes. */
   lost(spans: number, reason: string): void
 }
 
-/** One a minute at most, whatever goes wrong how often. */
+/** Logs at most one warning a minute. */
 function createWarnings(log: Log, clock: Clock): Warnings {
   let quietUntilMs = Number.NEGATIVE_INFINITY
   let lostSpans = 0
@@ -266,15 +267,15 @@ function createWarnings(log: Log, clock: Clock): Warnings {
     lost(spans, reason) {
       lostSpans += spans
       if (!mayWarn()) return
-      log.warn('the trace collector did not take spans; they are lost', { spans: lostSpans, reason })
+      log.warn('export of spans failed: they are lost', { spans: lostSpans, reason })
       lostSpans = 0
     },
   }
 }
 
 /**
- * The SDK tells of wrong variables, of spans beyond the queue and of those that a collector took in part. A
- * failed export is told of by `countLosses`, and what the SDK calls errors is only that once more.
+ * The SDK reports invalid variables, spans beyond the queue, and partial rejections by a collector.
+ * `countLosses` reports failed exports, which the SDK only repeats as errors.
  */
 function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   const nothing = () => {}
@@ -286,7 +287,7 @@ function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
 }
 
-/** A collector's address may name a user and a password. */
+/** Removes the user and the password from a collector's address. */
 function withoutCredentials(text: string): string {
   return text.replace(/:\/\/[^@/\s]*@/g, '://***@')
 }
@@ -306,7 +307,7 @@ function countLosses({ ExportResultCode }: Sdk, exporter: SpanExporter, warnings
   }
 }
 
-/** Whether the work ended, well or badly, before the time was over. */
+/** Returns whether the work ended, with success or failure, within the time. */
 async function settlesWithin(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const { promise: tooLate, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(false), timeoutMs)

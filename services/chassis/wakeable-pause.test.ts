@@ -5,7 +5,7 @@ import { createWakeablePause } from './wakeable-pause.ts'
 const never = new AbortController().signal
 const longMs = 60_000
 
-test('a wait ends after its time, when it is woken, and when its signal is aborted', async () => {
+test('a wait ends after its time, after a wake, and after an abort', async () => {
   const { wait, wake } = createWakeablePause()
   await wait(1, never)
   const woken = wait(longMs, never)
@@ -18,7 +18,7 @@ test('a wait ends after its time, when it is woken, and when its signal is abort
   await wait(longMs, abort.signal)
 })
 
-test('who is woken before it waits does not wait, once', async () => {
+test('a wake before the wait ends the next wait at once', async () => {
   const { wait, wake } = createWakeablePause()
   wake()
   wake()

@@ -1,8 +1,8 @@
-/** A wait that somebody else can end. For one waiter at a time. */
+/** A wait that can be ended early. For one waiter at a time. */
 export interface WakeablePause {
-  /** Resolves after that time, when it is woken, or when the signal is aborted; never rejects. */
+  /** Resolves after `ms`, after `wake`, or when the signal is aborted; never rejects. */
   wait(ms: number, signal: AbortSignal): Promise<void>
-  /** Ends the wait; where nobody waits, the next one ends at once. */
+  /** Ends the wait; without a waiter, the next wait ends at once. */
   wake(): void
 }
 

@@ -2,12 +2,12 @@ import { type Kind, pairs } from '@tollway/chassis/settings.ts'
 import { reservedNames } from '@tollway/grpc/reserved-names.ts'
 
 /**
- * Headers that go with every request to the management server, `k1:v1,k2:v2`, such as an authorization. Values
- * are secrets. They are judged here, since an error of the transport would quote them.
+ * Headers of every request to the management server, `k1:v1,k2:v2`, such as an authorization. Values are
+ * secrets. They are validated here, since an error of the transport would quote them.
  */
 export const additionalHeaders: Kind<ReadonlyMap<string, readonly [string]>> = {
   allowed:
-    'a list such as name:value,other:value; names of letters, digits, _, - and ., not those that ' +
+    'a list such as name:value,other:value; names of letters, digits, _, - and ., without those that ' +
     'belong to gRPC, each once; values of printable ASCII',
   parse(text) {
     const written = pairs.parse(text)
@@ -22,7 +22,7 @@ export const additionalHeaders: Kind<ReadonlyMap<string, readonly [string]>> = {
   },
 }
 
-/** Names that end in `-bin` carry bytes, which this list cannot say. */
+/** Names that end in `-bin` have binary values, which this list cannot express. */
 function isHeaderName(name: string): boolean {
   return /^[0-9a-z_.-]+$/.test(name) && !/^grpc-|-bin$/.test(name) && !reservedNames.has(name)
 }

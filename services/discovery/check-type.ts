@@ -1,8 +1,8 @@
 /**
- * Holds a response, and each of its resources, to the type that was asked for: an empty list of another type
- * would otherwise be taken for one in which everything was deleted.
+ * Checks the type of a response, or of a resource: an empty list of another type would otherwise delete
+ * everything.
  *
- * @throws Error that says both types.
+ * @throws Error with both types
  */
 export function checkType(found: string, expected: string): void {
   if (found !== expected) throw new Error(`its type is '${found}', not ${expected}`)

@@ -15,38 +15,41 @@ export interface Answer {
 }
 
 /**
- * What this process tells a management server, whatever streams come and go. Content that is in force already
- * is acknowledged without a reload, whatever its version; a version alone proves nothing, for a server may
- * count from 1 again. Responses are loaded one after the other, in the order in which they were handed in.
+ * The state of a subscription to a management server, across streams. Content that is already active is
+ * acknowledged without a reload, whatever its version; a version alone proves nothing, since a server may
+ * count from 1 again. Responses are loaded one at a time, in the order in which they were passed in.
  */
 export interface DiscoverySession {
-  /** A version in force is told, so that a server that has the same may save itself the rest. */
+  /**
+   * Returns the first request of a stream. It has the active version, so that a server with the same one need
+   * not send it.
+   */
   firstRequest(): Request
   answer(response: DiscoveryResponse): Promise<Answer>
-  /** Whether anything is in force. */
+  /** Returns whether any configuration is active. */
   isConfigured(): boolean
   /**
-   * Puts a response in force that no server sent now. Its version is not told to any: one that counts from 1
-   * again could mean another content by it. Answers what is wrong with it; then nothing has changed. When there
-   * is something in force by the time of its turn, it answers undefined, and nothing has changed either.
+   * Loads a response that was not received now. Its version is not sent to servers: one that counts from 1
+   * again could use it for other content. Resolves with its problems; nothing has changed then. If a
+   * configuration is active when its turn comes, it resolves with undefined, and nothing has changed either.
    */
   adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined>
 }
 
-/** What is asked for, and who takes it. */
+/** The type of the resources, and the function that loads them. */
 export interface Subscription {
   /** `type.googleapis.com/<package>.<Message>`. */
   readonly typeUrl: string
   /**
-   * Puts the whole response in force, or, when anything in it is wrong, nothing. Answers every problem, each in
-   * one line: `<name of the resource>: <what is wrong>`. Asked for one response at a time; it never rejects for
-   * what the response holds, not even for one of another type.
+   * Activates the whole response or, if it has a problem, nothing. Resolves with all problems, one line each:
+   * `<name of the resource>: <problem>`. Called for one response at a time; it never rejects because of the
+   * response's content or type.
    */
   load(response: DiscoveryResponse): Promise<readonly string[]>
 }
 
 export interface DiscoverySessionOptions extends Subscription {
-  /** Who asks, as the management server knows it. */
+  /** The identity of this node for the management server. */
   readonly nodeId: string
   readonly nodeMetadata: ReadonlyMap<string, string>
   readonly log: Log

@@ -3,15 +3,15 @@ import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { XdsTls } from './xds-tls.ts'
 
-/** The one connection to the management server, over which all calls to it go. */
+/** The one connection to the management server, for all calls to it. */
 export interface FeedConnection {
   /** `host:port`. */
   readonly server: string
   /**
-   * The same each time. Made when there is what it takes: a connection without a certificate or an authority
-   * is not tried.
+   * Returns the client, always the same. It is created when its files are available: no connection is
+   * attempted without a certificate or an authority.
    *
-   * @throws Error that names the files that are waited for.
+   * @throws Error that names the files that are waited for
    */
   client(): GrpcClient
   close(): void
@@ -20,7 +20,7 @@ export interface FeedConnection {
 export interface FeedConnectionOptions {
   /** `host:port`. */
   readonly server: string
-  /** Without it all is sent as it is. Closed with the connection. */
+  /** Without it, calls are not encrypted. Closed with the connection. */
   readonly tls?: XdsTls | undefined
   /** Sent with every call. Their values are secrets. */
   readonly headers?: Metadata | undefined

@@ -12,7 +12,7 @@ import {
 } from '@tollway/chassis/settings.ts'
 import { additionalHeaders } from './additional-headers.ts'
 
-/** For what is done again and again: in less it would be done all the time. */
+/** For repeated tasks: a shorter interval would take all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
 /**
@@ -26,19 +26,19 @@ const pingInterval: Kind<number> = {
   parse: value => (value === '0' ? 0 : atLeast1S.parse(value)),
 }
 
-/** How a service reaches its management server, under the names of the reference. */
+/** The settings of the connection to a management server, under the names of the reference. */
 export const feedSettings = settingsTable({
   xdsNodeId: {
     name: 'CONFIG_GRPC_XDS_NODE_ID',
     kind: text,
     fallback: 'default',
-    help: 'Who this process is to the management server.',
+    help: 'The identity of this process for the management server.',
   },
   xdsNodeMetadata: {
     name: 'CONFIG_GRPC_XDS_NODE_METADATA',
     kind: pairs,
     fallback: '',
-    help: 'More about this process, as texts in node.metadata.',
+    help: 'Further properties of this process, as texts in node.metadata.',
   },
   xdsServer: {
     name: 'CONFIG_GRPC_XDS_SERVER_URL',
@@ -50,62 +50,62 @@ export const feedSettings = settingsTable({
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
     kind: boolean,
     fallback: 'false',
-    help: 'Reach the management server by TLS.',
+    help: 'Connect to the management server with TLS.',
   },
   xdsCertFile: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
     kind: text,
     fallback: '',
-    help: 'The file of the certificate that is shown to it.',
+    help: 'The file of the client certificate.',
   },
   xdsKeyFile: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
     kind: text,
     fallback: '',
-    help: 'The file of its private key.',
+    help: 'The file of the key of the client certificate.',
   },
   xdsCaFile: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
     kind: text,
     fallback: '',
-    help: 'The file of those who vouch for the management server; empty for the authorities that Node knows.',
+    help: 'The file of the certificate authorities of the management server; empty for those that Node trusts.',
   },
   xdsServerSan: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
     kind: text,
     fallback: '',
-    help: 'The name that its certificate must have, instead of its host.',
+    help: 'The name that the certificate of the server must have, instead of its host.',
   },
   xdsHeaders: {
     name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
     kind: additionalHeaders,
     fallback: '',
-    help: 'More headers of the requests to it, such as an authorization: k1:v1,k2:v2.',
+    help: 'Additional headers of the requests, such as an authorization: k1:v1,k2:v2.',
     secret: true,
   },
   lastGoodFile: {
     name: 'CONFIG_LAST_GOOD_FILE',
     kind: text,
     fallback: '',
-    help: 'Keeps the last good configuration, for a start without the management server.',
+    help: 'The file of the last good configuration, for a start without the management server.',
   },
   xdsConnectRetryMs: {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
     kind: atLeast10Ms,
     fallback: '3s',
-    help: 'The wait between tries while there was no connection yet.',
+    help: 'The delay between attempts before the first connection.',
   },
   xdsBackoffJitter: {
     name: 'XDS_CLIENT_BACKOFF_JITTER',
     kind: boolean,
     fallback: 'true',
-    help: 'Spread the waits by chance.',
+    help: 'Add jitter to the delays.',
   },
   xdsBackoffInitialMs: {
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
     kind: atLeast10Ms,
     fallback: '10s',
-    help: 'The first wait after a stream ended; none after a stream that lasted longer, and 10s at least.',
+    help: 'The first delay after a stream ended; none after a stream that lasted longer, and at least 10s.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
@@ -117,7 +117,7 @@ export const feedSettings = settingsTable({
     name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
     kind: decimal(0, 10),
     fallback: '0.5',
-    help: 'The next wait is the last one times 1 plus this.',
+    help: 'The next delay is the last one times 1 plus this.',
   },
   xdsKeepaliveMs: {
     name: 'XDS_CLIENT_KEEPALIVE_INTERVAL',
@@ -137,7 +137,7 @@ export const feedSettings = settingsTable({
     name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
     kind: integer(0, 1 << 30),
     fallback: '0',
-    help: 'The largest configuration that is taken; 0 for 64 MiB.',
+    help: 'The maximum size of a configuration in bytes; 0 for 64 MiB.',
   },
 })
 

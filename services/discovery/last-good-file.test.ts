@@ -30,13 +30,13 @@ function open(path = join(place(), 'last-good')) {
 
 function place(): string {
   const folder = temporaryFolder('last-good')
-  // A file that is being written at the end of a test appears again; the next try removes it, too.
+  // A write that is running at the end of a test recreates the file; the next attempt removes it too.
   return folder
 }
 
 const bytes = (text: string) => Buffer.from(text)
 
-test('what was kept is read again with its age, by its owner only, and nothing lies beside it', async () => {
+test('a kept configuration is read with its age; only its owner can read it, and no other file is left', async () => {
   const { file, path, pass, warnings } = open()
   assert.equal(file.read(), undefined)
   for (const text of ['one', 'two', '']) {
@@ -53,14 +53,14 @@ test('what was kept is read again with its age, by its owner only, and nothing l
   assert.deepEqual(warnings, [])
 })
 
-test('of many that come at once the newest stays', async () => {
+test('of many concurrent writes the newest is kept', async () => {
   const { file } = open()
   for (let count = 1; count <= 100; count++) file.keep(bytes(`content ${count}`))
   await file.close()
   assert.equal(String(file.read()?.content), 'content 100')
 })
 
-test('a file that cannot be used is told and passed over', async () => {
+test('an unusable file is logged and ignored', async () => {
   const { file, path, warnings } = open()
   file.keep(bytes('some content'))
   await file.close()
@@ -82,7 +82,7 @@ test('a file that cannot be used is told and passed over', async () => {
   assert.equal(warnings.length, cases.length)
 })
 
-test('what cannot be written is told once, and does no harm', async () => {
+test('a failed write is logged once, and has no other effect', async () => {
   const folder = place()
   const { file, warnings } = open(join(folder, 'missing/last-good'))
   for (const text of ['one', 'two']) {
@@ -90,11 +90,11 @@ test('what cannot be written is told once, and does no harm', async () => {
     await file.close()
   }
   assert.deepEqual(warnings, [
-    `the last good configuration cannot be kept ${join(folder, 'missing/last-good')} ENOENT`,
+    `write of the last good configuration failed ${join(folder, 'missing/last-good')} ENOENT`,
   ])
 })
 
-test('an unfinished file that was left, a link even, is replaced and not followed', async () => {
+test('a leftover of an unfinished write, even a link, is replaced and not followed', async () => {
   const { file, path } = open()
   const victim = join(path, '../victim')
   writeFileSync(victim, 'precious')
@@ -105,7 +105,7 @@ test('an unfinished file that was left, a link even, is replaced and not followe
   assert.equal(String(file.read()?.content), 'one')
 })
 
-/** A feed that knows the file, of a server that is as the test says. */
+/** Starts a feed with this file and this server. */
 function startWithFile(t: TestContext, server: string, path: string, laterMs = 0) {
   const clock = { nowMs: () => Date.now() + laterMs, monotonicMs: () => performance.now() }
   const under = { log: silentLog as Log }
@@ -120,7 +120,7 @@ function startWithFile(t: TestContext, server: string, path: string, laterMs = 0
   return started
 }
 
-/** Runs a feed until it has kept this. */
+/** Runs a feed until it has kept this configuration. */
 async function keep(t: TestContext, path: string, text: string): Promise<void> {
   const server = await startServer(t)
   const { feed } = startWithFile(t, server.address, path)
@@ -131,9 +131,9 @@ async function keep(t: TestContext, path: string, text: string): Promise<void> {
   await feed.stop()
 }
 
-const isLastGood = /^the management server gave no configuration; the last good one is used \S+ 720\d$/
+const isLastGood = /^the management server sent no configuration: use the last good one \S+ 720\d$/
 
-test('without the management server the last good is in force, until that one answers', async t => {
+test('without the management server the last good configuration is active, until the server answers', async t => {
   const path = join(place(), 'last-good')
   await keep(t, path, 'a:1 b:2')
   const [port = 0] = await freePorts(1)
@@ -144,7 +144,7 @@ test('without the management server the last good is in force, until that one an
 
   const server = await startServer(t, { port })
   const stream = await server.stream(0)
-  assert.equal(inShort(await stream.heard()), 'ack  ()', 'the version of the file is not claimed')
+  assert.equal(inShort(await stream.heard()), 'ack  ()', 'the version of the file is not sent')
   stream.send(response('1', 'a:1 b:2'))
   assert.equal(inShort(await stream.heard()), 'ack 1 (nonce of 1)')
   assert.equal(loads(), 1, 'the same content is not loaded again')
@@ -153,7 +153,7 @@ test('without the management server the last good is in force, until that one an
   assert.equal(inForce(), 'a:3')
 })
 
-test('a server that only sends what is wrong does not take the last good away', async t => {
+test('a server that only sends invalid configurations does not remove the last good one', async t => {
   const path = join(place(), 'last-good')
   await keep(t, path, 'a:1')
   const before = readFileSync(path)
@@ -167,7 +167,7 @@ test('a server that only sends what is wrong does not take the last good away', 
   assert.deepEqual(readFileSync(path), before)
 })
 
-test('a file that holds no right configuration is told, and the wait goes on', async t => {
+test('a file without a valid configuration is logged, and the feed keeps waiting', async t => {
   const path = join(place(), 'last-good')
   const file = openLastGoodFile({
     path,

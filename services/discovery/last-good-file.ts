@@ -5,38 +5,38 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
-/** The last configuration that was good, kept where it outlives the process. */
+/** The last good configuration, in a file that outlives the process. */
 export interface LastGoodFile {
   readonly path: string
   /**
-   * Writes it soon; of several that come while one is being written, the newest counts. A reader sees the old
-   * content or the new one, also after kill -9 or a power cut. What fails is told in the log, once for each
-   * reason, and is no reason to stop.
+   * Writes the content soon; of several contents that arrive during a write, only the newest is written. A
+   * reader sees the old or the new content, also after kill -9 or a power cut. Failures are logged, once for
+   * each reason, and have no other effect.
    */
   keep(content: Uint8Array): void
-  /** undefined when there is none, or, after it was told in the log, when it cannot be used. */
+  /** Returns undefined when there is no file, and when it cannot be used, which is logged. */
   read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined
-  /** Resolves when what was to be kept is written. */
+  /** Resolves when all pending writes are done. */
   close(): Promise<void>
 }
 
 export interface LastGoodFileOptions {
-  /** CONFIG_LAST_GOOD_FILE. Its folder must be there, and be this process's own. */
+  /** CONFIG_LAST_GOOD_FILE. Its folder must exist and belong to this process. */
   readonly path: string
-  /** Of the content. */
+  /** The maximum size of the content. */
   readonly maxBytes: number
   readonly clock: Clock
   readonly log: Log
 }
 
-/** The first line: the form and its version, when it was written, and the hash of what follows. */
+/** The first line: the format and its version, the time of writing, and the hash of the content. */
 const heading = /^tollway-last-good 1 (\d{1,15}) ([0-9a-f]{64})\n/
 const maxHeadingBytes = 120
 
 export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOptions): LastGoodFile {
   let waiting: Uint8Array | undefined
   let writing: Promise<void> | undefined
-  let told: string | undefined
+  let lastReason: string | undefined
 
   async function writeAll(): Promise<void> {
     for (;;) {
@@ -45,11 +45,11 @@ export function openLastGoodFile({ path, maxBytes, clock, log }: LastGoodFileOpt
       if (content === undefined) return
       try {
         await writeAtomically(path, headingOf(content, clock.nowMs()), content)
-        told = undefined
+        lastReason = undefined
       } catch (error) {
         const reason = reasonOf(error)
-        if (reason !== told) log.warn('the last good configuration cannot be kept', { path, reason })
-        told = reason
+        if (reason !== lastReason) log.warn('write of the last good configuration failed', { path, reason })
+        lastReason = reason
       }
     }
   }
@@ -95,7 +95,10 @@ function hashOf(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
-/** For its owner's eyes only. The unfinished file is new each time, so that no link is followed. */
+/**
+ * Writes a file that only its owner can read. The temporary file is created anew each time, so that no link
+ * is followed.
+ */
 async function writeAtomically(path: string, ...parts: readonly (string | Uint8Array)[]): Promise<void> {
   const unfinished = `${path}.${process.pid}.new`
   await rm(unfinished, { force: true })

@@ -10,10 +10,10 @@ import { openXdsTls, type XdsTls } from './xds-tls.ts'
 const defaultMaxMessageBytes = 64 * 1024 * 1024
 
 /**
- * The feed of the management server that the settings name, and the connection to it, for other calls; the
- * feed closes it. To be imported only when there is a feed: the gRPC client takes 6 MiB.
+ * Opens the feed of the management server that the settings name, and its connection, which other calls may
+ * use; the feed closes it. Import this module only when there is a feed, since the gRPC client takes 6 MiB.
  *
- * @throws Error that names the setting whose file of TLS cannot be used.
+ * @throws Error that names the setting whose TLS file cannot be used
  */
 export function openXdsFeed(
   settings: FeedSettings,

@@ -1,14 +1,14 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
-/** Sends the refusals of a feed at most once in an interval. */
+/** Limits the refusals of a feed to one per interval. */
 export interface RefusalPacer {
   /**
-   * Sends now, or when the interval since the last refusal has passed; a refusal that still waits then is dropped
-   * for this one. Resolves when the next response may be read: at once, unless a refusal waited already. So a fix is
-   * read while a refusal waits, and a server that does not wait for answers is slowed down.
+   * Sends now, or when the interval since the last refusal has passed; a refusal that still waits is
+   * replaced. Resolves when the next response may be read: at once, unless a refusal was already waiting. A
+   * fix is therefore read while a refusal waits, and a server that does not wait for answers is slowed down.
    */
   send(send: () => void): Promise<void>
-  /** Drops the refusal that waits: a later response was good, or its stream has ended. */
+  /** Drops the waiting refusal: a later response was good, or its stream has ended. */
   cancel(): void
 }
 

@@ -6,7 +6,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { inShort, startServer } from './testdata/management-server.ts'
 import { response, startFeed, textTypeUrl } from './testdata/start-feed.ts'
 
-test('the first request tells who asks; every response is answered by version and nonce', async t => {
+test('the first request has the node; every response is answered with version and nonce', async t => {
   const server = await startServer(t)
   const { inForce } = startFeed(t, server.address)
   const stream = await server.stream(0)
@@ -28,7 +28,7 @@ test('the first request tells who asks; every response is answered by version an
   }
 })
 
-test('a refusal has a line for each problem, and keeps the version and what is in force', async t => {
+test('a refusal has a line for each problem, and keeps the version and the active configuration', async t => {
   const server = await startServer(t)
   const { inForce, refusals } = startFeed(t, server.address)
   const stream = await server.stream(0)
@@ -39,7 +39,7 @@ test('a refusal has a line for each problem, and keeps the version and what is i
   const refusal = await stream.heard()
   assert.equal(inShort(refusal), 'nack v1 (nonce of v2)')
   assert.equal(refusal.errorDetail?.code, 3)
-  assert.equal(refusal.errorDetail?.message, 'b:wrong: is no number\nc:wrong: is no number')
+  assert.equal(refusal.errorDetail?.message, 'b:wrong: is not a number\nc:wrong: is not a number')
   assert.equal(inForce(), 'a:1')
   stream.send(response('v3', '', { typeUrl: 'type.googleapis.com/test.Other' }))
   const other = await stream.heard()
@@ -55,7 +55,7 @@ test('a refusal has a line for each problem, and keeps the version and what is i
   assert.equal(refusals(), 2)
 })
 
-test('what is in force is acknowledged unloaded; its version with other content is loaded', async t => {
+test('active content is acknowledged without a load; its version with other content is loaded', async t => {
   const server = await startServer(t)
   const { inForce, loads } = startFeed(t, server.address)
   const first = await server.stream(0)
@@ -74,7 +74,7 @@ test('what is in force is acknowledged unloaded; its version with other content 
   assert.equal(inForce(), 'a:2')
 })
 
-test('refusals are spaced out, the first goes at once, and what was refused is not loaded again', async t => {
+test('refusals are spaced out, the first is sent at once, and rejected content is not loaded again', async t => {
   const server = await startServer(t)
   const refusalIntervalMs = 30
   const { refusals } = startFeed(t, server.address, { refusalIntervalMs })
@@ -93,7 +93,7 @@ test('refusals are spaced out, the first goes at once, and what was refused is n
   assert.equal(refusals(), 1)
 })
 
-test('a fix is in force at once while the refusal of a repeated response waits', async t => {
+test('a fix is active at once while the refusal of a repeated response waits', async t => {
   const server = await startServer(t)
   const { inForce } = startFeed(t, server.address, { refusalIntervalMs: 60_000, connectRetryMs: 60_000 })
   const stream = await server.stream(0)
@@ -104,14 +104,14 @@ test('a fix is in force at once while the refusal of a repeated response waits',
   stream.send(response('v2', 'a:1'))
   assert.equal(inShort(await stream.heard()), 'ack v2 (nonce of v2)')
   assert.equal(inForce(), 'a:1')
-  // The next refusal still waits for the interval, and the end of the feed does not wait for it.
+  // The next refusal still waits for the interval; the end of the feed does not wait for it.
   stream.send(response('v3', 'a:wrong'))
   stream.send(response('v4', 'a:2'))
   assert.equal(inShort(await stream.heard()), 'ack v4 (nonce of v4)')
   stream.send(response('v5', 'a:wrong'))
 })
 
-test('a server that repeats wrong responses without waiting is read at the pace of the refusals', async t => {
+test('a server that repeats invalid responses without waiting is read at the pace of the refusals', async t => {
   const server = await startServer(t)
   const { refusals } = startFeed(t, server.address, { refusalIntervalMs: 50 })
   const stream = await server.stream(0)
@@ -123,7 +123,7 @@ test('a server that repeats wrong responses without waiting is read at the pace 
   assert.ok(refusals() <= 3 + 2 * intervals, `${refusals()} were loaded in ${intervals} intervals`)
 })
 
-test('a stream that ended is opened again, later and later, until a response was good', async t => {
+test('an ended stream is opened again with growing delays, until a response was good', async t => {
   const server = await startServer(t)
   startFeed(t, server.address, { clock: { nowMs: () => 0, monotonicMs: () => 0 } })
   const opened = async (index: number) => (await server.stream(index)).openedMs
@@ -154,7 +154,7 @@ test('a stream that lasted longer than the wait is opened again at once', async 
   await first.heard()
   nowMs += hourMs
   first.end(new GrpcError('UNAVAILABLE', 'go away'))
-  // The server has nothing newer to send on these.
+  // The server has nothing newer to send on these streams.
   for (const index of [1, 2]) {
     const stream = await server.stream(index)
     assert.equal(inShort(await stream.heard()), 'ack v1 ()')
@@ -163,7 +163,7 @@ test('a stream that lasted longer than the wait is opened again at once', async 
   }
 })
 
-test('a stream that never came about is waited for, however long the attempt took', async t => {
+test('a stream that was never established is delayed, however long the attempt took', async t => {
   const [port = 0] = await freePorts(1)
   let nowMs = 0
   const { warnings } = startFeed(t, `127.0.0.1:${port}`, {
@@ -173,7 +173,7 @@ test('a stream that never came about is waited for, however long the attempt too
   assert.match(warnings.join(), /ECONNREFUSED .* 20$/)
 })
 
-test('a server that is away is told of once, in few words, and is found when it comes', async t => {
+test('an absent server is logged once, and connected when it starts', async t => {
   const [port = 0] = await freePorts(1)
   const { inForce, warnings, feed } = startFeed(t, `127.0.0.1:${port}`)
   await waitFor('the first complaint', () => warnings.length > 0)
@@ -193,7 +193,7 @@ test('a server that is away is told of once, in few words, and is found when it 
   await feed.stop()
 })
 
-test('stop ends at once: in a stream, in a wait, and before the start', async t => {
+test('stop resolves at once: in a stream, in a delay, and before the start', async t => {
   const server = await startServer(t)
   const running = startFeed(t, server.address)
   await (await server.stream(0)).heard()

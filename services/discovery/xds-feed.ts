@@ -24,7 +24,7 @@ const discoveryCodec = {
   decode: (bytes: Uint8Array) => fromBinary(DiscoveryResponseSchema, bytes),
 }
 
-/** What a management server says, loaded whenever it changes. */
+/** A feed of configurations from a management server. */
 export interface XdsFeed {
   start(): void
   stop(): Promise<void>
@@ -33,15 +33,15 @@ export interface XdsFeed {
 export interface XdsFeedOptions extends DiscoverySessionOptions {
   /** Closed with the feed. */
   readonly connection: FeedConnection
-  /** Where every configuration that was good is kept, for a start without the management server. */
+  /** Stores every good configuration, for a start without the management server. */
   readonly lastGoodFile?: LastGoodFile | undefined
-  /** After so long without any configuration the last good one is used; 1,000 when left out. */
+  /** After this time without any configuration the last good one is used. Defaults to 1,000. */
   readonly lastGoodPatienceMs?: number | undefined
-  /** The wait between tries while there was no response yet. */
+  /** The delay between attempts before the first response. */
   readonly connectRetryMs: number
   /**
-   * Waits after a stream ended. A stream that lasted 10 s, and longer than its wait, is opened again at once. The waits start
-   * again after such a stream, and after a good response.
+   * The delays after a stream ended. A stream that lasted 10 s, and longer than its delay, is opened again at
+   * once. The delays start again after such a stream, and after a good response.
    */
   readonly backoff: {
     readonly initialMs: number
@@ -52,24 +52,24 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock: Clock
-  /** The shortest time between two refusals; 500 when left out. */
+  /** The shortest time between two refusals. Defaults to 500. */
   readonly refusalIntervalMs?: number | undefined
 }
 
 /**
- * Servers that compare versions only, such as go-control-plane, answer a refusal with the same response at once,
- * and send a fix only in answer to the next refusal. So refusals are delayed to bound that loop, and a fix is in
- * force within this time at such a server.
+ * Servers that compare only versions, such as go-control-plane, answer a refusal with the same response at
+ * once, and send a fix only in answer to the next refusal. Refusals are therefore delayed to bound that loop,
+ * and a fix is active within this time with such a server.
  */
 const defaultRefusalIntervalMs = 500
 
 /** An attempt to connect fails sooner, so a stream that lasted this long was established. */
 const establishedMs = 10_000
 
-/** Callers get errors until then; a management server that is there has answered before. */
+/** Callers get errors until then; a running management server has answered before. */
 const defaultLastGoodPatienceMs = 1_000
 
-/** A client of the State of the World feed of any management server. */
+/** Creates a client of the State of the World feed of any management server. */
 export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
   const { connection, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, clock } = options
   const backoff = createBackoff({ ...options.backoff, random: options.random })
@@ -103,7 +103,7 @@ export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
     }
   }
 
-  /** The wait before the next stream; 0 after a stream that worked for long, as when a server is replaced. */
+  /** Returns the delay before the next stream; 0 after a long-lived stream, as when a server is replaced. */
   function waitAfter(lastedMs: number): number {
     const waitMs = hadResponse ? backoff.nextMs() : options.connectRetryMs
     if (lastedMs < Math.max(waitMs, establishedMs)) return waitMs
@@ -144,7 +144,7 @@ export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
   }
 }
 
-/** What is kept is what was in force: the nonce was a matter of one stream. */
+/** Encodes the active response without its nonce, which belongs to one stream. */
 function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): Uint8Array {
   return toBinary(
     DiscoveryResponseSchema,
@@ -163,43 +163,43 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
     const [problem] = problems
     if (problem !== undefined) throw new Error(problem)
     const ageSeconds = Math.round(found.ageMs / 1000)
-    log.warn('the management server gave no configuration; the last good one is used', { path, ageSeconds })
+    log.warn('the management server sent no configuration: use the last good one', { path, ageSeconds })
   } catch (error) {
     log.warn('the last good configuration cannot be used', { path, reason: (error as Error).message })
   }
 }
 
-/** Logs each new reason for an interruption once, and the end of it: a server can be away for days. */
+/** Logs each new reason for an interruption once, and its end: a server can be away for days. */
 function createReporter({ connection: { server }, log }: XdsFeedOptions) {
-  let told: string | undefined
+  let lastReason: string | undefined
   return {
     interrupted(reason: string, waitMs: number): void {
       if (waitMs === 0) {
         log.info('open the stream to the management server again', { server, reason })
         return
       }
-      const level = reason === told ? 'debug' : 'warn'
-      told = reason
+      const level = reason === lastReason ? 'debug' : 'warn'
+      lastReason = reason
       log[level]('no connection to the management server', { server, reason, retryMs: Math.round(waitMs) })
     },
     connected(): void {
-      if (told !== undefined) log.info('connected to the management server', { server })
-      told = undefined
+      if (lastReason !== undefined) log.info('connected to the management server', { server })
+      lastReason = undefined
     },
   }
 }
 
-/** What grpc-js says of a connection that the server closed with the code ENHANCE_YOUR_CALM. */
+/** The message of grpc-js for a connection that the server closed with the code ENHANCE_YOUR_CALM. */
 const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
 
-/** grpc-js wraps errors of the system into sentences about its own resolver. */
+/** Extracts the system's error from the message of grpc-js, which adds sentences about its resolver. */
 function reasonOf(error: unknown): string {
   const { message } = error as Error
   if (message === calmMessage) return 'the server closed the connection with ENHANCE_YOUR_CALM'
   return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(message)?.[1] || message
 }
 
-/** Waits, or until aborted. */
+/** Resolves after `waitMs`, or when the signal is aborted. */
 function pause(waitMs: number, signal: AbortSignal): Promise<void> {
   return sleep(waitMs, undefined, { signal }).catch(() => {})
 }

@@ -13,7 +13,7 @@ import { openXdsTls, type XdsTlsOptions } from './xds-tls.ts'
 const fleet = createAuthority('fleet')
 const strangers = createAuthority('strangers')
 
-/** Writes a client's files, and answers the settings that name them. */
+/** Writes a client's files, and returns the settings that name them. */
 function filesOf(member: Authority, ca = fleet.ca) {
   const folder = temporaryFolder('xds-tls')
   const path = (name: string) => join(folder, name)
@@ -45,7 +45,7 @@ test('a feed with TLS in both directions', async t => {
   assert.equal(inForce(), 'a:1')
 })
 
-test('a name of the certificate that a wildcard stands for', async t => {
+test('a name that a wildcard of the certificate matches', async t => {
   const server = await startServer(t, { tls: secure() })
   const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options, subjectAltName: 'a.wild.test' })
   startFeed(t, server.address, { tls })
@@ -55,18 +55,18 @@ test('a name of the certificate that a wildcard stands for', async t => {
 const refused: readonly [string, (t: TestContext) => Partial<XdsTlsOptions>, RegExp][] = [
   ['a server of another name', () => ({ ...filesOf(fleet).options, subjectAltName: 'x.test' }), /x\.test/],
   ['a server named by its address only', () => ({ ...filesOf(fleet).options, subjectAltName: '' }), /127/],
-  ['a server that others vouch for', () => filesOf(fleet, strangers.ca).options, /certificate/],
-  ['a certificate of strangers', () => filesOf(strangers).options, /./],
+  ['a server with another certificate authority', () => filesOf(fleet, strangers.ca).options, /certificate/],
+  ['a certificate of another authority', () => filesOf(strangers).options, /./],
   ['no certificate', () => ({ ...filesOf(fleet).options, certFile: '', keyFile: '' }), /./],
   [
-    'a server that the system does not know',
+    'a server that the system does not trust',
     () => ({ ...filesOf(fleet).options, caFile: '' }),
     /certificate/,
   ],
 ]
 
 for (const [what, options, reason] of refused) {
-  test(`nothing is taken over a connection with ${what}`, async t => {
+  test(`no configuration is received over a connection with ${what}`, async t => {
     const server = await startServer(t, { tls: secure() })
     const files = { certFile: '', keyFile: '', caFile: '' }
     const tls = openXdsTls({ ...fixed, ...files, ...options(t) })
@@ -87,7 +87,7 @@ test('a renewed certificate is used by the next connection', async t => {
   await (await server.stream(0)).heard()
 })
 
-test('files of a Secret that is not there yet are waited for', async t => {
+test('files of a missing Secret are waited for', async t => {
   const server = await startServer(t, { tls: secure() })
   const folder = temporaryFolder('xds-tls')
   const path = (name: string) => join(folder, name)
@@ -108,11 +108,11 @@ test('files of a Secret that is not there yet are waited for', async t => {
   await (await server.stream(0)).heard()
 })
 
-test('what cannot be meant is refused at the start', () => {
+test('invalid settings are rejected at the start', () => {
   const { options } = filesOf(fleet)
   assert.throws(
     () => openXdsTls({ ...fixed, ...options, subjectAltName: 'spiffe://a/b' }),
-    /^Error: CONFIG_GRPC_XDS_SERVER_TLS_SAN: "spiffe:\/\/a\/b" is no DNS name and no IP address$/,
+    /^Error: CONFIG_GRPC_XDS_SERVER_TLS_SAN: "spiffe:\/\/a\/b" is neither a DNS name nor an IP address$/,
   )
   assert.throws(
     () => openXdsTls({ ...fixed, ...options, keyFile: '' }),
@@ -120,7 +120,7 @@ test('what cannot be meant is refused at the start', () => {
   )
 })
 
-test('additional headers go with every stream, and are in no line of the log', async t => {
+test('additional headers are sent with every stream, and are not logged', async t => {
   const server = await startServer(t)
   const headers = additionalHeaders.parse('Authorization:Bearer hunter2, x-tenant:shop:1')
   assert.ok(headers)
@@ -153,7 +153,7 @@ a:é               -> refused
 a:b\u0001c        -> refused
 `
 
-test('headers that the transport would not take are refused as a setting', () => {
+test('headers that the transport would reject are rejected as a setting', () => {
   for (const line of headerCases.split('\n').filter(text => text !== '')) {
     const [text = '', expected] = line.split('->').map(part => part.trim())
     const parsed = additionalHeaders.parse(text)

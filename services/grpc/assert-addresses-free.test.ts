@@ -39,6 +39,6 @@ test('a unix socket needs a path that a server can have', async t => {
   t.after(() => served.close())
   await new Promise<void>(resolve => served.listen(join(folder, 'served'), resolve))
   await assert.rejects(look(join(folder, 'served')), /: another process listens there$/)
-  await assert.rejects(look(join(folder, 'file')), /: there is something that is no socket$/)
+  await assert.rejects(look(join(folder, 'file')), /: the file is not a socket$/)
   await assert.rejects(look(join(folder, 'x'.repeat(108))), / bytes, and at most 10[37] are allowed$/)
 })

@@ -106,7 +106,7 @@ test('settings that need others say so', () => {
     ],
     [
       { grpcClientCaFile: settings.grpcServerKeyFile },
-      /^Error: GRPC_CLIENT_TLS_CACERT: .* holds no certificate in PEM$/,
+      /^Error: GRPC_CLIENT_TLS_CACERT: .* contains no certificate in PEM$/,
     ],
   ]
   for (const [change, expected] of wrong) {

@@ -3,7 +3,7 @@ import { boolean, durationMs, integer, settingsTable, text, type Values } from '
 import type { ListenAddress } from './server.ts'
 
 const port = integer(0, 65_535)
-/** Room for one message of the largest size that a server takes. */
+/** The size of the largest message that a server accepts. */
 const minRequestMemoryBytes = 8 * 1024 * 1024
 
 /** Where and how a service takes gRPC calls. Services differ in the port and in the size of messages. */

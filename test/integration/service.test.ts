@@ -41,7 +41,7 @@ const wrongSettings: readonly [Record<string, string>, readonly string[]][] = [
   ],
   [
     { KVSTORE_AUTH: 'hidden', REDIS_AUTH: 'hidden too' },
-    ['KVSTORE_AUTH: KVSTORE_AUTH and REDIS_AUTH are one setting and have unlike values; keep one'],
+    ['KVSTORE_AUTH: KVSTORE_AUTH and REDIS_AUTH are the same setting and have different values; keep one'],
   ],
 ]
 
@@ -93,7 +93,7 @@ test('what a setting names and is wrong is told before any configuration is ther
       { GRPC_UDS: longPath },
       `GRPC_UDS: ${longPath}: has ${longPath.length} bytes, and at most 10[37] are allowed`,
     ],
-    [{ GRPC_UDS: path('file') }, `GRPC_UDS: ${path('file')}: there is something that is no socket`],
+    [{ GRPC_UDS: path('file') }, `GRPC_UDS: ${path('file')}: the file is not a socket`],
     [
       { USE_PULLSTATS: 'true', PULLSTATS_ADDR: '127.0.0.1:0', PULLSTATS_MAPPER_YAML: path('file') },
       'PULLSTATS_MAPPER_YAML: ',

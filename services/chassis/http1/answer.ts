@@ -1,17 +1,17 @@
 import { STATUS_CODES } from '../node-http.ts'
 
-/** What a handler answers. */
+/** The answer of a handler. */
 export interface Http1Answer {
   readonly head: AnswerHead
-  /** Text goes out as UTF-8. Nothing when left out. */
+  /** Text is sent as UTF-8. Left out for an empty body. */
   readonly body?: string | Uint8Array
 }
 
-/** A status with its headers: checked and put together once, then used for any number of answers. */
+/** A status with its headers, validated and encoded once for any number of answers. */
 export interface AnswerHead {
   /** 200 to 599. */
   readonly status: number
-  /** The status line and the headers, but for the server's own. */
+  /** The status line and the headers, without those that the server adds. */
   readonly lines: string
 }
 
@@ -20,9 +20,11 @@ const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const fieldText = /^[\t -~]*$/
 
 /**
+ * Creates the head of an answer.
+ *
  * @param status 200 to 599
- * @param headers in ASCII. The framing, `Connection` and `Date` are the server's own
- * @throws TypeError for what no HTTP answer may have
+ * @param headers in ASCII. The server adds the framing, `Connection` and `Date`
+ * @throws TypeError for an invalid status or header
  */
 export function answerHead(status: number, headers: Readonly<Record<string, string>> = {}): AnswerHead {
   if (!Number.isInteger(status) || status < 200 || status > 599) {
@@ -36,13 +38,13 @@ export function answerHead(status: number, headers: Readonly<Record<string, stri
 function headerLine(name: string, value: string): string {
   if (!fieldName.test(name)) throw new TypeError('the name of an answer’s header is not a token')
   if (ownHeaders.test(name)) {
-    throw new TypeError(`an answer has the header ${name}, which is the server’s own`)
+    throw new TypeError(`an answer has the header ${name}, which the server adds`)
   }
   if (fieldText.test(value)) return `${name}: ${value}\r\n`
   throw new TypeError(`an answer's header ${name} has a character that is not printable ASCII`)
 }
 
-/** Whether answers of that status have a body and its length (RFC 9110, 8.6). */
+/** Returns whether answers with this status have a body and a length (RFC 9110, 8.6). */
 export function mayHaveBody(status: number): boolean {
   return status !== 204 && status !== 304
 }

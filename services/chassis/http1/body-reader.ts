@@ -7,7 +7,7 @@ import { Refusal } from './refusal.ts'
 
 export type BodyLimits = Pick<Http1Limits, 'maxBodyBytes' | 'maxHeadBytes' | 'maxHeaders'>
 
-/** The line before a chunk: its size and extensions, which nobody here knows. */
+/** The line before a chunk: its size and extensions, which are ignored. */
 const maxChunkLineBytes = 1024
 /** RFC 9112, 7.1 and 7.1.1. */
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -16,15 +16,15 @@ const chunkLine = new RegExp(`^([0-9A-Fa-f]+)(?:;${token}(?:=(?:${token}|${quote
 
 type Part = 'fixed' | 'chunk line' | 'chunk' | 'chunk end' | 'trailers'
 
-/** Reads the body of one request after the other, of a known length or in chunks. */
+/** Reads the bodies of consecutive requests, with a known length or in chunks. */
 export class BodyReader {
   readonly #limits: BodyLimits
   readonly #store = new ByteStore()
   readonly #trailers: FieldLines
   #part: Part = 'fixed'
-  /** Of the body, or of the chunk. */
+  /** The remaining bytes of the body, or of the chunk. */
   #bytesLeft = 0
-  /** How much of a chunk's line was looked at. */
+  /** How much of a chunk's line was scanned. */
   #scan = 0
 
   constructor(limits: BodyLimits) {
@@ -32,17 +32,17 @@ export class BodyReader {
     this.#trailers = new FieldLines(limits.maxHeaders, refuseHeadersOnly)
   }
 
-  /** How much memory it keeps of a body that is not complete. */
+  /** The memory in bytes of an incomplete body. */
   get heldBytes(): number {
     return this.#store.bytes.length
   }
 
-  /** Forgets what has come. */
+  /** Drops all received bytes. */
   clear(): void {
     this.#store.take()
   }
 
-  /** @throws Refusal 413 when the length is more than is taken */
+  /** @throws Refusal 413 when the length exceeds the limit */
   beginFixed(bytes: number): void {
     this.#checkSize(bytes)
     this.#part = 'fixed'
@@ -55,10 +55,10 @@ export class BodyReader {
   }
 
   /**
-   * Takes from the window what is of the body; returns it once it is complete. A body of known length that
-   * lies in one chunk is handed over where it lies.
+   * Takes the bytes of the body from the window; returns the body once it is complete. A body of known length
+   * within one chunk is not copied.
    *
-   * @throws Refusal 413 when it is too long, 400 when its coding is wrong
+   * @throws Refusal 413 when it is too long, 400 when its coding is invalid
    */
   read(window: ReceiveWindow): Buffer | undefined {
     if (this.#part === 'fixed') return this.#readFixed(window)
@@ -79,7 +79,7 @@ export class BodyReader {
     return this.#readData(window) ? this.#store.take() : undefined
   }
 
-  /** Whether all that is left has come. */
+  /** Returns whether all remaining bytes have arrived. */
   #readData(window: ReceiveWindow): boolean {
     const to = Math.min(window.end, window.at + this.#bytesLeft)
     this.#store.add(window.bytes, window.at, to)
@@ -160,7 +160,7 @@ export class BodyReader {
 
 const headersOnly = ['content-length', 'transfer-encoding', 'connection', 'host']
 
-/** Whoever merges trailers into the headers would read the request differently (RFC 9110, 6.5.1). */
+/** A server that merges trailers into the headers would read the request differently (RFC 9110, 6.5.1). */
 function refuseHeadersOnly(bytes: Buffer, start: number): void {
   for (const name of headersOnly) {
     if (isFieldName(bytes, start, name)) throw new Refusal(400, `a trailer has the name ${name}`)

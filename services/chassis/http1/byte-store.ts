@@ -1,8 +1,8 @@
 const minStoreBytes = 256
 
 /**
- * Memory to which octets are added at the end. It grows by doubling, into new memory: what was handed out is
- * never written to again, and what is held is never more than twice what was added.
+ * An append-only buffer. It grows by doubling, into new memory: returned buffers are never written to again,
+ * and the memory is never more than twice the added bytes.
  */
 export class ByteStore {
   bytes: Buffer = Buffer.alloc(0)
@@ -19,7 +19,7 @@ export class ByteStore {
     this.length = length
   }
 
-  /** What was added; the store is then empty, with new memory. */
+  /** Returns the added bytes; the store is then empty, with new memory. */
   take(): Buffer {
     const taken = this.bytes.subarray(0, this.length)
     this.bytes = Buffer.alloc(0)

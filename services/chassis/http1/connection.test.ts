@@ -11,7 +11,9 @@ import { echo, startServer, until } from './server-under-test.ts'
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`
 const post = (path: string, body: string) =>
   `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-/** Never answers, until `release` is called; then the oldest request first or last. */
+/**
+ * A handler that does not answer until `release` is called, which answers the oldest or the newest request.
+ */
 function holdAnswers() {
   const held: { request: Http1Request; resolve: (answer: Http1Answer) => void }[] = []
   return {
@@ -24,7 +26,7 @@ function holdAnswers() {
   }
 }
 
-test('pipelined requests are answered in their order, whichever is ready first', async t => {
+test('pipelined requests are answered in order, whichever is ready first', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect } = await startServer(t, {
     handle: request => (request.path === '/now' ? echo(request) : handle(request)),
@@ -61,7 +63,7 @@ function openInMemory(handle: (request: Http1Request) => Http1Answer | Promise<H
   return { connection, writes, push: (text: string) => socket.push(Buffer.from(text, 'latin1')) }
 }
 
-test('the answers of a turn go out in one write', async () => {
+test('the answers of a turn are sent in one write', async () => {
   const { held, handle, release } = holdAnswers()
   const atOnce = openInMemory(echo)
   atOnce.push(get('/1') + get('/2') + get('/3'))
@@ -97,7 +99,7 @@ test('HEAD, and a status without a body, are answered without one', async t => {
   assert.equal(client.received(), expected.join(''))
 })
 
-test('lengths are those in octets, of text in UTF-8 and of octets as they are', async t => {
+test('lengths are in octets, for UTF-8 text and for binary bodies', async t => {
   const bodies = ['', 'ascii', 'é', '日本', '💶', Buffer.from([0, 255, 13, 10]), 'end']
   const { connect } = await startServer(t, {
     handle: ({ path }) => ({ head: answerHead(200), body: bodies[Number(path.slice(1))] ?? '' }),
@@ -119,7 +121,7 @@ test('the date is that of the clock', async t => {
   assert.match(answer?.head ?? '', /\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n/)
 })
 
-/** What is sent, and the ends of the connection that its answers tell. */
+/** A request, and whether its answer ends the connection. */
 const endings: readonly [request: string, connection: string | undefined, ends: boolean][] = [
   [get('/'), undefined, false],
   [get('/').replace('Host', 'Connection: keep-alive\r\nHost'), 'keep-alive', false],
@@ -128,7 +130,7 @@ const endings: readonly [request: string, connection: string | undefined, ends: 
   ['GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n', 'keep-alive', false],
 ]
 
-test('a connection is kept or closed as its client says', async t => {
+test('a connection is kept or closed as its client requests', async t => {
   const { connect, requests } = await startServer(t)
   for (const [request, connection, ends] of endings) {
     const client = connect()
@@ -148,7 +150,7 @@ test('a connection is kept or closed as its client says', async t => {
   assert.equal(requests.length, served + 1)
 })
 
-test('who expects 100 Continue gets it, behind the answers before it and once', async t => {
+test('a client that expects 100 Continue gets it once, after the earlier answers', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect } = await startServer(t, {
     handle: request => (request.path === '/held' ? handle(request) : echo(request)),
@@ -168,7 +170,7 @@ test('who expects 100 Continue gets it, behind the answers before it and once', 
   assert.deepEqual(await codes(4), [200, 100, 200, 200])
 })
 
-test('what is no request is refused behind the answers before it, and ends the connection', async t => {
+test('a malformed request is rejected after the earlier answers, and ends the connection', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect, requests } = await startServer(t, { handle })
   const client = connect()
@@ -182,7 +184,7 @@ test('what is no request is refused behind the answers before it, and ends the c
   assert.equal(requests.length, 1)
 })
 
-test('a body that is too long is answered while it is still sent', async t => {
+test('a body that is too long is answered while it is still being sent', async t => {
   const { connect } = await startServer(t, { limits: { maxBodyBytes: 10 } })
   const client = connect()
   client.send(post('/', 'x'.repeat(8 * 1024 * 1024)))
@@ -198,7 +200,7 @@ test('a body that is too long is answered while it is still sent', async t => {
   assert.deepEqual([answer?.status, answer?.body], [400, 'no'])
 })
 
-test('who closes its side after the request still gets the answer', async t => {
+test('a client that closes its side after the request still gets the answer', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect, server } = await startServer(t, { handle })
   const client = connect()
@@ -213,7 +215,7 @@ test('who closes its side after the request still gets the answer', async t => {
   await until(() => client.closed() && server.connections === 0)
 })
 
-test('who closes its side while more waits than may run gets all of its answers', async t => {
+test('a client that closes its side with requests waiting gets all answers', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect, server } = await startServer(t, { handle, limits: { maxPipelined: 4 } })
   const client = connect()
@@ -230,7 +232,7 @@ test('who closes its side while more waits than may run gets all of its answers'
   await until(() => client.closed() && server.connections === 0)
 })
 
-test('a defect is an internal error without its text, and the connection goes on', async t => {
+test('a failed handler is answered with 500 without its text, and the connection continues', async t => {
   const wrong: Record<string, () => Http1Answer | Promise<Http1Answer>> = {
     '/throw': () => {
       throw new Error('secret')
@@ -256,7 +258,7 @@ test('a defect is an internal error without its text, and the connection goes on
   assert.deepEqual(defects.map(([path]) => path).sort(), paths.sort())
 })
 
-test('no more runs for a connection than may, and all is answered', async t => {
+test('a connection runs at most maxPipelined requests, and all are answered', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect } = await startServer(t, { handle, limits: { maxPipelined: 4 } })
   const client = connect()
@@ -276,7 +278,7 @@ test('no more runs for a connection than may, and all is answered', async t => {
   assert.equal(most, 4)
 })
 
-test('who does not read its answers is not read any more, and is cut in the end', async t => {
+test('a client that does not read its answers is not read any more, and is disconnected in the end', async t => {
   const { connect, requests, server } = await startServer(t, {
     handle: () => ({ head: answerHead(200), body: 'x'.repeat(10_000) }),
     limits: { writeTimeoutMs: 100 },
@@ -286,11 +288,11 @@ test('who does not read its answers is not read any more, and is cut in the end'
   const many = get('/').repeat(20_000)
   client.send(many)
   await until(() => server.connections === 0 && requests.length > 0)
-  // Of the 200 MB that all answers have, only what the kernel and one write hold was made.
-  assert.ok(requests.length < 5000, `${requests.length} requests were answered into the void`)
+  // Of the 200 MB of all answers, only those were created that fit into the kernel's buffers and one write.
+  assert.ok(requests.length < 5000, `${requests.length} requests were answered although nothing was read`)
 })
 
-test('who reads slowly gets all of it', async t => {
+test('a client that reads slowly gets all answers', async t => {
   const { connect } = await startServer(t, {
     handle: () => ({ head: answerHead(200), body: 'x'.repeat(10_000) }),
   })
@@ -304,7 +306,7 @@ test('who reads slowly gets all of it', async t => {
 
 const timeouts = { headTimeoutMs: 30, bodyTimeoutMs: 30, idleTimeoutMs: 30 }
 
-test('each wait has its end, and a handler has none', async t => {
+test('each wait has a timeout, except for handlers', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect } = await startServer(t, { handle, limits: timeouts })
   const [idle, head, body, running] = [connect(), connect(), connect(), connect()]
@@ -322,7 +324,7 @@ test('each wait has its end, and a handler has none', async t => {
   await until(running.closed)
 })
 
-test('octets that come one after the other do not put off the end', async t => {
+test('single octets do not extend a timeout', async t => {
   const { connect } = await startServer(t, { limits: timeouts })
   const client = connect()
   client.send('GET / HTTP/1.1\r\n')
@@ -331,7 +333,7 @@ test('octets that come one after the other do not put off the end', async t => {
   await until(client.closed)
 })
 
-test('who keeps open what we have closed is cut', async t => {
+test('a client that keeps a closed connection open is disconnected', async t => {
   const { connect, server } = await startServer(t, { limits: { lingerTimeoutMs: 30 } })
   const client = connect()
   client.socket.allowHalfOpen = true
@@ -339,7 +341,7 @@ test('who keeps open what we have closed is cut', async t => {
   await until(() => client.ended() && server.connections === 0)
 })
 
-test('who resets, talks TLS or sends noise disturbs nobody', async t => {
+test('clients that reset, speak TLS or send noise do not affect others', async t => {
   const { held, handle, release } = holdAnswers()
   const { connect, server, defects } = await startServer(t, {
     handle: request => (request.path === '/held' ? handle(request) : echo(request)),
@@ -362,7 +364,7 @@ test('who resets, talks TLS or sends noise disturbs nobody', async t => {
   assert.deepEqual(defects, [])
 })
 
-test('no more connections are open than may be', async t => {
+test('the number of open connections is limited', async t => {
   const { connect, server } = await startServer(t, { limits: { maxConnections: 2 } })
   const [first, second] = [connect(), connect()]
   await until(() => server.connections === 2)

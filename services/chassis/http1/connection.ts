@@ -9,29 +9,29 @@ import { Refusal } from './refusal.ts'
 import type { Http1Request, ParsedRequest } from './request.ts'
 import { type ParserPhase, RequestParser } from './request-parser.ts'
 
-/** What all connections of a server have in common. */
+/** The state that all connections of a server share. */
 export interface ConnectionContext {
   readonly limits: Http1Limits
-  /** What unfinished requests may hold; those beyond it are answered by 503. */
+  /** Limits the memory of unfinished requests; requests beyond it are answered with 503. */
   readonly memory: RequestMemory
   handle(request: Http1Request): Http1Answer | Promise<Http1Answer>
   /** The answer to a request whose body is too long. */
   readonly bodyTooLong: Http1Answer | undefined
   onDefect(path: string, error: unknown): void
-  /** Whether connections should end with the answer that they get next. */
+  /** Returns whether connections should be closed with their next answer. */
   closing(): boolean
   dateLine(): string
-  /** The time as the last sweep left it, in milliseconds from an arbitrary start. */
+  /** Returns the time of the last sweep, in milliseconds from an arbitrary start. */
   sweptMs(): number
 }
 
-/** A request that runs, or that waits for one before it to be answered. */
+/** A request that runs, or whose answer waits for an earlier one. */
 interface Work {
   readonly request: AnsweredRequest
   answer: Http1Answer | undefined
 }
 
-/** What an answer must know of its request. */
+/** The parts of a request that its answer needs. */
 interface AnsweredRequest {
   readonly head: Pick<RequestHead, 'method' | 'closes' | 'asksToKeep'>
   readonly path: string
@@ -49,7 +49,7 @@ const refusedRequest: AnsweredRequest = {
   path: '',
 }
 
-/** Serves one connection; `onClosed` is told of its end. The socket must allow to be half open. */
+/** Serves one connection; `onClosed` is called at its end. The socket must allow half-open connections. */
 export class Connection {
   readonly #socket: Duplex
   readonly #context: ConnectionContext
@@ -58,17 +58,17 @@ export class Connection {
   readonly #heldMemory: HeldMemory
   /** In the order of the requests, which is that of the answers. */
   readonly #work: Work[] = []
-  /** Nothing more is served on this connection; what is at work still is answered. */
+  /** No further request is served; running ones are still answered. */
   #last = false
   /** The client has closed its side. */
   #ended = false
-  /** All is answered, and our side of the connection is closed. */
+  /** All requests are answered, and the server has closed its side. */
   #finished = false
-  /** No more is read until there is room for it. */
+  /** Reading is paused until there is room for answers. */
   #held = false
   #flush: NodeJS.Immediate | undefined
   #phase: ParserPhase = 'idle'
-  /** Since when the phase lasts, or nothing has been asked; in the time of the sweeps. */
+  /** The time of the sweep since which the phase lasts, or the connection is idle. */
   #sinceMs: number
   #unsentBytes = 0
   #unsentSinceMs = 0
@@ -82,7 +82,7 @@ export class Connection {
     this.#sinceMs = context.sweptMs()
     socket.on('data', (chunk: Buffer) => this.#onData(chunk))
     socket.on('end', () => this.#onEnd())
-    // Of whatever kind the error is, the end of the connection follows, and that is all there is to do.
+    // After any error the connection is closed, which is all that must be handled.
     socket.on('error', () => {})
     socket.on('close', () => {
       this.#last = true
@@ -93,7 +93,7 @@ export class Connection {
     })
   }
 
-  /** Ends it if it has waited for too long. The times are those of `sweptMs`. */
+  /** Ends the connection if it has waited for too long. Times are those of `sweptMs`. */
   sweep(nowMs: number, idleTimeoutMs: number): void {
     const { limits } = this.#context
     if (this.#isStuck(nowMs)) {
@@ -124,8 +124,8 @@ export class Connection {
   }
 
   /**
-   * The client sends no more, but it may well wait for its answers: also to what it sent while it was held, which is
-   * received already.
+   * The client sends no more, but may wait for its answers, also to requests that were received while reading
+   * was paused.
    */
   #onEnd(): void {
     this.#ended = true
@@ -137,7 +137,7 @@ export class Connection {
     if (this.#work.length === 0) this.#finish()
   }
 
-  /** Serves what has been received, as far as there is room for the answers. */
+  /** Serves the received requests, as long as there is room for the answers. */
   #serve(): void {
     let served = false
     while (!this.#last && this.#hasRoom()) {
@@ -172,7 +172,7 @@ export class Connection {
     if (this.#ended) this.#onAllRead()
   }
 
-  /** After something had been in the way. */
+  /** Continues after reading was paused. */
   #goOn(): void {
     if (this.#held && this.#hasRoom()) this.#serve()
   }
@@ -210,7 +210,7 @@ export class Connection {
     this.#output.flush()
   }
 
-  /** What follows a request that ends the connection is not read; it is only forgotten. */
+  /** Requests after one that ends the connection are not parsed but dropped. */
   #refuseUnfinished(): void {
     if (this.#last) this.#parser.clear()
     else this.#refuse(noMemoryLeft)
@@ -221,7 +221,7 @@ export class Connection {
     return internalError
   }
 
-  /** At once, unless others come first. */
+  /** Writes the answer at once, unless earlier answers are missing. */
   #answer(request: AnsweredRequest, answer: Http1Answer): void {
     if (this.#work.length > 0) this.#work.push({ request, answer })
     else this.#write(request, answer)
@@ -240,7 +240,7 @@ export class Connection {
     this.#goOn()
   }
 
-  /** Nothing is left that could join what was gathered. */
+  /** Flushes, since no further answer can join the gathered ones. */
   #onAllAnswered(): void {
     this.#sinceMs = this.#context.sweptMs()
     this.#sendContinue()
@@ -284,8 +284,8 @@ export class Connection {
   }
 
   /**
-   * Closes our side. What the client still sends is read and dropped for a while: were its octets refused by
-   * the kernel, the client might lose the answer too (RFC 9112, 9.6).
+   * Closes the server's side. Bytes that the client still sends are read and dropped for a while: if the
+   * kernel rejected them, the client might lose the answer too (RFC 9112, 9.6).
    */
   #finish(): void {
     if (this.#finished) return

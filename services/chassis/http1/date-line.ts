@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 
-/** Makes the line of the Date header (RFC 9110, 6.6.1), once a second. */
+/** Returns a function that creates the line of the Date header (RFC 9110, 6.6.1), once a second. */
 export function createDateLine(clock: Clock): () => string {
   let second = Number.NaN
   let line = ''

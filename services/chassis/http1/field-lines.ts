@@ -1,20 +1,23 @@
 import { carriageReturn, colon, lineFeed, skip, textOctets, tokenOctets } from './octets.ts'
 import { Refusal } from './refusal.ts'
 
-/** Told of each line: where its name begins, where the colon is, and where its value ends. */
+/** Called for each line with the offsets of its name, its colon and the end of its value. */
 export type OnField = (bytes: Buffer, start: number, colonAt: number, end: number) => void
 
 /**
- * Reads lines of `name: value` up to the empty one (RFC 9112, 5): the headers of a request, or the trailers
- * of a body. Folded lines, white space before the colon, control characters and a line feed alone are
- * refused, as another server may read them differently. May be called again when more is here, and goes on
- * where it was.
+ * Parses lines of `name: value` up to the empty one (RFC 9112, 5): the headers of a request, or the trailers
+ * of a body. Folded lines, white space before the colon, control characters and bare line feeds are rejected,
+ * since another server may parse them differently. `read` may be called again when more bytes have arrived,
+ * and continues.
  */
 export class FieldLines {
   readonly #maxFields: number
   readonly #onField: OnField
   #fields = 0
-  /** Offsets from `base`: of the line that is read, of what was not looked at; 0 for no colon yet. */
+  /**
+   * Offsets from `base` of the current line, of the first byte that was not scanned, and of the colon (0 for
+   * none yet).
+   */
   #line = 0
   #scan = 0
   #colonAt = 0
@@ -24,16 +27,16 @@ export class FieldLines {
     this.#onField = onField
   }
 
-  /** The first line begins so far behind `base`. */
+  /** The first line begins `offset` bytes after `base`. */
   begin(offset: number): void {
     this.#fields = 0
     this.#save(offset, offset, 0)
   }
 
   /**
-   * Returns the offset behind the empty line, or 0 when more must come.
+   * Returns the offset after the empty line, or 0 when more bytes are needed.
    *
-   * @throws Refusal at the first octet that does not belong there
+   * @throws Refusal at the first invalid octet
    */
   read(bytes: Buffer, base: number, end: number): number {
     let line = base + this.#line
@@ -86,5 +89,5 @@ function checkName(octet: number | undefined, length: number): void {
 }
 
 function checkLineFeed(octet: number | undefined): void {
-  if (octet !== lineFeed) throw new Refusal(400, 'a carriage return stands alone')
+  if (octet !== lineFeed) throw new Refusal(400, 'a carriage return is not followed by a line feed')
 }

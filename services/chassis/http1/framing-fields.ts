@@ -1,17 +1,17 @@
 import { fieldValue, isFieldName, tab } from './octets.ts'
 import { Refusal } from './refusal.ts'
 
-/** Not all that JavaScript takes for white space is that of HTTP. */
+/** JavaScript's white space includes more than HTTP's. */
 const listSeparator = /[ \t]*,[ \t]*/
 
 /**
- * The headers that say where a request ends and what becomes of its connection. Whatever two servers may read
- * differently is refused, so that no request can be hidden in another (RFC 9112, 6.3 and 11.2).
+ * The headers that determine the end of a request and of its connection. Whatever two servers may parse
+ * differently is rejected, so that no request can be hidden in another (RFC 9112, 6.3 and 11.2).
  */
 export class FramingFields {
-  /** The body's length; undefined when it is not told. */
+  /** The body's length; undefined without a Content-Length. */
   contentLength: number | undefined
-  /** The body comes in chunks. */
+  /** The body is sent in chunks. */
   chunked = false
   /** The client waits for a `100 Continue` before it sends the body. */
   expectsContinue = false
@@ -30,7 +30,7 @@ export class FramingFields {
     this.#unknownExpectation = false
   }
 
-  /** By its length most names are seen to be none of these. */
+  /** Most names differ from these already in their length. */
   note(bytes: Buffer, start: number, colonAt: number, end: number): void {
     const nameBytes = colonAt - start
     if (nameBytes === 4) {
@@ -47,7 +47,7 @@ export class FramingFields {
     }
   }
 
-  /** @throws Refusal when the headers, taken together, are none of a request that can be answered */
+  /** @throws Refusal when the combination of headers is not allowed */
   check(minorVersion: number): void {
     if (this.chunked && this.contentLength !== undefined) {
       throw new Refusal(400, 'there are both a Content-Length and a Transfer-Encoding')
@@ -62,7 +62,7 @@ export class FramingFields {
     else if (this.#unknownExpectation) throw new Refusal(417, 'only 100-continue can be expected')
   }
 
-  /** Whether the connection ends with the answer. */
+  /** Returns whether the connection ends with the answer. */
   closes(minorVersion: number): boolean {
     return this.#close || (minorVersion === 0 && !this.#keepAlive)
   }
@@ -77,7 +77,7 @@ export class FramingFields {
     this.contentLength = Number(value)
   }
 
-  /** A tab behind it is white space to some, and a part of it to others. */
+  /** Some servers treat a trailing tab as white space, others as part of the value. */
   #noteCoding(value: string, lastOctet: number | undefined): void {
     if (this.chunked) throw new Refusal(400, 'there is more than one Transfer-Encoding')
     if (value !== 'chunked' || lastOctet === tab)

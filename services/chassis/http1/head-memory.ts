@@ -1,31 +1,31 @@
-/** What a request's head says, beside its headers. */
+/** The parsed head of a request, without its headers. */
 export interface RequestHead {
   readonly method: string
   readonly target: string
-  /** After its answer the connection ends. */
+  /** The connection ends after the answer. */
   readonly closes: boolean
-  /** The client asked for the connection to be kept, and wants to be told. */
+  /** The client asked to keep the connection, and expects the answer to confirm it. */
   readonly asksToKeep: boolean
-  /** Of the body, which has a known length. */
+  /** The length of the body, if known. */
   readonly contentLength: number
-  /** Where its headers begin, and where its body does, from the beginning of the request. */
+  /** The offsets of the headers and the body from the beginning of the request. */
   readonly fieldsStart: number
   readonly bodyStart: number
 }
 
-/** A longer head is read each time. Each connection holds so much at most. */
+/** A longer head is parsed each time. Each connection stores at most this many bytes. */
 const maxBytes = 1024
 
 /**
- * The last head of a connection, as its octets. Clients send the same one again and again: to compare it costs
- * a tenth of reading it. The same octets are the same request line and headers, so nothing else is to be
- * checked; but heads that the rest of the request depends on, as those of chunks do, are none to keep.
+ * A cache of the last head of a connection, by its octets. Clients send the same head repeatedly, and
+ * comparing it costs a tenth of parsing it. Equal octets are the same request line and headers, so they need
+ * no further checks. Heads of chunked requests are not cached, since their parsing depends on more state.
  */
 export class HeadMemory {
   #octets: Buffer | undefined
   #head: RequestHead | undefined
 
-  /** The head that begins at `start`, when it is the one that was kept. */
+  /** Returns the head that begins at `start` if it is the cached one. */
   find(bytes: Buffer, start: number, end: number): RequestHead | undefined {
     const head = this.#head
     const octets = this.#octets
@@ -35,7 +35,7 @@ export class HeadMemory {
     return head
   }
 
-  /** The octets are copied: whoever owns them may write to them again. */
+  /** The octets are copied, since the owner of the buffer may overwrite it. */
   keep(head: RequestHead, bytes: Buffer, start: number): void {
     if (head.bodyStart > maxBytes) return
     if (this.#octets === undefined || this.#octets.length < head.bodyStart) {

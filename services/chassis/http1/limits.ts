@@ -1,26 +1,29 @@
-/** What a server takes at most. Exceeding any of these brings an answer or the end of that connection. */
+/** The limits of a server. Exceeding one leads to an error answer or to the end of the connection. */
 export interface Http1Limits {
-  /** A request line and its headers, with all line ends; trailers have as much again. Beyond: 431. */
+  /**
+   * A request line and its headers, with all line ends; trailers have a separate limit of the same size.
+   * Beyond: 431.
+   */
   readonly maxHeadBytes: number
-  /** Header lines of a request; as many trailers. Beyond: 431. */
+  /** Header lines of a request, and separately its trailers. Beyond: 431. */
   readonly maxHeaders: number
   /** The target of a request: its path and query. Beyond: 414. */
   readonly maxTargetBytes: number
-  /** A body, without what its coding adds. Beyond: 413, or what the owner answers instead. */
+  /** A body, without its chunked coding. Beyond: 413, or `bodyTooLong`. */
   readonly maxBodyBytes: number
-  /** Requests of one connection that are not answered yet. With so many, no more is read from it. */
+  /** Unanswered requests of one connection. At the limit, reading is paused. */
   readonly maxPipelined: number
-  /** Open connections; one more is closed at once. */
+  /** Open connections; further ones are closed at once. */
   readonly maxConnections: number
   /** From the first byte of a request to the end of its headers. Beyond: 408. */
   readonly headTimeoutMs: number
   /** From the end of the headers to the end of the body. Beyond: 408. */
   readonly bodyTimeoutMs: number
-  /** A connection without a request is closed after this. */
+  /** A connection without a request is closed after this time. */
   readonly idleTimeoutMs: number
-  /** A connection is cut when its client takes nothing of its answers for so long. */
+  /** A connection is closed when its client reads nothing of its answers for this time. */
   readonly writeTimeoutMs: number
-  /** How long a client may take to close a connection that is closed on our side. */
+  /** How long a client may take to close a connection that the server has closed. */
   readonly lingerTimeoutMs: number
 }
 

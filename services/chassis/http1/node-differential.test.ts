@@ -7,13 +7,13 @@ import { mutatedRequests, parseChunks, wellFormedRequests } from './parser-under
 import type { ParsedRequest } from './request.ts'
 
 /**
- * The parser against that of node:http: whatever ours takes, Node takes too, and means the same by it. The
- * other way round ours is stricter, with a reason each.
+ * Compares the parser with that of node:http: Node accepts every request that the parser accepts, with the
+ * same meaning. The parser is stricter than Node, with a reason for each case.
  */
 const runs = Number(process.env['FC_RUNS'] ?? 1000)
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)
 
-/** What ours refuses and Node takes: an example, the text of the refusal, and why. */
+/** Requests that only the parser rejects: an example, the error text, and the reason. */
 const stricter: readonly (readonly [example: string, refusal: RegExp, why: string])[] = [
   ['GET / HTTP/1.1|Host: x|Host: y||', /name Host, there must be 1/, 'RFC 9112, 3.2; Node keeps the first'],
   [
@@ -21,7 +21,7 @@ const stricter: readonly (readonly [example: string, refusal: RegExp, why: strin
     /only 100-continue/,
     'Node leaves it to the handler, or answers 417',
   ],
-  ['POST / HTTP/1.1|Host: x|Transfer-Encoding: gzip, chunked||0||', /is not chunked/, 'Nobody decodes it'],
+  ['POST / HTTP/1.1|Host: x|Transfer-Encoding: gzip, chunked||0||', /is not chunked/, 'It is not decoded'],
   [
     'GET /¶Host: x||',
     /the target has a character/,
@@ -56,7 +56,7 @@ interface NodeRequest {
   body?: string
 }
 
-/** Node's server, to which connections in memory are given. */
+/** Starts Node's server, which gets connections in memory. */
 function startNode() {
   const bySocket = new WeakMap<object, NodeRequest[]>()
   const server = createServer()
@@ -79,7 +79,7 @@ function startNode() {
   server.on('request', onRequest)
   server.on('checkContinue', onRequest)
   server.on('checkExpectation', onRequest)
-  // What was read before the error is still handed over.
+  // Requests that were parsed before the error are still delivered.
   server.on('clientError', () => {})
 
   return async function read(text: string): Promise<NodeRequest[]> {
@@ -88,7 +88,7 @@ function startNode() {
     bySocket.set(socket, requests)
     server.emit('connection', socket)
     socket.push(Buffer.from(text, 'latin1'))
-    // All happens in memory: what was read has been handed over within a turn, and bodies with it.
+    // Everything happens in memory: requests and their bodies are delivered within a turn.
     for (let turn = 0; turn < 3; turn += 1) await new Promise(resolve => setImmediate(resolve))
     socket.destroy()
     return requests
@@ -112,40 +112,40 @@ function asNode(request: ParsedRequest, names: readonly string[]): NodeRequest {
   return { method, target, headers, closes, body: request.body.toString('latin1') }
 }
 
-/** Compares what both read; returns what ours refused where Node did not. */
+/** Compares the results; returns the error if only the parser rejects. */
 function compare(text: string, byNode: readonly NodeRequest[]): string | undefined {
   const { requests, refusal, phase } = parseChunks([Buffer.from(text, 'latin1')])
   for (const [index, request] of requests.entries()) {
     const theirs = byNode[index]
-    assert.ok(theirs, `Node refuses what we take: request ${index + 1}`)
+    assert.ok(theirs, `Node rejects an accepted request: request ${index + 1}`)
     assert.deepEqual(asNode(request, Object.keys(theirs.headers)), theirs)
-    // Nothing behind it counts, here or there.
+    // Neither parser reads further.
     if (request.head.closes) return undefined
-    // What is behind it in its chunk Node takes for the protocol that it does not switch to either.
+    // Node treats the rest of the chunk as another protocol, although it does not switch to it.
     if (request.header('upgrade') !== undefined) return undefined
   }
   const next = byNode[requests.length]
   if (next?.body === undefined) return undefined
-  assert.ok(refusal, `Node has read what we wait for in phase ${phase}: ${JSON.stringify(next)}`)
+  assert.ok(refusal, `Node has read a request that is incomplete in phase ${phase}: ${JSON.stringify(next)}`)
   return refusal.message
 }
 
-test('what is well-formed means the same to Node', async () => {
+test('well-formed requests have the same meaning for Node', async () => {
   const read = startNode()
   for (const text of [...wellFormedRequests, wellFormedRequests.join('')]) {
     assert.equal(compare(text, await read(text)), undefined, text)
   }
 })
 
-test('what we refuse and Node takes is known, with a reason each', async () => {
+test('each request that only the parser rejects has a known reason', async () => {
   const read = startNode()
   for (const [example, refusal] of stricter) {
     const text = example.replaceAll('|', '\r\n').replaceAll('¶', '\n')
-    assert.match(compare(text, await read(text)) ?? 'Node refuses it too, or we take it too', refusal, text)
+    assert.match(compare(text, await read(text)) ?? 'both reject it, or both accept it', refusal, text)
   }
 })
 
-test('what we take of changed requests Node takes too, with the same meaning', async () => {
+test('Node accepts every mutated request that is accepted, with the same meaning', async () => {
   const read = startNode()
   await fc.assert(
     fc.asyncProperty(mutatedRequests, async text => {
@@ -153,7 +153,7 @@ test('what we take of changed requests Node takes too, with the same meaning', a
       if (refused === undefined) return
       assert.ok(
         stricter.some(([, pattern]) => pattern.test(refused)),
-        `Node takes what we refuse, and no reason for that is listed: ${refused}`,
+        `Node accepts a rejected request without a listed reason: ${refused}`,
       )
     }),
     { numRuns: runs, seed },

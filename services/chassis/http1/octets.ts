@@ -5,18 +5,18 @@ export const space = 0x20
 export const colon = 0x3a
 export const semicolon = 0x3b
 
-/** For each octet, whether it is in the class: 1 or 0. */
+/** 1 for each octet in the class, 0 for others. */
 export type OctetClass = Uint8Array
 
 /** `token` of RFC 9110, 5.6.2: methods and the names of fields. */
 export const tokenOctets = octetClass(octet => /[!#$%&'*+.^_`|~0-9A-Za-z-]/.test(String.fromCharCode(octet)))
 
-/** What the value of a field may hold (RFC 9110, 5.5): visible octets, those beyond ASCII, space and tab. */
+/** The octets of a field's value (RFC 9110, 5.5): visible octets, those beyond ASCII, space and tab. */
 export const textOctets = octetClass(
   octet => octet === tab || (octet >= space && octet !== 0x7f && octet <= 0xff),
 )
 
-/** What a request's target may hold: visible ASCII. */
+/** The octets of a request's target: visible ASCII. */
 export const targetOctets = octetClass(octet => octet > space && octet < 0x7f)
 
 export const hexOctets = octetClass(octet => /[0-9A-Fa-f]/.test(String.fromCharCode(octet)))
@@ -25,14 +25,14 @@ function octetClass(has: (octet: number) => boolean): OctetClass {
   return Uint8Array.from({ length: 256 }, (_, octet) => (has(octet) ? 1 : 0))
 }
 
-/** Behind the octets of that class that begin at `from`; at most `end`. */
+/** Returns the index after the octets of the class that begin at `from`; at most `end`. */
 export function skip(octets: OctetClass, bytes: Buffer, from: number, end: number): number {
   let at = from
   while (at < end && octets[bytes[at] ?? 0] === 1) at += 1
   return at
 }
 
-/** Whether the name of a field that begins there is this one, which is in lower case, and ends with it. */
+/** Returns whether the field's name at this index is `name`, which is in lower case. */
 export function isFieldName(bytes: Buffer, at: number, name: string): boolean {
   if (bytes[at + name.length] !== colon) return false
   for (let index = 0; index < name.length; index += 1) {
@@ -43,7 +43,7 @@ export function isFieldName(bytes: Buffer, at: number, name: string): boolean {
   return true
 }
 
-/** The value of a field between the colon and the line's end, without the white space around it. */
+/** Returns the value of a field between the colon and the line's end, without surrounding white space. */
 export function fieldValue(bytes: Buffer, from: number, to: number): string {
   let start = from
   let end = to

@@ -1,40 +1,40 @@
 import type { Duplex } from 'node:stream'
 
-/** So much is gathered before it is written, even within a turn. */
+/** More text than this is written at once, even within a turn. */
 const maxGatheredLength = 64 * 1024
 
-/** What a connection sends: the answers of a turn are gathered, and go out in one write. */
+/** The output of a connection: the answers of a turn are gathered and sent in one write. */
 export class Output {
   readonly #socket: Duplex
   readonly #onRoom: () => void
-  /** What was added last, behind the parts. */
+  /** The text that was added last, after the parts. */
   #text = ''
   #isAscii = true
   #parts: Uint8Array[] = []
   #gathered = 0
   #congested = false
 
-  /** `onRoom` is told when `hasRoom` is true again after it was false. */
+  /** `onRoom` is called when `hasRoom` becomes true again. */
   constructor(socket: Duplex, onRoom: () => void) {
     this.#socket = socket
     this.#onRoom = onRoom
     socket.on('drain', this.#onDrain)
   }
 
-  /** False when the client does not take what was written: then nothing should make more answers. */
+  /** False when the client does not read: no further answers should be created then. */
   get hasRoom(): boolean {
     if (this.#gathered >= maxGatheredLength) this.flush()
     return !this.#congested
   }
 
-  /** `isAscii` tells whether each character of the text is one octet. */
+  /** `isAscii` is whether each character of the text is one octet. */
   addText(text: string, isAscii: boolean): void {
     this.#text += text
     this.#isAscii &&= isAscii
     this.#gathered += text.length
   }
 
-  /** The octets must not be written to again. */
+  /** The octets must not be overwritten afterwards. */
   addBytes(bytes: Uint8Array): void {
     this.#parts.push(this.#textBytes(), bytes)
     this.#text = ''

@@ -7,11 +7,11 @@ import { type ParserLimits, type ParserPhase, RequestParser } from './request-pa
 export interface ParsedText {
   readonly requests: readonly ParsedRequest[]
   readonly refusal: Refusal | undefined
-  /** What the parser waits for at the end; undefined after a refusal. */
+  /** The phase of the parser at the end; undefined after an error. */
   readonly phase: ParserPhase | undefined
 }
 
-/** Pushes one chunk after the other into a new parser. */
+/** Pushes the chunks into a new parser. */
 export function parseChunks(
   chunks: readonly Buffer[],
   limits: ParserLimits = defaultHttp1Limits,
@@ -28,7 +28,7 @@ export function parseChunks(
   return { requests, refusal: undefined, phase: parser.phase }
 }
 
-/** The bytes cut in two, three, … or into single ones. */
+/** Splits the bytes at the cuts. */
 export function split(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   const sorted = [...new Set(cuts.map(cut => cut % (bytes.length + 1)))].sort((a, b) => a - b)
   return [...sorted, bytes.length].map((cut, index) =>
@@ -36,7 +36,7 @@ export function split(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   )
 }
 
-/** Requests as clients send them, of all kinds of framing. */
+/** Requests as clients send them, with all kinds of framing. */
 export const wellFormedRequests: readonly string[] = [
   'GET / HTTP/1.1\r\nHost: x\r\n\r\n',
   'GET /healthcheck?a=1&b HTTP/1.0\r\n\r\n',
@@ -51,7 +51,7 @@ export const wellFormedRequests: readonly string[] = [
   '\r\nDELETE /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
 ]
 
-/** What may stand in the wrong place, or twice. */
+/** Texts that are inserted at a wrong place, or twice. */
 const pieces = [
   ...['\r\n', '\n', '\r', ' ', '\t', ':', ';', ',', '\0', '\x7f', '\x80', '\xff', '"', '0', '5', '-', '+'],
   ...['Content-Length: 5\r\n', 'Content-Length: 6\r\n', 'Content-Length: 5, 5\r\n', 'content-length : 5\r\n'],
@@ -82,7 +82,7 @@ const replaced = fc.record({ at, octet: fc.nat(255) }).map(({ at, octet }): Muta
   return text => text.slice(0, index(text)) + String.fromCharCode(octet) + text.slice(index(text) + 1)
 })
 
-/** One to three requests one behind the other, of which some were changed. Each character is an octet. */
+/** One to three consecutive requests, some of them mutated. Each character is an octet. */
 export const mutatedRequests: fc.Arbitrary<string> = fc
   .record({
     requests: fc.array(fc.constantFrom(...wellFormedRequests), { minLength: 1, maxLength: 3 }),

@@ -2,9 +2,9 @@ const nothing = Buffer.alloc(0)
 const minStoreBytes = 256
 
 /**
- * What was received and not read yet: the octets from `at` to `end`. Mostly that is the chunk that came,
- * where it lies; only with a rest before it is it copied, to the end of memory of our own. Either is never
- * written to again where something was received, so whoever keeps a view of it may.
+ * The received octets that were not parsed yet: from `at` to `end`. Usually that is the received chunk
+ * itself; only with a rest before it is the chunk copied, to the end of a separate buffer. Neither is
+ * overwritten where octets were received, so views of them may be kept.
  */
 export class ReceiveWindow {
   bytes: Buffer = nothing
@@ -33,7 +33,7 @@ export class ReceiveWindow {
     this.end += chunk.length
   }
 
-  /** How much memory it keeps. */
+  /** The memory that it keeps, in bytes. */
   get heldBytes(): number {
     return this.bytes.length
   }
@@ -43,7 +43,7 @@ export class ReceiveWindow {
     this.releaseRead()
   }
 
-  /** An idle connection holds no memory for what it has received. */
+  /** Frees the memory of an idle connection. */
   releaseRead(): void {
     if (this.at !== this.end) return
     this.bytes = nothing

@@ -1,8 +1,8 @@
 import { ExpectedError } from '../expected-error.ts'
 
 /**
- * Why what a client sent is no request that we take: it is answered with that status and the connection ends,
- * for where the next request would begin is not sure. The text quotes nothing of what came.
+ * The error for a request that is rejected: it is answered with the status, and the connection ends, since
+ * the beginning of the next request is unknown. The text quotes no received octets.
  */
 export class Refusal extends ExpectedError {
   readonly status: number

@@ -2,17 +2,17 @@ import { METHODS } from '../node-http.ts'
 import { carriageReturn, lineFeed, skip, space, targetOctets, tokenOctets } from './octets.ts'
 import { Refusal } from './refusal.ts'
 
-/** CONNECT asks for a tunnel, which nobody here digs. */
+/** CONNECT asks for a tunnel, which is not supported. */
 const methods: ReadonlySet<string> = new Set(METHODS.filter(method => method !== 'CONNECT'))
 const post = 0x504f_5354
-/** `#` stands for a digit. */
+/** `#` matches a digit. */
 const versionPattern = 'HTTP/#.#\r\n'
 const slash = 0x2f
 const urlOrAsterisk = /^(?:\*|https?:\/\/[\w.~%:[\]-]+(?:[/?#].*)?)$/i
 
 /**
- * Reads `METHOD target HTTP/1.x` (RFC 9112, 3), with one space between the parts as the standard has it. May
- * be called again when more of the line is here, and goes on where it was.
+ * Parses `METHOD target HTTP/1.x` (RFC 9112, 3), with exactly one space between the parts, as in the
+ * standard. `read` may be called again when more bytes have arrived, and continues.
  */
 export class RequestLine {
   method = ''
@@ -31,9 +31,9 @@ export class RequestLine {
   }
 
   /**
-   * Reads the line that begins at `base`; returns the offset behind it, or 0 when more must come.
+   * Parses the line that begins at `base`; returns the offset after it, or 0 when more bytes are needed.
    *
-   * @throws Refusal at the first octet that does not belong there
+   * @throws Refusal at the first invalid octet
    */
   read(bytes: Buffer, base: number, end: number, maxTargetBytes: number): number {
     if (this.#target === 0 && !this.#readMethod(bytes, base, end)) return 0
@@ -90,10 +90,13 @@ function methodOf(bytes: Buffer, start: number, end: number): string {
   if (end - start === 4 && bytes.readUInt32BE(start) === post) return 'POST'
   const method = bytes.toString('latin1', start, end)
   if (methods.has(method)) return method
-  throw new Refusal(501, 'the method is not known here')
+  throw new Refusal(501, 'the method is not supported')
 }
 
-/** Whether an empty line begins there, of which servers ignore those before a request (RFC 9112, 2.2). */
+/**
+ * Returns whether an empty line begins at the index. Servers ignore empty lines before a request (RFC 9112,
+ * 2.2).
+ */
 export function isEmptyLine(bytes: Buffer, at: number): boolean {
   return bytes[at] === carriageReturn && bytes[at + 1] === lineFeed
 }

@@ -9,7 +9,7 @@ import { RequestParser } from './request-parser.ts'
 const runs = Number(process.env['FC_RUNS'] ?? 500)
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)
 
-/** What was read, as text: a request each line, and then what is wrong, or waited for. */
+/** The parsed requests as text, one per line, and then the error or the phase. */
 function outcome(text: string, limits = defaultHttp1Limits): string {
   const { requests, refusal, phase } = parseChunks([Buffer.from(text, 'latin1')], limits)
   const lines = requests.map(request => {
@@ -20,7 +20,7 @@ function outcome(text: string, limits = defaultHttp1Limits): string {
   return [...lines, refusal === undefined ? phase : `${refusal.status} ${refusal.message}`].join('; ')
 }
 
-/** `|` stands for a line's end, `¶` for a line feed alone, `→` for a tab, `·` for a space in front. */
+/** In the cases `|` is a line end, `¶` a bare line feed, `→` a tab, and `·` a leading space. */
 function table(cases: string): [string, string][] {
   const lines = cases.split('\n').filter(line => line.trim() !== '')
   return lines.map(line => {
@@ -67,7 +67,7 @@ const incomplete = `
 const wrongLine = '400 the request line does not end with the version of HTTP'
 const wrongName = '400 a header does not begin with a name and a colon'
 const control = '400 a header has a control character'
-const alone = '400 a carriage return stands alone'
+const alone = '400 a carriage return is not followed by a line feed'
 const tooLong = '413 the body is longer than 1048576 bytes'
 const twoLengths = '400 there is more than one Content-Length'
 const twoCodings = '400 there is more than one Transfer-Encoding'
@@ -85,8 +85,8 @@ const refused = `
   ·GET / HTTP/1.1|Host: x|| => 400 the request does not begin with a method
   @ => 400 the request does not begin with a method
   GE(T / HTTP/1.1|Host: x|| => 400 the request does not begin with a method
-  get / HTTP/1.1|Host: x|| => 501 the method is not known here
-  CONNECT x:80 HTTP/1.1|Host: x|| => 501 the method is not known here
+  get / HTTP/1.1|Host: x|| => 501 the method is not supported
+  CONNECT x:80 HTTP/1.1|Host: x|| => 501 the method is not supported
   GET /|Host: x|| => 400 the target has a character that is not allowed
   GET /\x80 HTTP/1.1|Host: x|| => 400 the target has a character that is not allowed
   GET /→ HTTP/1.1|Host: x|| => 400 the target has a character that is not allowed
@@ -99,7 +99,7 @@ const refused = `
   GET / HTTP/1.1¶Host: x¶¶ => ${wrongLine}
   GET / http/1.1|Host: x|| => ${wrongLine}
   GET / HTTP/11|Host: x|| => ${wrongLine}
-  PRI * HTTP/2.0||SM|| => 501 the method is not known here
+  PRI * HTTP/2.0||SM|| => 501 the method is not supported
   GET / HTTP/2.0||SM|| => 505 the version is neither HTTP/1.1 nor HTTP/1.0
   GET / HTTP/1.2|Host: x|| => 505 the version is neither HTTP/1.1 nor HTTP/1.0
   GET / HTTP/1.1|| => ${many(0)}
@@ -134,7 +134,7 @@ const refused = `
   POST / HTTP/1.1|Host: x|Transfer-Encoding: chunked|Content-Length: 5|| => ${bothFramings}
 `
 
-/** Behind the head of a request in chunks. */
+/** After the head of a chunked request. */
 const refusedChunks = `
   | => ${chunk}
   x => ${chunk}
@@ -165,15 +165,15 @@ const refusedChunks = `
   0|${'A: b|'.repeat(101)} => 431 there are more than 100 headers
 `
 
-test('what is well-formed is read, with its framing and the end of its connection', () => {
+test('well-formed requests are parsed, with their framing and the end of the connection', () => {
   for (const [text, expected] of table(accepted)) assert.equal(outcome(text), expected, text)
 })
 
-test('of what is not complete it is known what lacks', () => {
+test('incomplete requests are in the phase of the missing part', () => {
   for (const [text, expected] of table(incomplete)) assert.equal(outcome(text), expected, text)
 })
 
-test('what servers might read differently is refused', () => {
+test('requests that servers might parse differently are rejected', () => {
   for (const [text, expected] of table(refused)) assert.equal(outcome(text), expected, text)
   const head = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
   for (const [text, expected] of table(refusedChunks)) {
@@ -181,7 +181,7 @@ test('what servers might read differently is refused', () => {
   }
 })
 
-test('nothing is read after something was wrong', () => {
+test('nothing is parsed after an error', () => {
   const parser = new RequestParser(defaultHttp1Limits)
   parser.push(Buffer.from('@'))
   assert.notEqual(parser.next(), undefined)
@@ -211,7 +211,7 @@ test('each limit can be reached, and not exceeded', () => {
   assert.match(outcome(post(5), limits), /^413 .* 4 bytes/)
 })
 
-test('headers are found by their names in lower case, and lines of one name are one value', () => {
+test('headers are found by their names in lower case, and lines with the same name are joined', () => {
   const lines = ['Host: x', 'X_A: 1', 'X-A: \t one \t', 'x-a:', 'X-A: caf\xe9', 'X-AB: 2']
   const text = `GET / HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
   const [request] = parseChunks([Buffer.from(text, 'latin1')]).requests
@@ -233,7 +233,7 @@ const paths = `
   * => *
 `
 
-test('the path is the target without what stands around it', () => {
+test('the path is the target without scheme, host and query', () => {
   for (const [target, expected] of table(paths)) {
     const [request] = parseChunks([Buffer.from(`GET ${target} HTTP/1.0\r\n\r\n`)]).requests
     assert.equal(request?.path, expected, target)
@@ -242,7 +242,7 @@ test('the path is the target without what stands around it', () => {
 
 const fieldNames = ['host', 'content-length', 'x-a', 'connection', 'accept', 'x-empty']
 
-/** All that may be seen of a request. */
+/** The visible parts of a request. */
 function seen(request: ParsedRequest) {
   const { method, target, path, body } = request
   const { closes, asksToKeep } = request.head
@@ -272,7 +272,7 @@ test('how the octets are split into chunks makes no difference', () => {
   )
 })
 
-test('what came before on the connection, the same head above all, makes no difference', () => {
+test('earlier requests of the connection, such as one with the same head, make no difference', () => {
   const kept = wellFormedRequests.filter(text => !/close|HTTP\/1.0/.test(text))
   const before = fc.array(fc.constantFrom(...kept), { minLength: 1, maxLength: 4 })
   fc.assert(
@@ -290,7 +290,7 @@ test('what came before on the connection, the same head above all, makes no diff
   )
 })
 
-test('requests that come again, cut anywhere, are read as if each came alone', () => {
+test('repeated requests, split anywhere, are parsed as if each came alone', () => {
   const head = (line: string) => `${line} HTTP/1.1\r\nHost: x\r\n\r\n`
   const heads = ['GET /json', 'PUT /abcd', 'POST /json', 'GET /healthcheck'].map(head)
   const requests = fc.array(fc.constantFrom(...heads), { minLength: 3, maxLength: 8 })
@@ -308,19 +308,19 @@ test('requests that come again, cut anywhere, are read as if each came alone', (
   )
 })
 
-test('what was handed out is not changed by what comes after it', () => {
+test('a returned request is not changed by later ones', () => {
   const text = wellFormedRequests.join('')
   const whole = parseChunks([Buffer.from(text)]).requests.map(seen)
   const kept = parseChunks(Array.from(Buffer.from(text.repeat(20)), octet => Buffer.from([octet]))).requests
   assert.deepEqual(kept.map(seen), Array.from({ length: 20 }, () => whole).flat())
 })
 
-test('a request that comes octet by octet costs no more than its length', () => {
+test('a request that arrives octet by octet takes linear time', () => {
   const head = `POST / HTTP/1.1\r\nHost: x\r\nA: ${'a'.repeat(16_000)}\r\nContent-Length: 200000\r\n\r\n`
   const text = head + 'b'.repeat(200_000)
   const chunks = Array.from(Buffer.from(text), octet => Buffer.from([octet]))
   const beginMs = performance.now()
   assert.equal(parseChunks(chunks).requests[0]?.body.length, 200_000)
-  // It takes a fraction of a second; were the octets looked at again with each that comes, it would be minutes.
+  // It takes a fraction of a second; scanning all octets again for each new one would take minutes.
   assert.ok(performance.now() - beginMs < 10_000)
 })

@@ -14,15 +14,15 @@ export type ParserLimits = Pick<
   'maxHeadBytes' | 'maxHeaders' | 'maxTargetBytes' | 'maxBodyBytes'
 >
 
-/** What it waits for: a request, the rest of a request's head, or the rest of its body. */
+/** The expected input: a request, the rest of a request's head, or the rest of its body. */
 export type ParserPhase = 'idle' | 'head' | 'body'
 
 /**
- * Reads requests of HTTP/1.1 and 1.0 (RFC 9112) from the chunks that a connection receives, where they lie:
- * what is pushed must not be written to again. How the octets are split into chunks makes no difference.
+ * Parses requests of HTTP/1.1 and 1.0 (RFC 9112) from the received chunks, which must not be overwritten
+ * afterwards. The result does not depend on how the octets are split into chunks.
  *
- * It is strict: one way to write a request is taken where the standard has one and leaves others to mercy, so
- * that it never reads anything else into the octets than a proxy before it.
+ * The parser is strict: where the standard has one form and tolerates others, it accepts only that form, so
+ * that it never parses the octets differently than a proxy in front of it.
  */
 export class RequestParser {
   readonly #limits: ParserLimits
@@ -32,9 +32,9 @@ export class RequestParser {
   readonly #framing = new FramingFields()
   readonly #body: BodyReader
   readonly #memory = new HeadMemory()
-  /** Where the headers begin, from the beginning of the request; 0 before its first line is complete. */
+  /** The offset of the headers from the beginning of the request; 0 before the first line is complete. */
   #fieldsStart = 0
-  /** Its head is complete, its body is not. */
+  /** The request whose head is complete and whose body is not. */
   #current: ParsedRequest | undefined
   #owesContinue = false
   #refused = false
@@ -53,8 +53,8 @@ export class RequestParser {
   }
 
   /**
-   * The next request that is complete, or what is wrong with it; undefined when more must be pushed, and
-   * always after something was wrong.
+   * Returns the next complete request, or its error; undefined when more bytes are needed, and always after
+   * an error.
    */
   next(): ParsedRequest | Refusal | undefined {
     if (this.#refused) return undefined
@@ -72,19 +72,21 @@ export class RequestParser {
     return this.#window.at === this.#window.end ? 'idle' : 'head'
   }
 
-  /** How much memory a request that is not complete keeps. */
+  /** The memory in bytes of an incomplete request. */
   get heldBytes(): number {
     return this.#window.heldBytes + this.#body.heldBytes
   }
 
-  /** Forgets what has come; no request follows. */
+  /** Drops the received bytes; no request follows. */
   clear(): void {
     this.#refused = true
     this.#window.clear()
     this.#body.clear()
   }
 
-  /** Whether a `100 Continue` should go out now (RFC 9110, 10.1.1). True once at most for a request. */
+  /**
+   * Returns whether a `100 Continue` must be sent now (RFC 9110, 10.1.1). True at most once for a request.
+   */
   takeContinue(): boolean {
     const owes = this.#owesContinue && this.#window.at === this.#window.end
     if (owes) this.#owesContinue = false
@@ -111,12 +113,12 @@ export class RequestParser {
     return request
   }
 
-  /** Returns a request whose head is complete; one with a body is then the current one. */
+  /** Returns a request whose head is complete; one with a body becomes the current one. */
   #readHead(window: ReceiveWindow): ParsedRequest | undefined {
     const { bytes, at, end } = window
     const known = this.#fieldsStart === 0 ? this.#memory.find(bytes, at, end) : undefined
     if (known !== undefined) {
-      // A part of its first line may have been read already, from a chunk that ended there.
+      // A part of the first line may have been parsed already, from a chunk that ended there.
       this.#line.begin()
       window.at = at + known.bodyStart
       const request = new ParsedRequest(known, bytes, at)
@@ -148,7 +150,7 @@ export class RequestParser {
     return request
   }
 
-  /** @throws Refusal when the headers do not go together */
+  /** @throws Refusal when the combination of headers is not allowed */
   #headOf(bodyStart: number): RequestHead {
     const { method, target, minorVersion } = this.#line
     const framing = this.#framing

@@ -1,18 +1,18 @@
 import type { RequestHead } from './head-memory.ts'
 import { fieldValue, isFieldName, lineFeed } from './octets.ts'
 
-/** A request as its handler sees it. Its memory is its own: it may be kept. */
+/** A request for a handler. It owns its memory, so it may be kept. */
 export interface Http1Request {
   /** In upper case: `POST`, `GET`, … */
   readonly method: string
-  /** As it was sent: mostly a path with its query, at times with scheme and host before it, or `*`. */
+  /** As sent: usually a path with its query, sometimes with scheme and host, or `*`. */
   readonly target: string
-  /** The target's path, without scheme, host and query, as it was sent; nothing is decoded. */
+  /** The target's path, without scheme, host and query, as sent and not decoded. */
   readonly path: string
   /** Empty when there is none. */
   readonly body: Buffer
   /**
-   * The value of a header, each octet as a character. Several lines of that name are one, joined by `, `
+   * Returns the value of a header, each octet as a character. Several lines with the name are joined by `, `
    * (RFC 9110, 5.3).
    *
    * @param name in lower case
@@ -21,12 +21,12 @@ export interface Http1Request {
 }
 
 const noBody = Buffer.alloc(0)
-/** Between a request's path and what may follow. */
+/** The end of a request's path. */
 const pathEnd = /[?#]/
 
 /**
- * A request that was read. Of its headers only what the connection must know is read at once; the others stay
- * as octets until somebody asks for them.
+ * A parsed request. Only the headers that the connection needs are parsed at once; the others stay octets
+ * until they are read.
  */
 export class ParsedRequest implements Http1Request {
   readonly head: RequestHead
@@ -34,7 +34,7 @@ export class ParsedRequest implements Http1Request {
   readonly #bytes: Buffer
   readonly #start: number
 
-  /** The head begins at `start`, was checked, and is not written to again. */
+  /** The head begins at `start`, was validated, and is not overwritten. */
   constructor(head: RequestHead, bytes: Buffer, start: number) {
     this.head = head
     this.#bytes = bytes
@@ -75,7 +75,7 @@ export class ParsedRequest implements Http1Request {
   }
 }
 
-/** Where the path or query of a target with a scheme begins (RFC 9112, 3.2.2). */
+/** Returns the index of the path or query in a target with a scheme (RFC 9112, 3.2.2). */
 function pathStart(target: string): number {
   const authority = target.indexOf('://') + 3
   const length = target.slice(authority).search(/[/?#]/)

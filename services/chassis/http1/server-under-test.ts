@@ -4,7 +4,7 @@ import { answerHead, type Http1Answer } from './answer.ts'
 import type { Http1Request } from './request.ts'
 import { createHttp1Server, type Http1Server, type Http1ServerOptions } from './server.ts'
 
-/** So often the server of a test looks at its connections. */
+/** The interval in which the server of a test checks its connections. */
 const sweepMs = 5
 const deadlineMs = 5000
 
@@ -13,11 +13,11 @@ export interface Rig {
   readonly port: number
   readonly defects: readonly (readonly [path: string, error: unknown])[]
   readonly requests: readonly Http1Request[]
-  /** A connection whose octets the test writes and reads itself. */
+  /** Opens a connection on which the test writes and reads octets. */
   connect(): RawClient
 }
 
-/** A server on a free port until the test ends. Without a handler it answers with what it was asked. */
+/** Starts a server on a free port until the test ends. Without a handler it echoes the request. */
 export async function startServer(t: TestContext, options: Partial<Http1ServerOptions> = {}): Promise<Rig> {
   const defects: [string, unknown][] = []
   const requests: Http1Request[] = []
@@ -52,12 +52,12 @@ export function echo({ method, path, body }: Http1Request): Http1Answer {
 export interface RawClient {
   readonly socket: Socket
   readonly closed: () => boolean
-  /** The server has closed its side. */
+  /** Returns whether the server has closed its side. */
   readonly ended: () => boolean
   send(text: string): void
-  /** Waits until so many whole answers are here; returns the status and body of each, and the last head. */
+  /** Waits for `count` complete answers; returns the status and body of each, and the last head. */
   answers(count: number): Promise<readonly RawAnswer[]>
-  /** All that was received, each octet as a character. */
+  /** Returns all received octets, each as a character. */
   received(): string
 }
 
@@ -91,7 +91,7 @@ function openRawClient(socket: Socket): RawClient {
   }
 }
 
-/** The whole answers in it; none of them may be to HEAD. */
+/** Parses complete answers; none may be to HEAD. */
 function parseAnswers(text: string): RawAnswer[] {
   const answers: RawAnswer[] = []
   for (let at = 0; ; ) {
@@ -109,7 +109,7 @@ function parseAnswers(text: string): RawAnswer[] {
 export async function until(condition: () => boolean): Promise<void> {
   const beginMs = performance.now()
   while (!condition()) {
-    if (performance.now() - beginMs > deadlineMs) throw new Error(`still not so: ${condition}`)
+    if (performance.now() - beginMs > deadlineMs) throw new Error(`timeout while waiting for: ${condition}`)
     await new Promise(resolve => setTimeout(resolve, 2))
   }
 }

@@ -26,7 +26,7 @@ test('fetch is answered over kept connections', async t => {
   assert.equal(await answer.text(), 'PUT / in chunks')
 })
 
-/** A call of node:http; rejects when it gets no whole answer. */
+/** Sends a request with node:http; rejects when the answer is incomplete. */
 function call(port: number, agent: Agent, method: string, body: string) {
   const { promise, resolve, reject } = Promise.withResolvers<{ connection?: string; text: string }>()
   const outgoing = request({ port, host: '127.0.0.1', agent, method, path: '/json' }, response => {
@@ -44,7 +44,7 @@ function call(port: number, agent: Agent, method: string, body: string) {
   return promise
 }
 
-test('the client of node:http is answered, and told what becomes of its connection', async t => {
+test('the client of node:http is answered, and learns whether its connection is kept', async t => {
   let closing = false
   const { port, server } = await startServer(t, { closing: () => closing })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -62,7 +62,7 @@ test('the client of node:http is answered, and told what becomes of its connecti
   await until(() => server.connections === 0)
 })
 
-test('curl is answered, whichever way it sends', async t => {
+test('curl is answered in each of its ways to send a body', async t => {
   const curl = requireProgram(t, 'curl')
   if (curl === false) return
   const { port } = await startServer(t)
@@ -101,7 +101,7 @@ test('an address in use is an error, unless it is shared', async t => {
   assert.equal(await second.listen({ host: '127.0.0.1', port: shared, reusePort: true }), shared)
 })
 
-test('a drain closes what is idle, answers what runs, and takes no more', async t => {
+test('a drain closes idle connections, answers running requests, and accepts no more', async t => {
   const running: ((answer: Http1Answer) => void)[] = []
   const rig = await startServer(t, { handle: () => new Promise(resolve => running.push(resolve)) })
   const [idle, busy] = [rig.connect(), rig.connect()]
@@ -120,7 +120,7 @@ test('a drain closes what is idle, answers what runs, and takes no more', async 
   await drained
 })
 
-test('a drain cuts what runs longer than the grace; called again, the shorter one counts', async t => {
+test('a drain aborts requests after the grace period; with a second call the shorter one applies', async t => {
   const { server, connect, requests } = await startServer(t, { handle: () => new Promise(() => {}) })
   const client = connect()
   client.send('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -138,7 +138,7 @@ test('a drain under load loses no request', async t => {
   let answered = 0
   const agent = new Agent({ keepAlive: true })
   t.after(() => agent.destroy())
-  /** Asks until it is told to go. */
+  /** Sends requests until the connection is closed. */
   const caller = async () => {
     for (;;) {
       const { connection, text } = await call(port, agent, 'POST', 'body')

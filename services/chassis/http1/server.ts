@@ -9,31 +9,32 @@ import type { Http1Request } from './request.ts'
 
 export interface Http1ServerOptions {
   /**
-   * Answers a request, at once or by a promise; many run at the same time, also of one connection, whose
-   * answers go out in the order of its requests. What it throws is a defect, and is answered with 500.
+   * Answers a request, synchronously or by a promise. Requests run concurrently, also those of one
+   * connection, whose answers are sent in the order of its requests. An exception is an internal error, and
+   * is answered with 500.
    */
   handle(request: Http1Request): Http1Answer | Promise<Http1Answer>
-  /** Told of every defect, with the path of its request; the server goes on. */
+  /** Called for every internal error, with the path of its request; the server continues. */
   onDefect(path: string, error: unknown): void
-  /** Whether the process is about to end: callers then get each answer with the end of their connection. */
+  /** Returns whether the process is shutting down: each answer then closes its connection. */
   closing?(): boolean
-  /** The answer to a request whose body is too long; 413 when left out. */
+  /** The answer to a request whose body is too long. Defaults to 413. */
   readonly bodyTooLong?: Http1Answer
   readonly limits?: Partial<Http1Limits>
   /**
-   * What unfinished requests may hold, shared with other servers of the process; those beyond it get 503. A server
-   * that is given none has the default for itself.
+   * Limits the memory of unfinished requests, shared with other servers of the process; requests beyond it
+   * get 503. Without it the server has the default limit for itself.
    */
   readonly memory?: RequestMemory
-  /** For the Date header; the system's when left out. */
+  /** For the Date header. Defaults to the system's clock. */
   readonly clock?: Clock
 }
 
 export interface Http1Address {
   readonly host: string
-  /** 0 is a free one. */
+  /** 0 selects a free port. */
   readonly port: number
-  /** Other processes may bind the same port, and the kernel spreads connections over all of them. */
+  /** Other processes may bind the same port; the kernel distributes connections among all of them. */
   readonly reusePort?: boolean
 }
 
@@ -41,19 +42,20 @@ export interface Http1Server {
   /** Returns the bound port. Rejects with a system error, such as `EADDRINUSE`. */
   listen(address: Http1Address): Promise<number>
   /**
-   * Takes no more connections, and closes those without a request: at once, or, for one that was in use a
-   * moment ago, a moment later, as its next request may be on its way. What runs is answered, with
-   * `Connection: close`; what is left after the grace is cut. Resolves when no connection is left.
+   * Accepts no more connections, and closes those without a request: at once or, if a connection was in use a
+   * moment ago, a moment later, since its next request may be in transit. Running requests are answered with
+   * `Connection: close`; the remaining ones are aborted after the grace period. Resolves when no connection
+   * is left.
    */
   drain(graceMs: number): Promise<void>
-  /** Open connections. */
+  /** The number of open connections. */
   readonly connections: number
 }
 
-/** How often all connections are looked at. Their timeouts are as coarse as this. */
+/** The interval in which all connections are checked, which is the resolution of their timeouts. */
 const sweepMs = 1000
 const drainSweepMs = 50
-/** A connection that has been without a request for so long is closed in a drain. */
+/** A drain closes connections that have been without a request for this time. */
 const drainIdleMs = 200
 
 /** Serves HTTP/1.1 and HTTP/1.0 (RFC 9112) over sockets, without TLS. `everyMs` is for tests. */
@@ -131,7 +133,7 @@ function bind({ host, port, reusePort = false }: Http1Address, accept: (socket: 
     server.once('error', reject)
     server.listen({ host, port, reusePort }, () => {
       server.off('error', reject)
-      // A failed accept, as of EMFILE, costs that one connection; the server goes on.
+      // A failed accept, such as EMFILE, affects only that connection.
       server.on('error', () => {})
       resolve(server)
     })
@@ -144,8 +146,8 @@ function portOf(server: Server): number {
 }
 
 /**
- * One timer for all connections. It counts its own turns rather than ask a clock: the time in which the event
- * loop stood still is not held against clients whose octets have been waiting to be read.
+ * One timer for all connections. It counts its turns and reads no clock: time in which the event loop was
+ * blocked does not count against clients whose octets were waiting to be read.
  */
 function createSweeper(connections: ReadonlySet<Connection>) {
   let sweptMs = 0

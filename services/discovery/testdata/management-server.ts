@@ -18,12 +18,12 @@ export interface Response {
   readonly resources: { typeUrl: string; value: Uint8Array }[]
 }
 
-/** One stream, as the server sees it. */
+/** One stream, on the server's side. */
 export interface ServerStream {
-  /** The next request. */
+  /** Resolves with the next request. */
   heard(): Promise<DiscoveryRequest>
   send(response: Response): void
-  /** Ends it with OK, or with this error. */
+  /** Ends the stream with OK, or with this error. */
   end(error?: GrpcError): void
   readonly openedMs: number
   readonly metadata: Metadata
@@ -32,11 +32,11 @@ export interface ServerStream {
 export interface ManagementServerOptions {
   readonly port?: number
   readonly tls?: ServerTls
-  /** What it serves beside the feed. */
+  /** Further methods of the server. */
   readonly methods?: readonly AnyMethod[]
 }
 
-/** A management server that does what the test says. */
+/** Starts a management server that the test controls. */
 export async function startServer(
   t: TestContext,
   { port = 0, tls, methods = [] }: ManagementServerOptions = {},
@@ -84,12 +84,12 @@ export async function startServer(
   assert.ok('port' in bound)
   const stop = () => server.drain(0)
   t.after(stop)
-  /** The n-th stream that was opened, counted from 0. */
+  /** Returns the stream with this number, from 0. */
   const stream = (index: number) => waitFor(`stream ${index}`, () => streams[index])
   return { address: `127.0.0.1:${bound.port}`, streams, stream, stop }
 }
 
-/** What an answer says, in short: `ack v1 (nonce of v1)`. */
+/** Returns a summary of an answer: `ack v1 (nonce of v1)`. */
 export function inShort({ versionInfo, responseNonce, errorDetail }: DiscoveryRequest): string {
   return `${errorDetail === undefined ? 'ack' : 'nack'} ${versionInfo} (${responseNonce})`
 }

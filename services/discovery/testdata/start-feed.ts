@@ -7,10 +7,10 @@ import { createFeedConnection, type FeedConnectionOptions } from '../feed-connec
 import { createXdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
 import type { Response } from './management-server.ts'
 
-/** The type of these tests: a name and a number as text, `a:1`. */
+/** The resource type of these tests: a name and a number as text, `a:1`. */
 export const textTypeUrl = 'type.googleapis.com/test.Text'
 
-/** Takes texts as a service takes its resources, and counts. */
+/** Loads texts as a service loads its resources, and counts. */
 function createTexts() {
   const counts = { loads: 0, refusals: 0 }
   let inForce: string | undefined
@@ -19,7 +19,7 @@ function createTexts() {
     inForce: () => inForce,
     async load({ typeUrl, resources }: DiscoveryResponse): Promise<readonly string[]> {
       const texts = resources.map(({ value }) => Buffer.from(value).toString())
-      const problems = texts.filter(text => text.endsWith(':wrong')).map(text => `${text}: is no number`)
+      const problems = texts.filter(text => text.endsWith(':wrong')).map(text => `${text}: is not a number`)
       try {
         checkType(typeUrl, textTypeUrl)
       } catch (error) {
@@ -37,7 +37,7 @@ function createTexts() {
 
 type Options = Partial<XdsFeedOptions & Omit<FeedConnectionOptions, 'server'>>
 
-/** A feed of texts, what of them is in force, and what it said. */
+/** Starts a feed of texts; returns the active texts and the log. */
 export function startFeed(t: TestContext, server: string, options: Options = {}) {
   const { counts, inForce, load } = createTexts()
   const warnings: string[] = []
@@ -64,7 +64,7 @@ export function startFeed(t: TestContext, server: string, options: Options = {})
   return { feed, log, warnings, inForce, loads: () => counts.loads, refusals: () => counts.refusals }
 }
 
-/** `a:1 b:2`: two resources; `a:wrong` is refused. */
+/** Builds a response from `a:1 b:2`: two resources; `a:wrong` is rejected. */
 export function response(version: string, text: string, more: Partial<Response> = {}): Response {
   const words = text.split(' ').filter(word => word !== '')
   const resources = words.map(word => ({ typeUrl: textTypeUrl, value: Buffer.from(word) }))
