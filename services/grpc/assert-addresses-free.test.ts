@@ -9,7 +9,7 @@ import { assertAddressesFree } from './assert-addresses-free.ts'
 const host = '127.0.0.1'
 const anyPort = { reusePort: false, grpcUnixSocket: '', grpcHost: host, grpcPort: 0 }
 
-test('every setting whose address cannot be had is named', async t => {
+test('every setting whose address cannot be bound is named', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen({ host, port: 0 }, resolve))
   t.after(() => server.close())
@@ -21,7 +21,7 @@ test('every setting whose address cannot be had is named', async t => {
   await assert.rejects(assertAddressesFree({ ...anyPort, grpcPort: port }, [debug]), {
     message: `GRPC_PORT: ${taken}; DEBUG_PORT: ${taken}`,
   })
-  // Those who share the port, or have a socket in its place, do not want it alone.
+  // Processes that share the port, or use a socket instead, do not need it exclusively.
   await assertAddressesFree({ ...anyPort, grpcPort: port, reusePort: true }, [])
   const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/nonexistent/socket' }
   await assert.rejects(assertAddressesFree(elsewhere, [debug]), {

@@ -4,12 +4,13 @@ import { findSocketPathProblem } from '@tollway/chassis/unix-socket-path.ts'
 import type { GrpcAddressSettings } from './server-settings.ts'
 
 /**
- * Checks the addresses of the settings at the start of the process: servers open only when the configuration and the
- * backend are there, which can take for ever. Nothing listens meanwhile; see `findTakenPorts`. Ports that several
- * processes of the service share are left out, since the process that starts them all has checked them.
+ * Checks the addresses of the settings at the start of the process: the servers open only when the
+ * configuration and the backend are available, which can take arbitrarily long. Nothing listens during the
+ * check; see `findTakenPorts`. Ports that several processes of the service share are left out, since their
+ * parent process has checked them.
  *
- * @param others the ports of the service besides that of gRPC.
- * @throws Error with every setting whose address cannot be bound, and why.
+ * @param others the ports of the service besides that of gRPC
+ * @throws Error with every setting whose address cannot be bound, and why
  */
 export async function assertAddressesFree(
   { reusePort, grpcUnixSocket, grpcHost, grpcPort }: GrpcAddressSettings,
@@ -26,7 +27,7 @@ export async function assertAddressesFree(
 }
 
 async function findSocketProblem(path: string): Promise<string | undefined> {
-  return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens there' : undefined)
+  return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens on it' : undefined)
 }
 
 /** A server replaces a socket file that no process listens on. */

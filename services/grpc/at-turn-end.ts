@@ -1,6 +1,7 @@
 /**
- * Gathers items, and acts on each of them at the end of the turn of the event loop. One immediate for all: of its own
- * each would cost an object and a place in a list, of which a message to a hundred consumers would need a hundred.
+ * Collects items, and processes each of them at the end of the turn of the event loop. All share one
+ * immediate: separate ones would each cost an object and a list entry, a hundred of them for a message to a
+ * hundred consumers.
  */
 export function atTurnEnd<Item>(act: (item: Item) => void): (item: Item) => void {
   let waiting: Item[] = []

@@ -3,72 +3,72 @@ import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from './server.ts'
 import { GrpcError } from './status.ts'
 
-/** What all calls of a connection have in common. */
+/** The state that all calls of a connection share. */
 export interface CallContext {
   readonly limits: GrpcLimits
   readonly onDefect: GrpcServerOptions['onDefect']
   readonly calls: CallRegister
   readonly memory: RequestMemory
-  /** The caller's address, as `Call` has it. */
+  /** The caller's address, as in `Call`. */
   readonly peer: string
-  /** As `Call` has it. */
+  /** As in `Call`. */
   readonly peerCertificate: X509Certificate | undefined
 }
 
-/** What calls of a connection with the same head have in common. */
+/** The state that calls of a connection with the same head share. */
 export interface CallHead {
   readonly method: AnyMethod
   readonly metadata: Metadata
-  /** Of the metadata. */
+  /** The size of the metadata. */
   readonly metadataBytes: number
-  /** Undefined when the caller waits for ever. */
+  /** Undefined when the caller has no deadline. */
   readonly timeoutMs: number | undefined
-  /** The grpc-encoding, in which messages with the compressed flag are. */
+  /** The grpc-encoding of messages with the compressed flag. */
   readonly compression: string
 }
 
-/** The answer to a request that `RequestMemory` refuses. */
+/** Returns the answer to a request that `RequestMemory` rejects. */
 export function noMemoryLeft(): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', 'no memory is left for unfinished requests')
 }
 
 /** A call that can be ended from outside. */
 export interface CuttableCall {
-  /** Answers with this error, if the call is not over, and lets the handler know. */
+  /** Answers with this error, unless the call is over, and aborts its signal. */
   cut(error: GrpcError): void
-  /** Where the register has it; nobody else's business. */
+  /** The index of the call in its register, which maintains it. */
   place: number
 }
 
-/** How many calls run on all connections of a server. */
+/** The number of running calls on all connections of a server. */
 export class CallTotals {
   size = 0
-  /** How many of them are health watches, which would run for ever. */
+  /** The number of running health watches, which do not end by themselves. */
   #watches = 0
   #onQuiet: (() => void) | undefined
 
   count(change: 1 | -1, isWatch: boolean): void {
     this.size += change
     if (isWatch) this.#watches += change
-    if (this.#onQuiet) this.#tellQuiet()
+    if (this.#onQuiet) this.#notifyQuiet()
   }
 
-  /** Resolves when no call runs but health watches. */
+  /** Resolves when no calls run except health watches. */
   onlyWatchesLeft(): Promise<void> {
     return new Promise(resolve => {
       this.#onQuiet = resolve
-      this.#tellQuiet()
+      this.#notifyQuiet()
     })
   }
 
-  #tellQuiet(): void {
+  #notifyQuiet(): void {
     if (this.size === this.#watches) this.#onQuiet?.()
   }
 }
 
 /**
- * The calls that run on one connection, in no order: the last one takes the place of one that ends. A set would
- * keep what has ended for long; see `OpenStreams`.
+ * The running calls of one connection, unordered: the last one moves to the index of a call that ends. A set
+ * would keep ended calls alive for long; see `OpenStreams`.
  */
 export class CallRegister {
   readonly #totals: CallTotals

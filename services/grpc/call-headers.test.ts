@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { fromMetadata } from './call-headers.ts'
 import type { Metadata } from './server.ts'
 
-test('metadata is read as text, the values of one name together', () => {
+test('metadata is read as text, with the values of a name joined', () => {
   const metadata: Metadata = new Map([
     ['traceparent', ['00-a-b-01']],
     ['tracestate', ['a=1', 'b=2']],

@@ -9,38 +9,35 @@ export interface CallStatus {
 }
 
 export interface LifetimeOptions {
-  /** By the monotonic clock. */
+  /** In the time of the monotonic clock. */
   readonly deadlineMs: number | undefined
-  /** Ends the call for the caller. Throws for trailers that cannot be sent, having sent nothing. */
+  /** Ends the call for the caller. Throws for invalid trailers, without sending anything. */
   sendStatus(status: CallStatus): void
   onDefect(error: unknown): void
-  /** Called once, when the call is over and the handler's work has ended. */
+  /** Called once, when the call is over and the handler has ended. */
   onEnd(): void
 }
 
-/**
- * From the first header to the status: sees to it that a call ends once, and that everybody concerned knows.
- */
+/** The life cycle of a call: it ends once, and all parties are notified. */
 export interface CallLifetime {
   readonly signal: AbortSignal
-  /**
-   * Runs the handler, at most once. Its outcome is the call's answer, unless the call was cut short before.
-   */
+  /** Runs the handler, at most once. Its outcome is the call's answer, unless the call was aborted before. */
   work(handler: () => Promise<void>): Promise<void>
   /**
-   * Called when the call is over, with the reason when it was cut short; at once, when it is over already.
+   * Adds a listener for the end of the call, which receives the reason when the call was aborted; called at
+   * once when the call is already over.
    */
   onOver(listener: (reason?: GrpcError) => void): void
   setTrailers(trailers: Metadata): void
-  /** The caller is gone: there is nobody to answer. */
+  /** The caller has disconnected, so no answer is sent. */
   disconnect(): void
   /** Answers with this error, whatever the handler does. */
   cut(error: GrpcError): void
-  /** Reports what a handler threw, unless the call's end explains it. */
+  /** Reports an error of a handler, unless it is caused by the call's end. */
   reportDefect(error: unknown): void
 }
 
-/** Node's timers take no longer wait. */
+/** The longest time of Node's timers. */
 const longestTimerMs = 2 ** 31 - 1
 const noTrailers: Metadata = new Map()
 const internalError: CallStatus = {
@@ -119,7 +116,7 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
     disconnect() {
       if (over) return
       const late = options.deadlineMs !== undefined && systemClock.monotonicMs() >= options.deadlineMs
-      end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
+      end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller has disconnected'))
     },
     cut,
     reportDefect,
@@ -136,12 +133,14 @@ function deadlineExceeded(): GrpcError {
   return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
 }
 
-/** Of a name in both, the error's values win. */
+/** The error's values take precedence. */
 function merge(trailers: Metadata, ofError: Metadata | undefined): Metadata {
   return ofError ? new Map([...trailers, ...ofError]) : trailers
 }
 
-/** The signal's reason itself, or what Node's own functions throw when their signal is aborted. */
+/**
+ * Returns whether the error is the signal's reason, or the error of Node's functions for an aborted signal.
+ */
 function isConsequenceOfAbort(error: unknown): boolean {
   return error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
 }

@@ -47,7 +47,7 @@ function openClient(t: TestContext, port: number, tls: Partial<ClientTls> = {}) 
       current = credentials
       for (const listener of listeners) listener()
     },
-    /** `OK`, or the name of the status. */
+    /** Resolves with `OK`, or the name of the status. */
     async call(): Promise<string> {
       try {
         return await client.unary(path, textCodec, 'OK', { timeoutMs: 5000 })
@@ -62,21 +62,25 @@ function openClient(t: TestContext, port: number, tls: Partial<ClientTls> = {}) 
 const cases: readonly [string, Partial<ClientTls>, string][] = [
   ['a member', {}, 'OK'],
   ['another name of the server', { serverName: 'other.test' }, 'OK'],
-  ['a name that the server has not', { serverName: 'third.test' }, 'UNAVAILABLE'],
-  ['a server that others vouch for', { credentials: () => ({ ...member, ca: strangers.ca }) }, 'UNAVAILABLE'],
-  ['nothing to show', { credentials: () => ({ ca: fleet.ca }) }, 'UNAVAILABLE'],
+  ['a name that the server does not have', { serverName: 'third.test' }, 'UNAVAILABLE'],
   [
-    'an identity of strangers',
+    'a server of another certificate authority',
+    { credentials: () => ({ ...member, ca: strangers.ca }) },
+    'UNAVAILABLE',
+  ],
+  ['no client certificate', { credentials: () => ({ ca: fleet.ca }) }, 'UNAVAILABLE'],
+  [
+    'an identity of another certificate authority',
     { credentials: () => ({ ca: fleet.ca, identity: strangers.issue('member.test') }) },
     'UNAVAILABLE',
   ],
-  ['a verifyServer that wants no such server', { verifyServer: () => new Error('no') }, 'UNAVAILABLE'],
+  ['a verifyServer that rejects the server', { verifyServer: () => new Error('no') }, 'UNAVAILABLE'],
   [
-    'a verifyServer that looks for a name',
+    'a verifyServer that checks a name',
     { verifyServer: certificate => (certificate.checkHost('other.test') ? undefined : new Error('no')) },
     'OK',
   ],
-  ['credentials that are none', { credentials: () => ({ ...member, ca: 'no PEM' }) }, 'UNAVAILABLE'],
+  ['invalid credentials', { credentials: () => ({ ...member, ca: 'not PEM' }) }, 'UNAVAILABLE'],
 ]
 for (const [what, tls, expected] of cases) {
   test(`a client with TLS: ${what} is ${expected}`, async t => {
@@ -84,22 +88,22 @@ for (const [what, tls, expected] of cases) {
   })
 }
 
-test('a client shows no certificate where none is wanted', async t => {
+test('a client sends no certificate if the server requests none', async t => {
   const port = await start(t, { requireClientCert: false })
   assert.equal(await openClient(t, port, { credentials: () => ({ ca: fleet.ca }) }).call(), 'OK')
 })
 
-test('changed credentials are used for the next connection, and a closed client forgets them', async t => {
+test('changed credentials are used for the next connection, and a closed client unsubscribes from changes', async t => {
   const port = await start(t)
   const { call, change, client, listeners } = openClient(t, port, {
     credentials: () => ({ ca: fleet.ca, identity: strangers.issue('member.test') }),
   })
   assert.equal(await call(), 'UNAVAILABLE')
   change(member)
-  // What failed is tried again after a moment, and until then calls fail at once.
+  // A failed connection is retried after a moment; until then calls fail at once.
   await waitFor('a call that succeeds', async () => (await call()) === 'OK')
   change({ ...member, ca: strangers.ca })
-  assert.equal(await call(), 'OK', 'the connection that is there stays')
+  assert.equal(await call(), 'OK', 'the open connection stays')
   client.close()
   assert.equal(listeners.size, 0)
 })

@@ -2,35 +2,35 @@ import { X509Certificate } from 'node:crypto'
 import { checkServerIdentity } from 'node:tls'
 import { type ChannelCredentials, experimental } from '@grpc/grpc-js'
 
-/** TLS as a client. A change of the credentials concerns connections that are made after it. */
+/** TLS as a client. Changed credentials apply to later connections. */
 export interface ClientTls {
-  /** Asked when the client is made, and after each change. */
+  /** Returns the credentials. Called when the client is created, and after each change. */
   credentials(): ClientTlsCredentials
   /**
-   * The DNS name that the certificate of the server must have, whatever the address; sent as SNI, too. With
-   * an IP address, of which RFC 6066 (3) allows no SNI, Node warns once.
+   * The DNS name that the certificate of the server must have, whatever the address; also sent as SNI. With
+   * an IP address, for which RFC 6066 (3) allows no SNI, Node warns once.
    */
   readonly serverName: string
   /**
-   * What else has to be true of the certificate of the server. Asked only of certificates that `ca` vouches
-   * for, with the right name; an error makes the call UNAVAILABLE.
+   * Further checks of the certificate of the server. Called only for certificates that `ca` has issued, with
+   * the right name; an error makes the call UNAVAILABLE.
    */
   verifyServer?(certificate: X509Certificate): Error | undefined
-  /** Calls back after each change of the credentials, until the returned function is called. */
+  /** Adds a listener for changes of the credentials, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 
 /** All in PEM. */
 export interface ClientTlsCredentials {
-  /** Who vouches for the server: one certificate or several. */
+  /** The certificate authorities of the server: one certificate or several. */
   readonly ca: string
-  /** What the client shows when the server asks who it is. Either always there, or never. */
+  /** The client certificate, if the server requests one. Either always set, or never. */
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
 }
 
 /**
- * What the library wants to know to connect. It asks anew for each connection: with credentials that are none
- * calls are UNAVAILABLE, until better ones come.
+ * Converts to the credentials of grpc-js, which reads them for each connection: with invalid credentials
+ * calls are UNAVAILABLE until they are replaced.
  */
 export function toChannelCredentials(tls: ClientTls): ChannelCredentials {
   const authority = follow(tls, ({ ca }) => ({ caCertificate: Buffer.from(ca) }))
@@ -51,7 +51,7 @@ export function toChannelCredentials(tls: ClientTls): ChannelCredentials {
   })
 }
 
-/** Tells listeners what they are interested in: now, and after each change. */
+/** Calls listeners with a part of the credentials, at once and after each change. */
 function follow<Update>(tls: ClientTls, read: (credentials: ClientTlsCredentials) => Update) {
   const stops = new Map<(update: Update) => void, () => void>()
   return {

@@ -53,14 +53,16 @@ async function startPingCounter(t: TestContext) {
   return { port, pings: () => counts.pings, opened: () => counts.opened }
 }
 
-/** Settings on another connection and their acknowledgement. */
+/** Sends settings on another connection and waits for their acknowledgement. */
 async function oneTrip(port: number): Promise<void> {
   const session = http2.connect(`http://127.0.0.1:${port}`)
   await once(session, 'localSettings')
   session.destroy()
 }
 
-/** When the kernel probes a connection to the port, or undefined when it does not (proc(5), net/tcp). */
+/**
+ * Returns when the kernel probes a connection to the port, or undefined when it does not (proc(5), net/tcp).
+ */
 function keepaliveDueMs(port: number): number | undefined {
   const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   for (const line of readFileSync('/proc/self/net/tcp', 'utf8').split('\n')) {
@@ -72,7 +74,7 @@ function keepaliveDueMs(port: number): number | undefined {
   return undefined
 }
 
-/** The status with which a promise is rejected. */
+/** Returns the error with which a promise rejects. */
 async function failure(promise: Promise<unknown>): Promise<GrpcError> {
   try {
     await promise
@@ -99,7 +101,7 @@ test('unary: an answer, or the error as the server threw it', async t => {
   assert.deepEqual(error.trailers?.get('x-why'), ['because'])
 })
 
-test("a client's metadata goes with every call, and the call's wins", async t => {
+test("a client's metadata is sent with every call, and the call's takes precedence", async t => {
   const { port } = await start(t, [
     texts.unary(path, (_, { metadata }) => `${metadata.get('x-client')} ${metadata.get('x-both')}`),
   ])
@@ -113,7 +115,7 @@ test("a client's metadata goes with every call, and the call's wins", async t =>
   assert.equal(await client.unary(path, textCodec, '', ofCall), 'client call')
 })
 
-test('unary: a time limit, a signal, one that is aborted already, an answer too long, no server', async t => {
+test('unary: a time limit, a signal, an aborted signal, an answer that is too long, no server', async t => {
   const { client, server, port } = await start(t, [
     endless,
     texts.unary('/test.Test/Long', () => 'x'.repeat(1001)),
@@ -127,7 +129,7 @@ test('unary: a time limit, a signal, one that is aborted already, an answer too 
   const atOnce = failure(client.unary(path, textCodec, '', { signal: hasty.signal }))
   hasty.abort()
   assert.equal((await atOnce).code, statusCodes.CANCELLED)
-  // By the answer to a later call the server has seen whatever came of the first.
+  // When a later call is answered, the server has handled everything of the first call.
   assert.equal((await client.unary('/test.Test/Long', textCodec, '')).length, 1001)
   await waitFor('no call', () => server.activeCalls === 0)
 
@@ -154,7 +156,7 @@ test('unary: a time limit, a signal, one that is aborted already, an answer too 
   assert.equal(nobody.code, statusCodes.UNAVAILABLE)
 })
 
-test('what a codec throws is the error of its call', async t => {
+test('an exception of a codec is the error of its call', async t => {
   const { client } = await start(t, [texts.unary(path, text => text)])
   const broken = () => {
     throw new Error('broken')
@@ -167,7 +169,7 @@ test('what a codec throws is the error of its call', async t => {
   }
 })
 
-test('bidi: ping-pong, then an end; several answers to who ended at once', async t => {
+test('bidi: alternating messages, then an end; several answers to a caller that ends at once', async t => {
   const { client } = await start(t, [echoEach])
   const call = client.bidi(path, textCodec)
   const answers = call.messages[Symbol.asyncIterator]()
@@ -180,7 +182,7 @@ test('bidi: ping-pong, then an end; several answers to who ended at once', async
   assert.throws(() => call.write('more'), /ended/)
 })
 
-test('bidi: the error of the server comes after its messages, even to who listens late', async t => {
+test('bidi: the error of the server arrives after its messages, even for a late reader', async t => {
   const { client, server } = await start(t, [
     texts.bidi(path, async function* () {
       yield 'one'
@@ -201,7 +203,7 @@ test('bidi: the error of the server comes after its messages, even to who listen
   assert.equal(error.message, 'enough')
 })
 
-test('bidi: fails visibly when the server goes away, and writes after that are let go', async t => {
+test('bidi: fails when the server disconnects, and later writes resolve', async t => {
   const { port } = await start(t, [echoEach])
   const proxy = await openProxy(t, port)
   const client = openClient(t, proxy.port)
@@ -221,7 +223,7 @@ test('bidi: fails visibly when the server goes away, and writes after that are l
   }
 })
 
-test('a way to the server that goes silent is noticed while a call runs, and another is made', async t => {
+test('a silent connection is detected while a call runs, and replaced', async t => {
   const { port } = await start(t, [echoEach])
   const proxy = await openProxy(t, port)
   const client = openClient(t, proxy.port, { keepaliveMs: 50, keepaliveTimeoutMs: 200 })
@@ -242,7 +244,7 @@ test('a way to the server that goes silent is noticed while a call runs, and ano
   }
 })
 
-test('no pings by default, and pings at the interval that is set', async t => {
+test('no pings by default, and pings at the configured interval', async t => {
   const { port, pings, opened } = await startPingCounter(t)
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const hourMs = 3_600_000
@@ -254,7 +256,7 @@ test('no pings by default, and pings at the interval that is set', async t => {
     for (let ticks = 0; ticks < 10; ticks++) {
       t.mock.timers.tick(hourMs / 10)
       await waitByTurns('a ping', () => keepaliveMs === undefined || pings() > before.pings + ticks)
-      // A ping that was sent in the tick has come when this answer has.
+      // A ping that was sent in the tick has arrived when this answer arrives.
       await oneTrip(port)
     }
     assert.equal(pings() - before.pings, keepaliveMs === undefined ? 0 : 10)
@@ -270,7 +272,7 @@ test('the kernel probes a connection that is idle', { skip: process.platform !==
   })
 })
 
-test('an address that never answers a connection is given up, and another is tried', async t => {
+test('an address that does not respond times out, and another one is tried', async t => {
   const { port } = await start(t, [texts.unary(path, text => text)])
   const sockets: Socket[] = []
   const way = createServer(socket => {
@@ -332,7 +334,7 @@ test('bidi: a writer that waits is held by a slow server, until the call is over
   await writer
 })
 
-test('a client speaks over a unix socket', async t => {
+test('a client connects over a unix socket', async t => {
   const folder = temporaryFolder('grpc')
   const server = createGrpcServer({ methods: [texts.unary(path, text => text)], onDefect: assert.fail })
   t.after(() => server.drain(0))

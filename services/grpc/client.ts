@@ -14,39 +14,40 @@ import type { Codec, Metadata } from './server.ts'
 import { GrpcError, statusName } from './status.ts'
 import { withTcpKeepalive } from './tcp-keepalive.ts'
 
-/** One connection to a server of gRPC. Opened by the first call, and again when it was lost. */
+/** One connection to a gRPC server. The first call opens it, and a later one reopens it after a loss. */
 export interface GrpcClient {
   /**
-   * Rejects with a `GrpcError`: the server's status, or UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED of our own.
+   * Rejects with a `GrpcError`: the server's status, or UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED of this
+   * client.
    */
   unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
-  /** A call of any streaming kind: those with a single request write it and `end()`. */
+  /** Starts a call of any streaming kind: calls with a single request write it and `end()`. */
   bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
-  /** No call can begin any more. Running calls go on: what ends them early is their signal. */
+  /** Rejects later calls. Running calls continue; their signals can end them. */
   close(): void
 }
 
 export interface GrpcClientOptions {
-  /** A longer answer is RESOURCE_EXHAUSTED; 4 MiB when left out. */
+  /** A longer answer is RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
   readonly maxReceiveBytes?: number | undefined
-  /** Sent with every call; what a call gives under the same name wins. */
+  /** Sent with every call; a call's metadata with the same name takes precedence. */
   readonly metadata?: Metadata | undefined
-  /** Without it all is sent as it is. */
+  /** Without it, calls are not encrypted. */
   readonly tls?: ClientTls | undefined
   /**
-   * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go permits
-   * one in 5 minutes by default and closes a connection that exceeds it, after which the interval doubles. Set it
-   * only for servers that permit it. TCP keepalive finds half-open connections without pings.
+   * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go
+   * permits one in 5 minutes by default and closes a connection that exceeds it, after which the interval
+   * doubles. Set it only for servers that permit it. TCP keepalive finds half-open connections without pings.
    */
   readonly keepaliveMs?: number | undefined
-  /** Calls become UNAVAILABLE when a ping has no answer for this long; 10,000 when left out. */
+  /** Calls become UNAVAILABLE when a ping has no answer for this long. Defaults to 10,000. */
   readonly keepaliveTimeoutMs?: number | undefined
   /**
-   * A connection that takes longer is given up, and the calls that wait for it are UNAVAILABLE; 3,000 when left
-   * out.
+   * A connection that takes longer is abandoned, and the calls that wait for it are UNAVAILABLE. Defaults to
+   * 3,000.
    */
   readonly connectTimeoutMs?: number | undefined
-  /** Receives the library's own messages, of every client in this process; the console without it. */
+  /** Receives the library's messages, for every client in this process; they go to the console without it. */
   readonly log?: Log | undefined
 }
 
@@ -57,21 +58,21 @@ export interface CallOptions {
 }
 
 export interface UnaryOptions extends CallOptions {
-  /** The server is told of it, and DEADLINE_EXCEEDED comes at the latest after it. */
+  /** The timeout, which is sent to the server; the call rejects with DEADLINE_EXCEEDED when it has passed. */
   readonly timeoutMs?: number | undefined
 }
 
 export interface BidiCall<In, Out> {
   /**
-   * Resolves when there is room for the next message, or the call is over; never rejects, so that who writes
-   * little need not wait. What went wrong is told by `messages`. Throws after `end()`.
+   * Resolves when there is room for the next message, or the call is over; never rejects, so that a caller
+   * with few messages need not wait. `messages` reports errors. Throws after `end()`.
    */
   write(message: In): Promise<void>
-  /** Says that no more messages follow. */
+  /** Ends the requests. */
   end(): void
   /**
-   * Ends when the server ended the call with OK, else throws a `GrpcError`: UNAVAILABLE when the server went
-   * away. To be iterated once; leaving the loop cancels the call.
+   * Ends when the server ended the call with OK, and otherwise throws a `GrpcError`: UNAVAILABLE when the
+   * server disconnected. Iterate it once; leaving the loop cancels the call.
    */
   readonly messages: AsyncIterable<Out>
 }
@@ -80,18 +81,18 @@ const defaultMaxReceiveBytes = 4 * 1024 * 1024
 const defaultKeepaliveTimeoutMs = 10_000
 const defaultConnectTimeoutMs = 3_000
 
-/** Callers have their own ideas of when to try again, so a connection that failed is soon tried anew. */
+/** Short delays, since callers have their own policies for retries. */
 const initialReconnectMs = 100
 const maxReconnectMs = 1_000
 
-/** The target is `host:port` or `unix:/path`. Nothing is connected yet, so that this never fails. */
+/** Creates a client for `host:port` or `unix:/path`. It does not connect yet, so it never fails. */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
   const { connectTimeoutMs = defaultConnectTimeoutMs, log } = options
   if (log !== undefined) logGrpcJs(log)
   let client = openChannel(target, options)
   let patience: NodeJS.Timeout | undefined
 
-  /** The channel for a call. Whoever waits for its connection does not wait for ever. */
+  /** Returns the channel for a call, and limits the time of its connection attempt. */
   function channel(): Client {
     if (patience === undefined && stateOf(client) !== connectivityState.READY) {
       patience = setTimeout(giveUpConnecting, connectTimeoutMs)
@@ -101,9 +102,9 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   }
 
   /**
-   * The library waits as long as the kernel does: an address that was taken away between two tries costs more
-   * than a minute of silence, although the name may lead elsewhere by then. It does not show either: after a
-   * first failure the channel says TRANSIENT_FAILURE until it is connected, whatever it does meanwhile.
+   * The library waits as long as the kernel does: an address that was removed between two attempts costs more
+   * than a minute of silence, although the name may resolve to another address by then. The library does not
+   * report it either: after a first failure the channel is in TRANSIENT_FAILURE until it is connected.
    */
   function giveUpConnecting(): void {
     patience = undefined
@@ -172,7 +173,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   }
 }
 
-/** Calls that run on it go on when it is closed. */
+/** Running calls of the channel continue when it is closed. */
 function openChannel(target: string, options: GrpcClientOptions): Client {
   const { tls } = options
   const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()
@@ -253,7 +254,7 @@ function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, 
 }
 
 function cancelledCall<Out>(): BidiCall<unknown, Out> {
-  // biome-ignore lint/correctness/useYield: it fails before there is anything to yield
+  // biome-ignore lint/correctness/useYield: it throws before it can yield
   async function* readMessages(): AsyncGenerator<Out> {
     throw cancelled()
   }
@@ -265,15 +266,15 @@ function cancelled(): GrpcError {
 }
 
 /**
- * A call that is cancelled in the moment it begins is made by grpc-js nevertheless, and nothing would end it
- * at the server; so it is cancelled once more when it has begun.
+ * grpc-js starts a call that is cancelled in the same moment nevertheless, and it would never end at the
+ * server; so it is cancelled again after it has started.
  */
 function cancel(call: { cancel(): void }): void {
   call.cancel()
   setImmediate(() => call.cancel())
 }
 
-/** Calls back when the signal is aborted; the returned function ends the listening. */
+/** Adds an abort listener; the returned function removes it. */
 function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   signal?.addEventListener('abort', listener)
   return () => signal?.removeEventListener('abort', listener)

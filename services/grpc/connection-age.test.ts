@@ -9,10 +9,10 @@ const lifeWithGrace = { maxConnectionAgeMs: 100, maxConnectionAgeGraceMs: 50 }
 const cases: readonly [string, Partial<typeof defaultLimits>, number, readonly string[]][] = [
   ['without an age', {}, 0.5, []],
   ['the lowest draw is a tenth early', lifeOf100, 0, ['drain at 90']],
-  ['half way is the age itself', lifeOf100, 0.5, ['drain at 100']],
+  ['the middle draw is the exact age', lifeOf100, 0.5, ['drain at 100']],
   ['the highest draw is a tenth late', lifeOf100, 0.99999, ['drain at 110']],
-  ['what still runs is cut after the grace', lifeWithGrace, 0.5, ['drain at 100', 'cut at 150']],
-  ['a grace without an age', { maxConnectionAgeGraceMs: 50 }, 0.5, []],
+  ['running calls are aborted after the grace period', lifeWithGrace, 0.5, ['drain at 100', 'cut at 150']],
+  ['a grace period without an age', { maxConnectionAgeGraceMs: 50 }, 0.5, []],
 ]
 for (const [what, limits, drawn, expected] of cases) {
   test(`the age of a connection: ${what}`, t => {
@@ -27,7 +27,7 @@ for (const [what, limits, drawn, expected] of cases) {
   })
 }
 
-test('a connection that is closed ages no more, neither before it is told to go nor after', t => {
+test('a closed connection does not age, neither before its drain nor after', t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const seen: string[] = []
   const connection = { drain: () => void seen.push('drain'), cut: () => void seen.push('cut') }

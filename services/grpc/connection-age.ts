@@ -1,17 +1,20 @@
 import type { GrpcLimits } from './server.ts'
 
-/** The age of a connection varies by this share, so that those of one moment do not all go in one. */
+/**
+ * The age of a connection varies by this share, so that connections of one moment do not all end together.
+ */
 const jitter = 0.1
 
 export interface AgingConnection {
-  /** Tells the peer to begin no more calls here. */
+  /** Asks the peer to start no more calls on this connection. */
   drain(): void
-  /** Ends the calls that still run, and the connection. */
+  /** Aborts the running calls, and closes the connection. */
   cut(): void
 }
 
 /**
- * Tells an old connection to go, and cuts what still runs on it after the grace. Returns what stops that.
+ * Drains an old connection, and aborts its running calls after the grace period. Returns a function that
+ * cancels this.
  *
  * @param random uniform in [0, 1)
  */

@@ -2,8 +2,8 @@ import type { GrpcServer, GrpcServerOptions } from './server.ts'
 import { createSocketServer } from './socket-server.ts'
 
 /**
- * The gRPC server of every process of ours. Callers know the contract; which transport fulfils it is said
- * here only.
+ * Creates the gRPC server of every process. Callers depend on the contract; only this function selects the
+ * implementation.
  */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   return createSocketServer(options)

@@ -12,7 +12,7 @@ async function untilAborted({ signal }: Call): Promise<string> {
 }
 
 for (const kind of ['unary', 'server-stream'] as const) {
-  test(`a step of the machine's clock passes no deadline: ${kind}`, async t => {
+  test(`a step of the machine's clock does not change deadlines: ${kind}`, async t => {
     const calls: Call[] = []
     const path = '/test.Test/Wait'
     const wait = (_: string, call: Call) => {

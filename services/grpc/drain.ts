@@ -1,18 +1,18 @@
 import type { HealthTable } from './server.ts'
 import { GrpcError } from './status.ts'
 
-/** What a server can do on its way to the end, for the sequence below. */
+/** The operations of a server that a drain needs. */
 export interface Drainable {
-  /** Takes no more connections, and tells every peer by GOAWAY to begin no more calls. */
+  /** Accepts no more connections, and sends GOAWAY to every peer, so that they start no more calls. */
   refuseMore(): void
-  /** Resolves when no call runs but health watches, which would run for ever. */
+  /** Resolves when no calls run except health watches, which do not end by themselves. */
   onlyWatchesLeft(): Promise<void>
   cutCalls(error: GrpcError): void
-  /** Resolves when no connection is left. Those that are left after the grace are closed. */
+  /** Resolves when no connection is left. The remaining ones are closed after the grace period. */
   closed(graceOver: Promise<void>): Promise<void>
 }
 
-/** The `drain` of a server, as its contract has it. */
+/** Creates the `drain` of a server; see `GrpcServer`. */
 export function createDrain(
   health: HealthTable | undefined,
   server: Drainable,
@@ -22,7 +22,8 @@ export function createDrain(
 
   async function drain(): Promise<void> {
     health?.drain()
-    // A turn of the event loop, in which each Watch says NOT_SERVING before anything else happens to it.
+    // Waits for a turn of the event loop, in which each Watch sends NOT_SERVING before its connection is
+    // drained.
     await new Promise(resolve => setImmediate(resolve))
     server.refuseMore()
     await Promise.race([server.onlyWatchesLeft(), graceOver])

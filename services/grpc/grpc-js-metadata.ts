@@ -2,7 +2,10 @@ import { Metadata as GrpcJsMetadata } from '@grpc/grpc-js'
 import { reservedNames } from './reserved-names.ts'
 import type { Metadata } from './server.ts'
 
-/** Throws for a name that is reserved or no name, and for a text value that is not printable ASCII. */
+/**
+ * Converts metadata. Throws for a name that is reserved or invalid, and for a text value that is not
+ * printable ASCII.
+ */
 export function toGrpcJsMetadata(metadata: Metadata | undefined): GrpcJsMetadata {
   const result = new GrpcJsMetadata()
   for (const [name, values] of metadata ?? []) {
@@ -19,8 +22,8 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
 }
 
 /**
- * The length of metadata as HTTP/2 counts a header list (RFC 9113, 6.5.2): bytes go as base64, each value has
- * 32 more.
+ * Returns the size of metadata, counted like the header list of HTTP/2 (RFC 9113, 6.5.2): bytes as base64,
+ * plus 32 for each value.
  */
 export function headerListBytes(metadata: Metadata): number {
   let bytes = 0
@@ -33,7 +36,7 @@ export function headerListBytes(metadata: Metadata): number {
   return bytes
 }
 
-/** The same memory as a Buffer, which is what grpc-js wants for bytes. */
+/** Returns the same memory as a Buffer, which grpc-js requires for bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

@@ -6,7 +6,7 @@ import { createHealthTable, healthClientCodec, healthMethods } from './health.ts
 const [check] = healthMethods(createHealthTable())
 if (!check) throw new Error('health has no Check')
 
-test('a request is what protobuf makes of it', () => {
+test('a request is encoded like by protobuf', () => {
   for (const [service, hex] of [
     ['', ''],
     ['a', '0a0161'],
@@ -18,7 +18,7 @@ test('a request is what protobuf makes of it', () => {
   assert.throws(() => healthClientCodec.encode({ service: 'x'.repeat(128) }), /128 bytes, at most 127/)
 })
 
-test('a request may be long, may hold unknown fields, and its last name counts', () => {
+test('a request may be long and have unknown fields, and its last name applies', () => {
   const name = 'x'.repeat(300)
   for (const [hex, service] of [
     [`0aac02${Buffer.from(name).toString('hex')}`, name],
@@ -31,7 +31,7 @@ test('a request may be long, may hold unknown fields, and its last name counts',
   }
 })
 
-test('bytes that are no message are refused', () => {
+test('malformed bytes are rejected', () => {
   for (const [hex, error] of [
     ['0a', /1 bytes expected, 0 found/],
     ['0a0561', /5 bytes expected, 1 found/],
@@ -43,7 +43,7 @@ test('bytes that are no message are refused', () => {
   }
 })
 
-test('an answer is what protobuf makes of it, and any bytes are a message or an error', () => {
+test('an answer is encoded like by protobuf, and any bytes are a message or an error', () => {
   assert.deepEqual(check.encode({ status: 2 }), Uint8Array.of(8, 2))
   assert.deepEqual(healthClientCodec.decode(Uint8Array.of(8, 2)), { status: 2 })
   assert.deepEqual(healthClientCodec.decode(Uint8Array.of()), { status: 0 })
@@ -59,7 +59,7 @@ test('an answer is what protobuf makes of it, and any bytes are a message or an 
   )
 })
 
-test('a table tells of changes only, and of none that are wanted after its drain', () => {
+test('a table reports only changes, and none after its drain', () => {
   const table = createHealthTable()
   let changes = 0
   const unsubscribe = table.subscribe(() => {

@@ -1,7 +1,7 @@
 import type { AnyMethod, Call, Codec, HealthTable, Method } from './server.ts'
 import { GrpcError } from './status.ts'
 
-/** `grpc.health.v1.HealthCheckRequest`. The name `''` asks for the whole server. */
+/** `grpc.health.v1.HealthCheckRequest`. The name `''` is the whole server. */
 export interface HealthRequest {
   readonly service: string
 }
@@ -17,7 +17,7 @@ export const servingStatus = { SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } 
 export const healthCheckPath = '/grpc.health.v1.Health/Check'
 export const healthWatchPath = '/grpc.health.v1.Health/Watch'
 
-/** An empty table: every name is unknown, `''` too, until it is set. */
+/** Creates an empty table: every name, including `''`, is unknown until it is set. */
 export function createHealthTable(): HealthTable {
   const serving = new Map<string, boolean>()
   const subscriptions = new Set<{ readonly listener: () => void }>()
@@ -48,10 +48,10 @@ export function createHealthTable(): HealthTable {
   }
 }
 
-/** Called after each Check with the time that it took. */
+/** Called after each Check with its duration. */
 export type OnHealthCheck = (tookMs: number) => void
 
-/** The methods of grpc.health.v1.Health, answered from the table. */
+/** Creates the methods of grpc.health.v1.Health, which answer from the table. */
 export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () => {}): readonly AnyMethod[] {
   const check: Method<HealthRequest, HealthResponse> = {
     ...healthServerCodec,
@@ -75,8 +75,8 @@ export function healthMethods(table: HealthTable, onCheck: OnHealthCheck = () =>
 }
 
 /**
- * The present status at once, then each change. Changes that outrun the reader are left out, the last one
- * never.
+ * Yields the current status at once, and then each change. If changes are faster than the reader,
+ * intermediate ones are skipped, but never the last one.
  */
 async function* watchStatus(table: HealthTable, service: string, call: Call): AsyncGenerator<HealthResponse> {
   let sent: number | undefined
@@ -113,7 +113,7 @@ const healthServerCodec: Codec<HealthRequest, HealthResponse> = {
   encode: ({ status }) => Uint8Array.of(0x08, status),
 }
 
-/** The codec of who asks: encodes requests, decodes answers. */
+/** The codec of a client: encodes requests, decodes answers. */
 export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   decode(bytes) {
     const status = fieldOne(bytes, wireTypes.VARINT)
@@ -128,15 +128,14 @@ export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   },
 }
 
-/** The longest name that we ask for: its length is then a varint of one byte. */
+/** The longest name in a request: its length is then a varint of one byte. */
 const maxServiceBytes = 127
 
 const wireTypes = { VARINT: 0, FIXED64: 1, LENGTH: 2, FIXED32: 5 } as const
 
 /**
- * The last value of field 1 in a protobuf message, undefined without one. Both messages have only that field;
- * others are skipped, as protobuf wants it of fields that a reader does not know. Throws for bytes that are
- * no message.
+ * Returns the last value of field 1 in a protobuf message, undefined without one. Both messages have only
+ * that field; unknown fields are skipped, as protobuf requires. Throws for malformed bytes.
  */
 function fieldOne(bytes: Uint8Array, wireType: number): Uint8Array | number | undefined {
   let found: Uint8Array | number | undefined

@@ -3,19 +3,19 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import type { BoundAddress, GrpcLimits, ListenAddress } from './server.ts'
 import { createHandshakes } from './tls-handshakes.ts'
 
-/** A bound address that takes connections until it is closed. */
+/** A bound address that accepts connections until it is closed. */
 export interface Listener {
   readonly bound: BoundAddress
   /**
-   * Takes no connection from now on; those that were handed over live on, unfinished TLS handshakes do not.
+   * Accepts no more connections. Accepted connections continue; unfinished TLS handshakes are aborted.
    * Removes the socket file.
    */
   close(): void
 }
 
 /**
- * Binds an address and hands over each connection, with TCP_NODELAY; one with TLS after its handshake.
- * Rejects with the system error when the address cannot be bound, and with what `createHandshakes` throws.
+ * Binds an address and passes on each connection, with TCP_NODELAY; with TLS after its handshake. Rejects
+ * with the system error when the address cannot be bound, and with the errors of `createHandshakes`.
  */
 export async function openListener(
   address: ListenAddress,
@@ -39,7 +39,7 @@ export async function openListener(
   }
 }
 
-/** A socket file on which nobody listens was left by a process that was killed: it is replaced. */
+/** A socket file without a listener was left by a killed process, and is replaced. */
 async function bindOrReplace(server: Server, address: ListenAddress): Promise<void> {
   try {
     await bind(server, address)
@@ -55,7 +55,7 @@ function bind(server: Server, address: ListenAddress): Promise<void> {
     server.once('error', reject)
     const onListening = () => {
       server.off('error', reject)
-      // A failed accept, as of EMFILE, costs that one connection; the server goes on.
+      // A failed accept, such as EMFILE, affects only that connection.
       server.on('error', () => {})
       resolve()
     }
@@ -73,7 +73,7 @@ function boundAddress(server: Server, asked: ListenAddress): BoundAddress {
   return { host: asked.host, port: typeof address === 'object' && address ? address.port : asked.port }
 }
 
-/** Only a refused connection proves that nobody listens; and what is no socket is not ours to remove. */
+/** Only a refused connection proves that no process listens; a file that is not a socket is never removed. */
 async function isStale(socketPath: string, bindError: unknown): Promise<boolean> {
   if (!isCode(bindError, 'EADDRINUSE')) return false
   if (!(await lstat(socketPath)).isSocket()) return false

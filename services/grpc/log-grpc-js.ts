@@ -2,8 +2,8 @@ import { setLogger } from '@grpc/grpc-js'
 import type { Log } from '@tollway/chassis/log.ts'
 
 /**
- * Sends the messages of grpc-js to the log instead of standard error: `error` as warnings, since the calls that they
- * concern report their own errors. The library has one logger in a process, so the last call decides.
+ * Redirects the messages of grpc-js from standard error to the log: `error` as warnings, since the affected
+ * calls report their own errors. The library has one logger for the process, so the last call decides.
  */
 export function logGrpcJs(log: Log): void {
   setLogger({

@@ -6,7 +6,7 @@ import { frame } from './server-contract/support.ts'
 import { GrpcError } from './status.ts'
 
 describe('messages', () => {
-  test('the same messages come of every way to cut the bytes, and of every time to take them', () => {
+  test('every split of the bytes, read at any time, yields the same messages', () => {
     const bodies = fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 6 })
     const cuts = fc.array(fc.record({ length: fc.nat(2500), takes: fc.boolean(), keeps: fc.boolean() }))
     fc.assert(
@@ -35,7 +35,7 @@ describe('messages', () => {
     )
   })
 
-  test('a message that was taken stays as it is while others come', () => {
+  test('a taken message is not changed by later ones', () => {
     const reader = new MessageReader(100, 'identity')
     reader.push(Buffer.concat([frame('one'), frame('two').subarray(0, 6)]))
     const one = reader.take()
@@ -46,7 +46,7 @@ describe('messages', () => {
     assert.equal(Buffer.from(reader.take() ?? []).toString(), 'two')
   })
 
-  test('a message that is taken at once lies where it came, and what is left lies elsewhere', () => {
+  test('a message that is taken at once is not copied, and the rest is', () => {
     const reader = new MessageReader(100, 'identity')
     const memory = Buffer.concat([frame('one'), frame('two'), frame('three').subarray(0, 7)])
     reader.push(memory)
@@ -59,7 +59,7 @@ describe('messages', () => {
     assert.equal(Buffer.from(reader.take() ?? []).toString(), 'three')
   })
 
-  test('what cannot be taken is refused by its prefix', () => {
+  test('an invalid message is rejected by its prefix', () => {
     for (const [prefix, compression] of [
       ['0000000065', 'identity'],
       ['00ffffffff', 'identity'],
@@ -74,7 +74,7 @@ describe('messages', () => {
     }
   })
 
-  test('one whole message is recognised where it lies', () => {
+  test('one complete message is recognised without a copy', () => {
     const bytes = frame('text')
     const twice = Buffer.concat([bytes, bytes])
     for (const start of [0, 9]) {

@@ -1,18 +1,18 @@
 import { GrpcError } from './status.ts'
 
-/** A flag and four bytes of length come before each message. */
+/** The size of a message's prefix: a flag and four bytes of length. */
 export const prefixBytes = 5
-/** A message that is still coming gets no more memory than twice what has come, but this at once. */
+/** The memory for an incomplete message is at most twice the received bytes, and at least this. */
 const minBufferBytes = 1024
 /**
- * A stream that goes on gets buffers for several messages, each twice as large as the one before, up to this: to
- * make one costs more than to fill it.
+ * A continuing stream gets buffers for several messages, each twice as large as the previous one, up to this
+ * size: allocating a buffer costs more than filling it.
  */
 const maxSharedBytes = 16 * 1024
 
 /**
- * The message, in the same memory, when what lies between `start` and `end` is exactly one that is not compressed and
- * not too long; else undefined.
+ * Returns the message, in the same memory, if the bytes between `start` and `end` are exactly one that is not
+ * compressed and not too long; else undefined.
  */
 export function onlyMessage(
   buffer: Buffer,
@@ -27,46 +27,46 @@ export function onlyMessage(
 }
 
 /**
- * Puts messages together, however the bytes are cut. What is taken before `keep` lies where it came; the rest is copied
- * there, so that whoever keeps a part of it keeps nothing else alive but what comes before and after it, and these
- * only while they are short.
+ * Assembles messages from any split of the bytes. Messages that are taken before `keep` are not copied;
+ * `keep` copies the rest, so that a kept message keeps only its neighbours alive, and these only while they
+ * are short.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  /** What is looked at lies between `start` and `end` of this: of our own memory, or of lent bytes. */
+  /** The current bytes are between `start` and `end` of this buffer: own memory, or lent bytes. */
   #buffer: Buffer = noBuffer
   #start = 0
   #end = 0
-  /** Lent bytes that come behind it. */
+  /** Lent bytes that follow the current ones. */
   #behind: Buffer[] = []
   #behindBytes = 0
   #own: Buffer = noBuffer
-  /** Up to here our own memory is used. */
+  /** The used length of the own memory. */
   #ownEnd = 0
 
-  /** `compression` is the grpc-encoding of the request. */
+  /** @param compression the grpc-encoding of the request */
   constructor(maxBytes: number, compression: string) {
     this.#maxBytes = maxBytes
     this.#compression = compression
   }
 
-  /** How many bytes wait to be taken. */
+  /** The number of bytes that were not taken. */
   get heldBytes(): number {
     return this.#end - this.#start + this.#behindBytes
   }
 
-  /** How much memory of its own it has for these. */
+  /** The size of the own memory for these. */
   get ownBytes(): number {
     return this.heldBytes === 0 ? 0 : this.#own.length
   }
 
-  /** Bytes that were pushed are still held where they came. */
+  /** Whether pushed bytes are still referenced where they were received. */
   get lends(): boolean {
     return this.#behindBytes > 0 || (this.#end > this.#start && this.#buffer !== this.#own)
   }
 
-  /** Takes bytes that are only lent until `keep`. */
+  /** Adds bytes that are lent until `keep`. */
   push(bytes: Buffer): void {
     if (this.heldBytes === 0) this.#look(bytes, 0, bytes.length)
     else {
@@ -75,7 +75,7 @@ export class MessageReader {
     }
   }
 
-  /** What was pushed and not taken goes into memory of its own. */
+  /** Copies the bytes that were not taken to own memory. */
   keep(): void {
     this.#keepWhatIsLookedAt()
     for (const bytes of this.#behind) this.#copy(bytes)
@@ -84,9 +84,9 @@ export class MessageReader {
   }
 
   /**
-   * The next message when all of it is here. It is the caller's.
+   * Returns the next message if it is complete. It belongs to the caller.
    *
-   * @throws GrpcError as soon as its prefix says that it cannot be taken.
+   * @throws GrpcError as soon as its prefix shows that it is invalid
    */
   take(): Uint8Array | undefined {
     let message = this.#takeHere()
@@ -125,7 +125,7 @@ export class MessageReader {
     this.#end = end
   }
 
-  /** Looks at the next bytes too; a message that is spread over several is put together in our own memory. */
+  /** Continues with the next bytes; a message that spans several buffers is assembled in own memory. */
   #goOn(): boolean {
     const next = this.#behind.shift()
     if (next === undefined) return false
@@ -145,7 +145,7 @@ export class MessageReader {
     if (held.length > 0) this.#copy(held)
   }
 
-  /** Puts bytes behind those of our own memory that are looked at. */
+  /** Appends bytes to the current ones in own memory. */
   #copy(bytes: Buffer): void {
     if (this.#ownEnd + bytes.length > this.#own.length) this.#makeRoom(bytes.length)
     bytes.copy(this.#own, this.#ownEnd)
@@ -153,13 +153,13 @@ export class MessageReader {
     this.#end = this.#ownEnd
   }
 
-  /** Of the next message, as far as its length is known. */
+  /** Returns the size of the next message, as far as it is known. */
   #nextBytes(): number {
     if (this.#end - this.#start < prefixBytes) return Number.POSITIVE_INFINITY
     return prefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
   }
 
-  /** New memory each time: messages that were taken lie in the old one. */
+  /** Allocates new memory each time: taken messages are in the old one. */
   #makeRoom(bytes: number): void {
     const held = this.#end - this.#start
     const shared = Math.min(maxSharedBytes, 2 * this.#own.length)
@@ -171,7 +171,7 @@ export class MessageReader {
     this.#look(larger, 0, held)
   }
 
-  /** Forgets what was not taken. */
+  /** Drops the bytes that were not taken. */
   clear(): void {
     this.#behind = []
     this.#behindBytes = 0

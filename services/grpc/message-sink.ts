@@ -3,22 +3,22 @@ import type { CallWire } from './run-call.ts'
 import { type MessageSink, sinkHighWaterBytes } from './server.ts'
 import { GrpcError } from './status.ts'
 
-/** What a sink needs of its call. */
+/** The parts of a call that a sink needs. */
 export interface SinkOptions {
   readonly wire: Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
   readonly lifetime: Pick<CallLifetime, 'signal' | 'cut' | 'reportDefect'>
   readonly maxSendBytes: number
 }
 
-/** The sink of a call, as its owner has it. A class, since each message of a stream passes it. */
+/** The sink of a call, with methods for its owner. A class, since each message of a stream passes it. */
 export class OwnedSink implements MessageSink {
   readonly #wire: SinkOptions['wire']
   readonly #lifetime: SinkOptions['lifetime']
   readonly #maxSendBytes: number
   #finished = false
-  /** A write has returned false, and nobody was told of room since. */
+  /** A write has returned false, and `onReady` was not called since. */
   #full = false
-  #tellReady = () => {}
+  #notifyReady = () => {}
   #onEmpty = () => {}
 
   constructor({ wire, lifetime, maxSendBytes }: SinkOptions) {
@@ -43,7 +43,7 @@ export class OwnedSink implements MessageSink {
   }
 
   onReady(listener: () => void): void {
-    this.#tellReady = listener
+    this.#notifyReady = listener
   }
 
   get queuedBytes(): number {
@@ -54,7 +54,7 @@ export class OwnedSink implements MessageSink {
     this.#wire.discardQueued()
   }
 
-  /** The connection has taken some of what was queued. */
+  /** Called when the connection has taken some of the queued bytes. */
   taken(): void {
     const bytes = this.queuedBytes
     if (this.#finished) {
@@ -62,14 +62,14 @@ export class OwnedSink implements MessageSink {
     } else if (this.#full && bytes <= sinkHighWaterBytes / 2) {
       this.#full = false
       try {
-        this.#tellReady()
+        this.#notifyReady()
       } catch (error) {
         this.#lifetime.reportDefect(error)
       }
     }
   }
 
-  /** Takes no more, and resolves when all that was written has been taken, or the call is cut. */
+  /** Accepts no more messages, and resolves when all written ones were taken, or the call was aborted. */
   async finish(): Promise<void> {
     this.#finished = true
     if (this.#lifetime.signal.aborted || this.queuedBytes === 0) return
@@ -79,7 +79,7 @@ export class OwnedSink implements MessageSink {
   }
 }
 
-/** The answer to a message that may not be sent. */
+/** Returns the answer to a message that exceeds the limit. */
 export function tooLong(bytes: number, maxBytes: number): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', `the answer has ${bytes} bytes, at most ${maxBytes} are allowed`)
 }

@@ -12,7 +12,7 @@ import { createAuthority } from './server-contract/certificates.ts'
 
 const fleet = createAuthority('fleet')
 
-/** A server's files, as the settings name them. */
+/** A server's files, as in the settings. */
 function place() {
   const folder = temporaryFolder('server-tls')
   const path = (name: string) => join(folder, name)
@@ -50,7 +50,9 @@ async function listen(
   return bound.port
 }
 
-/** The name of the server when it served a caller of this name, and `refused` when it did not. */
+/**
+ * Resolves with the name of the server when it served a caller with this name, and `refused` when it did not.
+ */
 function call(port: number, caller?: string): Promise<string> {
   const identity = caller === undefined ? {} : fleet.issue(caller)
   const fixed = { port, host: '127.0.0.1', ALPNProtocols: ['h2'], checkServerIdentity: () => undefined }
@@ -60,7 +62,7 @@ function call(port: number, caller?: string): Promise<string> {
       socket.destroy()
       resolve(answer)
     }
-    // A server of HTTP/2 speaks first, once it has accepted the caller.
+    // A server of HTTP/2 sends first, once it has accepted the caller.
     socket.once('data', () => end(socket.getPeerX509Certificate()?.subjectAltName ?? ''))
     socket.once('error', () => end('refused'))
     socket.once('close', () => end('refused'))
@@ -68,7 +70,7 @@ function call(port: number, caller?: string): Promise<string> {
   })
 }
 
-test('callers need a certificate, and the right name when one is asked for', async t => {
+test('callers need a certificate, and the right name if one is configured', async t => {
   const { settings, log, refusals } = place()
   const open = await listen(t, { ...settings, grpcClientCaFile: '' })
   assert.equal(await call(open), 'DNS:one.test')
@@ -81,7 +83,7 @@ test('callers need a certificate, and the right name when one is asked for', asy
   assert.match(refusals.at(-1) ?? '', /^the certificate is not for envoy\.test, but for DNS:any\.test$/)
 })
 
-test('a renewed certificate is shown to the next caller', async t => {
+test('a renewed certificate is sent to the next caller', async t => {
   const { settings, write } = place()
   const loads: boolean[] = []
   const port = await listen(t, settings, silentLog, succeeded => void loads.push(succeeded))
@@ -95,7 +97,7 @@ test('a renewed certificate is shown to the next caller', async t => {
   assert.equal(await call(port, 'any.test'), 'DNS:two.test')
 })
 
-test('settings that need others say so', () => {
+test('settings that need others are rejected without them', () => {
   const { settings } = place()
   const wrong: readonly [Partial<ServerTlsSettings>, RegExp][] = [
     [{ grpcServerTls: false }, /^Error: GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true$/],

@@ -11,15 +11,15 @@ export type ServerTlsSettings = Pick<
 
 export interface ServerTlsOptions {
   readonly log: Log
-  /** Told of each time the files were read: at the opening, and after each change. */
+  /** Called each time the files were read: at the start, and after each change. */
   onLoad?(succeeded: boolean): void
 }
 
 /**
- * How gRPC callers are served: undefined without TLS. The files are read again when they change; those that are
- * wrong change nothing, which is told in the log.
+ * Opens the TLS of a gRPC server; undefined without TLS. The files are read again when they change; invalid
+ * files are logged, and the last good ones stay in use.
  *
- * @throws Error that names the settings and files that are missing or wrong.
+ * @throws Error that names the settings and files that are missing or invalid
  */
 export function openServerTls(
   settings: ServerTlsSettings,
@@ -48,11 +48,11 @@ export function openServerTls(
     verifyClient: certificate =>
       grpcClientSan === '' ? undefined : checkSubjectAltName(certificate, grpcClientSan),
     onChange: files.onChange,
-    onRefused: (error, peer) => log.debug('a caller was refused', { peer, error: error.message }),
+    onRefused: (error, peer) => log.debug('reject caller', { peer, error: error.message }),
   }
 }
 
-/** What a setting that nobody honours would promise in vain. */
+/** Rejects settings that would have no effect without others. */
 function checkTogether(settings: ServerTlsSettings): void {
   const { grpcServerCertFile, grpcServerKeyFile, grpcClientCaFile, grpcClientSan } = settings
   if (!settings.grpcServerTls) {

@@ -1,10 +1,10 @@
 import { GrpcError } from './status.ts'
 
-/** Takes what a caller sends, one message for each `read`. What comes after `close` is ignored. */
+/** Receives the messages of a caller, one for each `read`. Messages after `close` are ignored. */
 export interface RequestInbox {
   receive(bytes: Uint8Array): void
   halfClose(): void
-  /** The call is over: with a reason when it was cut short, without one when it was answered. */
+  /** The call is over: with a reason when it was aborted, without one when it was answered. */
   close(reason?: GrpcError): void
 }
 
@@ -15,8 +15,8 @@ export interface InboxOptions<In> {
 }
 
 /**
- * For methods that take one request: reads it, and hands it over when the caller has said that no other
- * follows. Refuses any other number of messages with UNIMPLEMENTED, the status that gRPC has for it.
+ * For methods with a single request: reads it, and passes it on when the caller has ended its side. Rejects
+ * any other number of messages with UNIMPLEMENTED, as gRPC specifies.
  */
 export function createSingleInbox<In>(
   options: InboxOptions<In> & { onRequest(request: In): void; onRefused(error: GrpcError): void },
@@ -55,7 +55,9 @@ export function createSingleInbox<In>(
   }
 }
 
-/** For methods that take a stream: `messages` reads one message whenever the handler asks for the next. */
+/**
+ * For methods with a stream of requests: `messages` reads one message whenever the handler asks for the next.
+ */
 export function createStreamInbox<In>(
   options: InboxOptions<In>,
 ): RequestInbox & { readonly messages: AsyncIterable<In> } {
@@ -74,7 +76,7 @@ export function createStreamInbox<In>(
     settle(waiter => waiter.resolve({ value: undefined, done: true }))
   }
 
-  /** Not `async`, which would cost three turns of the microtask queue a message. */
+  /** Not `async`, which would cost three turns of the microtask queue for each message. */
   function next(): Promise<IteratorResult<In>> {
     if (waiting) return Promise.reject(new Error('requests are read one at a time'))
     if (failure) return Promise.reject(failure)

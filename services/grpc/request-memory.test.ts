@@ -42,7 +42,7 @@ const statusOf = ({ received }: Caller, id: number) => {
   return /grpc-status.(\d+)/s.exec(headers?.payload.toString('latin1') ?? '')?.[1]
 }
 
-/** Sends the message without its last byte, as far as the windows take it, and resolves when it is sent. */
+/** Sends the message without its last byte, as far as the windows allow, and resolves when it is sent. */
 async function sendMost(caller: Caller, id: number, message: Buffer, pieceBytes = 16_000): Promise<void> {
   let window = 65_535
   let seen = caller.received.length
@@ -62,7 +62,7 @@ async function sendMost(caller: Caller, id: number, message: Buffer, pieceBytes 
 }
 
 for (const { path } of [echo, list]) {
-  test(`${path}: 900 unfinished messages hold no more than the limit; the oldest is answered`, async t => {
+  test(`${path}: 900 unfinished messages use at most the limit; the oldest is answered`, async t => {
     const { memory, caller, server, client } = await start(t)
     const message = frame('x'.repeat(2_000_000))
     let most = 0
@@ -72,7 +72,7 @@ for (const { path } of [echo, list]) {
       await sendMost(caller, id, call < 10 ? message : message.subarray(0, 20_000))
       most = Math.max(most, memory.bytes)
     }
-    assert.ok(most > maxBytes / 2 && most <= maxBytes, `${most} bytes were held`)
+    assert.ok(most > maxBytes / 2 && most <= maxBytes, `${most} bytes were used`)
     await waitFor('refusals', () => statusOf(caller, 1799) !== undefined)
     assert.equal(statusOf(caller, 1799), String(statusCodes.RESOURCE_EXHAUSTED))
     assert.equal(statusOf(caller, 1), undefined)
@@ -86,7 +86,7 @@ for (const { path } of [echo, list]) {
   })
 }
 
-test('messages that lack the end of their calls are counted too', async t => {
+test('messages of calls without an end are counted too', async t => {
   const { memory, caller } = await start(t)
   for (const [index, { path }] of [echo, list].entries()) {
     caller.begin(2 * index + 1, requestFields(path))
@@ -98,7 +98,7 @@ test('messages that lack the end of their calls are counted too', async t => {
   await waitFor('none', () => memory.bytes === 0)
 })
 
-test('messages that a handler does not read are counted, and those of the newest calls refused', async t => {
+test('messages that a handler does not read are counted, and those of the newest calls rejected', async t => {
   const { memory, caller } = await start(t)
   const body = frame('x'.repeat(15_000))
   const calls = 200
@@ -112,7 +112,7 @@ test('messages that a handler does not read are counted, and those of the newest
   assert.equal(statusOf(caller, 1), undefined)
 })
 
-test('a large message that comes while others are half here is received whole', async t => {
+test('a large message is received completely while others are incomplete', async t => {
   const { caller, client } = await start(t)
   for (let call = 0; call < 100; call += 1) {
     caller.begin(2 * call + 1, requestFields(echo.path))
@@ -134,7 +134,7 @@ test('long metadata of unfinished requests is counted', async t => {
   assert.ok(memory.bytes <= maxBytes)
 })
 
-test('header blocks without an end are counted; the newest connection is told to go', async t => {
+test('header blocks without an end are counted; the newest connection is closed', async t => {
   const { port, memory } = await start(t)
   const block = encodeHeaderBlock([['x-long', 'x'.repeat(60_000)]])
   const open = async () => {
@@ -156,7 +156,7 @@ test('header blocks without an end are counted; the newest connection is told to
   assert.ok(oldest && !isRefused(oldest))
 })
 
-test('connections that end release what they held', async t => {
+test('connections that end release their memory', async t => {
   const { port, memory } = await start(t)
   const caller = await openRawClient(t, port)
   caller.begin(1, requestFields(echo.path))

@@ -1,6 +1,6 @@
 /**
- * Names that belong to the transport: sent as metadata they would replace its own, or break the connection;
- * received they are not shown to handlers.
+ * Names that belong to the transport: in sent metadata they would replace its headers, or break the
+ * connection; in received requests they are hidden from handlers.
  */
 export const reservedNames: ReadonlySet<string> = new Set([
   'connection',

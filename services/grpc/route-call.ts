@@ -9,7 +9,7 @@ import { beginStreamingCall } from './streaming-call.ts'
 import { UnaryCall } from './unary-call.ts'
 import { metadataBytes, metadataOf, trailersOnly } from './wire-metadata.ts'
 
-/** Says what becomes of requests with this head: a call, or a refusal. */
+/** Returns the handling of requests with this head: a call, or an error. */
 export function routeCall(
   methods: ReadonlyMap<string, AnyMethod>,
   context: CallContext,
@@ -45,7 +45,7 @@ function firstValues(fields: readonly string[]): ReadonlyMap<string, string> {
   return values
 }
 
-/** `application/grpc`, alone or with a subtype of the message format or parameters behind it. */
+/** Returns whether the type is `application/grpc`, alone or with a subtype or parameters. */
 function isGrpc(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/grpc([+;]|$)/i.test(contentType)
 }
@@ -68,7 +68,7 @@ function checkedMethod(
 
 const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 }
 
-/** Rounded up to whole milliseconds: what is shorter cannot be measured by a timer. */
+/** Rounds up to whole milliseconds, the resolution of timers. */
 function timeoutMs(value: string | undefined): number | undefined {
   if (value === undefined) return undefined
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(value) ?? []
@@ -78,7 +78,7 @@ function timeoutMs(value: string | undefined): number | undefined {
   return Math.ceil(Number(digits) * (unitMs[unit] ?? 1))
 }
 
-/** Answers a gRPC call by a status alone. */
+/** Answers a gRPC call with a status only. */
 function refuse({ code, message }: GrpcError): OpenStream {
   const block = trailersOnly({ code, message })
   return stream => {
@@ -88,7 +88,7 @@ function refuse({ code, message }: GrpcError): OpenStream {
   }
 }
 
-/** Answers what is no gRPC as any HTTP server does, once the request has come. */
+/** Answers a request that is not gRPC like an HTTP server, once it has arrived. */
 function refuseHttp(status: string, text: string, more: readonly (readonly [string, string])[]): OpenStream {
   const body = Buffer.from(`${text}\n`)
   const length = String(body.length)

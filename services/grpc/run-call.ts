@@ -5,7 +5,7 @@ import { createSingleInbox, createStreamInbox, type RequestInbox } from './reque
 import type { AnyMethod, Call, MessageSink, Metadata } from './server.ts'
 import type { GrpcError } from './status.ts'
 
-/** What a transport gives to run one call. Nothing here throws, unless it is said. */
+/** The transport of one call. These functions do not throw, unless documented. */
 export interface CallWire {
   readonly metadata: Metadata
   readonly peer: string
@@ -13,43 +13,41 @@ export interface CallWire {
   readonly deadlineMs: number | undefined
   /** Asks for one message, which `receive` or `halfClose` answers. Without it nothing is read. */
   read(): void
-  /** Throws for metadata that cannot be sent. */
+  /** Throws for invalid metadata. */
   sendHeaders(metadata: Metadata): void
   /**
-   * Sends it behind those that wait, with empty headers before, if none were sent. The bytes are the caller's again
-   * afterwards.
+   * Sends a message after the waiting ones, with empty headers before it if none were sent. The caller may
+   * reuse the bytes afterwards.
    */
   sendMessage(bytes: Uint8Array): void
-  /** Of what was sent, what the connection has not taken; `taken` tells when that is less. */
+  /** Returns the sent bytes that the connection has not taken; `taken` is called when they decrease. */
   queuedBytes(): number
-  /** Forgets what the connection has not taken. */
+  /** Drops the bytes that the connection has not taken. */
   discardQueued(): void
-  /** Ends the call. Throws for trailers that cannot be sent, having sent nothing. */
+  /** Ends the call. Throws for invalid trailers, without sending anything. */
   sendStatus(status: CallStatus): void
 }
 
 export interface RunCallOptions {
   readonly maxSendBytes: number
   onDefect(path: string, error: unknown): void
-  /** Called once, after `runCall` has returned: the call is over, and the handler's work has ended. */
+  /** Called once, after `runCall` has returned: the call is over, and the handler has ended. */
   onEnd(): void
 }
 
-/** A call that runs, for its transport. All of it may come at any time; what comes too late is ignored. */
+/** A running call, for its transport. All methods may be called at any time; late calls are ignored. */
 export interface RunningCall {
   receive(bytes: Uint8Array): void
   halfClose(): void
-  /** The connection has taken some of what was queued. Never told within `sendMessage`. */
+  /** The connection has taken some of the queued bytes. Never called within `sendMessage`. */
   taken(): void
-  /** The caller is gone. */
+  /** The caller has disconnected. */
   disconnect(): void
-  /** Answers with this error now, and lets the handler know. */
+  /** Answers with this error now, and aborts the signal. */
   cut(error: GrpcError): void
 }
 
-/**
- * Runs one call of a method. What the contract promises to handlers is kept here, for every transport alike.
- */
+/** Runs one call of a method. It implements the promises of the contract to handlers, for every transport. */
 export function runCall(method: AnyMethod, wire: CallWire, options: RunCallOptions): RunningCall {
   const lifetime = createCallLifetime({
     deadlineMs: wire.deadlineMs,
@@ -78,7 +76,7 @@ export function runCall(method: AnyMethod, wire: CallWire, options: RunCallOptio
   }
 }
 
-/** A handler of streams runs from the start; one that takes a single request when that is there. */
+/** A handler of request streams runs from the start; one with a single request when that has arrived. */
 function startHandler(
   method: AnyMethod,
   { read }: CallWire,
@@ -111,7 +109,7 @@ interface Outbox {
   sendOnly(handle: () => unknown): Promise<void>
   sendEach(handle: () => AsyncIterable<unknown>): Promise<void>
   sendPushed(handle: (sink: MessageSink) => Promise<void>): Promise<void>
-  /** The connection has taken some of what was queued. */
+  /** The connection has taken some of the queued bytes. */
   taken(): void
 }
 
@@ -130,7 +128,9 @@ function createOutbox(
     wire.sendMessage(bytes)
   }
 
-  /** Resolves when the connection has taken the message; throws the reason when the call is cut before. */
+  /**
+   * Resolves when the connection has taken the message; throws the reason when the call is aborted before.
+   */
   async function send(message: unknown): Promise<void> {
     const bytes = method.encode(message)
     if (bytes.length > maxSendBytes) throw tooLong(bytes.length, maxSendBytes)
@@ -184,9 +184,8 @@ function createOutbox(
 }
 
 /**
- * What the promise brings, or the signal's reason as an error as soon as it is aborted; `onLate` gets what
- * the promise is rejected with after that. Unlike Promise.race, this leaves nothing behind on a signal that
- * lives long.
+ * Settles like the promise, or rejects with the signal's reason as soon as it is aborted; `onLate` receives a
+ * later rejection of the promise. Unlike Promise.race, this leaves no listener on a long-lived signal.
  */
 function unlessAborted<T>(
   signal: AbortSignal,

@@ -9,7 +9,7 @@ import { routeCall } from './route-call.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions } from './server.ts'
 import { GrpcError } from './status.ts'
 
-/** What all connections of a server have in common. */
+/** The state that all connections of a server share. */
 export interface ConnectionContext {
   readonly methods: ReadonlyMap<string, AnyMethod>
   readonly limits: GrpcLimits
@@ -19,7 +19,7 @@ export interface ConnectionContext {
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** A silent connection is asked for a sign of life after this, and cut after as long again. */
+  /** A silent connection is pinged after this time, and closed after as long again. */
   readonly keepaliveMs: number
 }
 
@@ -28,10 +28,10 @@ export interface ServedConnection {
   readonly calls: CallRegister
 }
 
-/** What a request's head has beside its metadata: path, authority, content-type and the like. */
+/** The size of a request's head without its metadata: path, authority, content-type and so on. */
 const transportFieldsBytes = 8 * 1024
 
-/** Serves gRPC on one connection: of TCP, a unix path or TLS. `peer` is as `Call` has it. */
+/** Serves gRPC on one connection: TCP, a unix socket or TLS. `peer` is as in `Call`. */
 export function serveConnection(
   socket: Duplex,
   peer: string,

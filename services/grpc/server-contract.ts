@@ -8,8 +8,8 @@ import type { CreateServer } from './server-contract/support.ts'
 import { tlsContract } from './server-contract/tls.ts'
 
 /**
- * Registers the tests that every fulfilment of the contract in server.ts has to pass, one suite for all of
- * them.
+ * Registers the tests that every implementation of the contract in server.ts must pass, as one suite for
+ * each.
  */
 export function serverContract(name: string, createServer: CreateServer): void {
   describe(name, { concurrency: 4 }, () => {

@@ -6,7 +6,7 @@ const port = integer(0, 65_535)
 /** The size of the largest message that a server accepts. */
 const minRequestMemoryBytes = 8 * 1024 * 1024
 
-/** Where and how a service takes gRPC calls. Services differ in the port and in the size of messages. */
+/** The settings of a service's gRPC server. Services differ in the port and in the size of messages. */
 export function grpcServerSettings(
   defaultPort: string,
   requestMemoryBytes: number = defaultRequestMemoryBytes,
@@ -42,7 +42,7 @@ export function grpcServerSettings(
       name: 'GRPC_CLIENT_TLS_CACERT',
       kind: text,
       fallback: '',
-      help: 'The file of those who vouch for callers, each of whom then needs a certificate (mutual TLS).',
+      help: 'The file of the certificate authorities of callers, which then need a certificate (mutual TLS).',
     },
     grpcClientSan: {
       name: 'GRPC_CLIENT_TLS_SAN',
@@ -54,19 +54,19 @@ export function grpcServerSettings(
       name: 'GRPC_MAX_CONNECTION_AGE',
       kind: durationMs,
       fallback: '24h',
-      help: 'A connection older than this, give or take 10 %, is told to go.',
+      help: 'The age of a connection, plus or minus 10 %, at which it is drained.',
     },
     grpcMaxConnectionAgeGraceMs: {
       name: 'GRPC_MAX_CONNECTION_AGE_GRACE',
       kind: durationMs,
       fallback: '1h',
-      help: 'After that long more it is closed.',
+      help: 'The time after the drain at which the connection is closed.',
     },
     requestMemoryBytes: {
       name: 'REQUEST_MEMORY_BYTES',
       kind: integer(minRequestMemoryBytes, 2 ** 40),
       fallback: String(requestMemoryBytes),
-      help: 'Bytes that unfinished requests may hold together, in each process; the newest are refused.',
+      help: 'The memory of all unfinished requests in bytes, in each process; the newest are rejected beyond it.',
     },
   })
 }
@@ -75,11 +75,11 @@ export type GrpcServerSettings = Values<ReturnType<typeof grpcServerSettings>>
 
 export interface GrpcAddressSettings
   extends Pick<GrpcServerSettings, 'grpcHost' | 'grpcPort' | 'grpcUnixSocket'> {
-  /** Whether the port is shared with other processes of the service; each has its own setting of it. */
+  /** Whether the port is shared with other processes of the service; each service has a setting for it. */
   readonly reusePort: boolean
 }
 
-/** Where the server of gRPC listens. */
+/** Returns the address of the gRPC server. */
 export function grpcAddress({
   grpcUnixSocket,
   grpcHost,

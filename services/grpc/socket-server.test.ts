@@ -29,7 +29,7 @@ const echoEach: AnyMethod = {
 /** Fields of the answer's headers and trailers. */
 type Expected = Readonly<Record<string, string | number>>
 
-describe('requests that are no calls', () => {
+describe('requests that are not gRPC calls', () => {
   const compressed = frame('text')
   compressed.writeUInt8(1, 0)
   const unknownFlag = frame('text')
@@ -40,7 +40,7 @@ describe('requests that are no calls', () => {
     ['another content-type', { 'content-type': 'application/json' }, [], { ':status': 415 }],
     ['no content-type', { 'content-type': undefined }, [frame('text')], { ':status': 415 }],
     [
-      'a content-type that only begins alike',
+      'a content-type with only the same prefix',
       { 'content-type': 'application/grpc-web' },
       [],
       { ':status': 415 },
@@ -64,9 +64,14 @@ describe('requests that are no calls', () => {
       [compressed],
       { 'grpc-status': '12', 'grpc-accept-encoding': 'identity' },
     ],
-    ['gzip as the encoding of no message', { 'grpc-encoding': 'gzip' }, [frame('')], { 'grpc-status': '0' }],
-    ['a compressed message of no encoding', {}, [compressed], { 'grpc-status': '13' }],
-    ['a flag that nobody knows', {}, [unknownFlag], { 'grpc-status': '13' }],
+    [
+      'gzip as the encoding without a message',
+      { 'grpc-encoding': 'gzip' },
+      [frame('')],
+      { 'grpc-status': '0' },
+    ],
+    ['a compressed message without an encoding', {}, [compressed], { 'grpc-status': '13' }],
+    ['an unknown flag', {}, [unknownFlag], { 'grpc-status': '13' }],
   ]
   for (const [what, headers, chunks, expected] of cases) {
     test(what, async t => {
@@ -78,7 +83,7 @@ describe('requests that are no calls', () => {
     })
   }
 
-  test('a message that is cut off is UNIMPLEMENTED or INTERNAL, never a hang', async t => {
+  test('a truncated message is UNIMPLEMENTED or INTERNAL, and never hangs', async t => {
     const { port } = await startRig(t, createSocketServer, [echo, echoEach])
     const session = await openSession(t, port)
     for (const [path, code] of [
@@ -90,15 +95,15 @@ describe('requests that are no calls', () => {
     }
   })
 
-  test('a path twice is refused when the server is made', () => {
+  test('a duplicate path is rejected when the server is created', () => {
     assert.throws(
       () => createSocketServer({ methods: [echo, echo], onDefect: assert.fail }),
-      /Echo is there twice/,
+      /Echo occurs twice/,
     )
   })
 })
 
-describe('a call whose handler asks late', () => {
+describe('a call whose handler reads late', () => {
   test('a signal that is first read after the deadline is aborted', async t => {
     const gate = Promise.withResolvers<void>()
     const seen = Promise.withResolvers<AbortSignal>()
@@ -118,7 +123,7 @@ describe('a call whose handler asks late', () => {
     assert.equal(signal.reason.code, statusCodes.DEADLINE_EXCEEDED)
   })
 
-  test('a request that does not come to its end is cut by the deadline', async t => {
+  test('an incomplete request is aborted at the deadline', async t => {
     const { port, server } = await startRig(t, createSocketServer, [echo])
     const session = await openSession(t, port)
     const stream = session.request({ ...grpcHeaders(echo.path), 'grpc-timeout': '20m' })
@@ -130,7 +135,7 @@ describe('a call whose handler asks late', () => {
 })
 
 describe("metadata as Node's encoder compresses it", () => {
-  test('any metadata of any calls on one connection reaches the handler as it was sent', async t => {
+  test('any metadata of any calls on one connection reaches the handler unchanged', async t => {
     let seen: Metadata = new Map()
     const { port } = await startRig(t, createSocketServer, [
       texts.unary('/test.Test/Look', (text, call) => {

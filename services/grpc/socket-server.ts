@@ -17,22 +17,22 @@ import {
 } from './server.ts'
 import type { GrpcError } from './status.ts'
 
-/** What a test replaces. */
+/** The settings that tests replace. */
 export type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 'keepaliveMs'>
 
 const defaultSettings: SocketServerSettings = {
   clock: systemClock,
   random: Math.random,
-  // A peer that went without a word is noticed after two to three of these: in less than half a minute.
+  // A peer that disappeared is detected after two to three intervals: in less than half a minute.
   keepaliveMs: 9_000,
 }
 
-/** How long peers have to take the status of a call that was cut at the end of a drain. */
+/** How long peers may take to receive the status of a call that was aborted at the end of a drain. */
 const cutFlushMs = 500
 
 /**
- * The contract fulfilled by our own HTTP/2 over sockets. `http2/` knows nothing of gRPC, what is beside it
- * nothing of frames; `stream.ts` is where they meet.
+ * The contract implemented with HTTP/2 over sockets. `http2/` is independent of gRPC, and the files beside it
+ * are independent of frames; `stream.ts` connects them.
  */
 export function createSocketServer(
   options: GrpcServerOptions,
@@ -60,7 +60,7 @@ export function createSocketServer(
   }
 }
 
-/** The listeners and the connections that they took. */
+/** The listeners and the connections that they accepted. */
 function createConnections(context: ConnectionContext) {
   const listeners = new Set<Listener>()
   const open = new Set<ServedConnection>()
@@ -96,7 +96,10 @@ function createConnections(context: ConnectionContext) {
     cutCalls(error: GrpcError): void {
       for (const { calls } of open) calls.cutAll(error)
     },
-    /** Waits for the peers to go, until the grace is over; then they have a moment to take what was sent. */
+    /**
+     * Waits for the peers to disconnect, until the grace period is over; then they have a moment to take the
+     * sent bytes.
+     */
     async closed(graceOver: Promise<void>): Promise<void> {
       await Promise.race([allClosed, graceOver])
       for (const { connection } of [...open]) connection.end()

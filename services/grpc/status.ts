@@ -30,12 +30,12 @@ const errorNames = new Map<number, StatusName>(
     .map(([name, code]) => [code, name as StatusName]),
 )
 
-/** The name of an error's code as it came over the wire; a code that gRPC does not define is UNKNOWN. */
+/** Returns the name of a received error code; an undefined code is UNKNOWN. */
 export function statusName(code: number): StatusName {
   return errorNames.get(code) ?? 'UNKNOWN'
 }
 
-/** Ends a call with this status; the message reaches the caller, so it must hold no secret. */
+/** Ends a call with this status; the caller receives the message, so it must contain no secrets. */
 export class GrpcError extends ExpectedError {
   readonly code: number
   readonly trailers: Metadata | undefined

@@ -10,7 +10,7 @@ import { type CallWire, type RunningCall, runCall } from './run-call.ts'
 import { GrpcError, statusCodes } from './status.ts'
 import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
 
-/** A call with a stream on either side, run by `runCall` over a stream of HTTP/2. */
+/** A call with a stream on either side, run by `runCall` over an HTTP/2 stream. */
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
   const { method } = head
   const isWatch = method.path === healthWatchPath
@@ -39,14 +39,14 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
   return { ...intake.listener, onTaken: call.taken, onReset: call.disconnect, onTurnEnd() {} }
 }
 
-/** Hands over one message for each read. What nobody has asked for yet keeps its part of the window. */
+/** Passes on one message for each read. Unread messages keep their part of the window. */
 function createIntake(context: CallContext, head: CallHead, stream: Stream) {
   const reader = new MessageReader(context.limits.maxReceiveBytes, head.compression)
   let call: RunningCall | undefined
   let wanted = false
   let ended = false
   let uncredited = 0
-  /** Of the only request of a method that takes one, which waits for the end of the requests. */
+  /** The size of the only request of a method that takes one, which waits for the end of the requests. */
   let takenBytes = 0
   const takesOne = head.method.kind === 'server-stream' || head.method.kind === 'server-sink'
   let held: HeldMemory | undefined
@@ -64,7 +64,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
     call?.cut(error)
   }
 
-  /** At the end of a turn: what is left lies in memory of its own, which is counted. */
+  /** At the end of a turn: unread bytes are copied to own memory, which is counted. */
   function keep(): void {
     if (reader.lends) reader.keep()
     count()
@@ -106,7 +106,7 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
     }
   }
 
-  /** A message that is being waited for may come whole, however long it is. */
+  /** A message that the handler waits for may arrive completely, however long it is. */
   function credit(): void {
     const used = wanted ? uncredited : Math.max(0, uncredited - reader.heldBytes)
     uncredited -= used
@@ -141,8 +141,8 @@ function createIntake(context: CallContext, head: CallHead, stream: Stream) {
 }
 
 /**
- * A handler that reads on takes the messages that came together one after the other within the turn, where they lie;
- * what it leaves is copied then.
+ * A handler that keeps reading takes the messages of one chunk within the turn, without a copy; the rest is
+ * copied then.
  */
 const keepAtTurnEnd = atTurnEnd<() => void>(keep => keep())
 

@@ -1,14 +1,14 @@
 import type { ChannelCredentials } from '@grpc/grpc-js'
 
 /**
- * The kernel probes a connection after this time without a segment. Node sends the next probes after 1 s each, and
- * the connection fails after 10 probes without an answer: 25 s in all.
+ * The kernel probes a connection after this time without a segment. Node sends the next probes after 1 s
+ * each, and the connection fails after 10 probes without an answer: 25 s in all.
  */
 const tcpKeepaliveIdleMs = 15_000
 
 /**
- * Enables TCP keepalive on each connection that a channel makes with these credentials. grpc-js has no option for
- * it; the connector of the credentials is the place where it hands over its socket.
+ * Enables TCP keepalive on each connection that a channel opens with these credentials. grpc-js has no option
+ * for it; its sockets are only accessible in the connector of the credentials.
  */
 export function withTcpKeepalive(credentials: ChannelCredentials): ChannelCredentials {
   const createConnector = credentials._createSecureConnector.bind(credentials)

@@ -4,10 +4,10 @@ import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tl
 import { peerName } from './peer-name.ts'
 import type { GrpcLimits, ServerTls } from './server.ts'
 
-/** What lies between a connection that was taken and one that is served. */
+/** The TLS handshakes between accepted and served connections. */
 export interface Handshakes {
   begin(socket: Socket): void
-  /** Refuses what is unfinished, and listens to no change any more. */
+  /** Rejects unfinished handshakes, and stops listening to changes. */
   close(): void
 }
 
@@ -16,10 +16,10 @@ type HandshakeLimits = Pick<GrpcLimits, 'handshakeTimeoutMs' | 'maxHandshakes' |
 const protocol = 'h2'
 
 /**
- * TLS as a server, for connections that somebody else takes. `onSecure` gets each one whose caller has proved
- * who it is and speaks HTTP/2; RFC 9113 (3.2) wants that said by ALPN.
+ * TLS as a server, for accepted connections. `onSecure` receives each connection whose caller is verified and
+ * offers HTTP/2, which RFC 9113 (3.2) requires by ALPN.
  *
- * @throws Error for credentials that are none, or that could not tell one client from another.
+ * @throws Error for invalid credentials, and without a `ca` for required client certificates
  */
 export function createHandshakes(
   tls: ServerTls,
@@ -29,7 +29,7 @@ export function createHandshakes(
   /** The connections, with the addresses of their peers. */
   const unfinished = new Map<Socket, string>()
   const unfinishedOfPeer = new Map<string, number>()
-  // Node tells of a finished handshake, but not on which connection it was.
+  // Node reports a finished handshake without its connection, which this store keeps.
   const connection = new AsyncLocalStorage<Socket>()
   const server = createServer({
     ...contextOptions(tls),
@@ -49,7 +49,7 @@ export function createHandshakes(
     unfinishedOfPeer.set(peer, (unfinishedOfPeer.get(peer) ?? 0) + 1)
   }
 
-  /** The handshake is over, or its connection is. */
+  /** The handshake has ended, or its connection has. */
   function remove(socket: Socket): void {
     const peer = unfinished.get(socket)
     if (peer === undefined) return
@@ -94,7 +94,7 @@ export function createHandshakes(
 function contextOptions(tls: ServerTls): SecureContextOptions {
   const { cert, key, ca } = tls.credentials()
   if (tls.requireClientCert && !ca) {
-    throw new Error('tls: a ca is needed where callers have to show a certificate')
+    throw new Error('tls: a ca is needed to require client certificates')
   }
   return { cert, key, ...(ca && { ca }), minVersion: 'TLSv1.2' }
 }
@@ -103,5 +103,5 @@ function reasonToRefuse(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (socket.alpnProtocol !== protocol) return new Error(`the caller does not offer ${protocol} by ALPN`)
   if (!tls.requireClientCert) return undefined
   const certificate = socket.getPeerX509Certificate()
-  return certificate ? tls.verifyClient?.(certificate) : new Error('the caller shows no certificate')
+  return certificate ? tls.verifyClient?.(certificate) : new Error('the caller sent no certificate')
 }

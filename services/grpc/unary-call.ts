@@ -11,12 +11,12 @@ import type { AnyMethod, Call, Metadata } from './server.ts'
 import { GrpcError, statusCodes } from './status.ts'
 import { responseHeaders, statusTrailers, trailersOnly } from './wire-metadata.ts'
 
-/** Node's timers take no longer wait. */
+/** The longest time of Node's timers. */
 const longestTimerMs = 2 ** 31 - 1
 
 const plainHeaders = responseHeaders()
 const okTrailers = statusTrailers({ code: statusCodes.OK, message: '' })
-/** The answer of nearly every call, but for its message. */
+/** The frames of most answers, without their message. */
 const okFrames: AnswerFrames = {
   headers: headersFrame(plainHeaders, frameFlags.END_HEADERS),
   trailers: headersFrame(okTrailers, frameFlags.END_HEADERS | frameFlags.END_STREAM),
@@ -28,13 +28,12 @@ function headersFrame(block: Buffer, flags: number): Buffer {
   return frame
 }
 
-/** Names the encodings that are taken, as gRPC wants it with the refusal of another one. */
+/** The accepted encodings, which gRPC requires in the rejection of another one. */
 const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding', 'identity']
 
 /**
- * A call of one request and one answer. It does by itself what `runCall` does for streams, and makes nothing
- * that a call may not need: a signal, a timer, a promise. An answer that the handler has at once is sent at
- * once.
+ * A call with one request and one answer. It implements the behaviour of `runCall`, but creates a signal, a
+ * timer or a promise only if a call needs it. A synchronous answer of the handler is sent at once.
  */
 export class UnaryCall implements Call, StreamListener, CuttableCall {
   readonly deadlineMs: number | undefined
@@ -50,11 +49,11 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   #timer: NodeJS.Timeout | undefined
   #trailers: Metadata | undefined
   #headersSent = false
-  /** Of an answer that is on its way. */
+  /** The trailers of an answer that is being sent. */
   #trailersDue: Buffer | undefined
   #working = false
   #over = false
-  /** Why the call was cut short. */
+  /** The reason why the call was aborted. */
   #reason: GrpcError | undefined
 
   constructor(context: CallContext, head: CallHead, stream: Stream) {
@@ -124,7 +123,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#work(this.#head.method, request)
   }
 
-  /** A request that is not complete at the end of the turn lies in memory of its own, which is counted. */
+  /** A request that is incomplete at the end of the turn is copied to own memory, which is counted. */
   keepRequest(): void {
     if (this.#over || this.#stream.remoteEnded) return
     const request = this.#request
@@ -140,7 +139,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#requestTimeout.start()
   }
 
-  /** An answer that was taken is over: whatever comes then, the caller gets it. */
+  /** A taken answer is final: the caller gets it, whatever happens afterwards. */
   onTaken(): void {
     if (this.#over || !this.#trailersDue || this.#stream.queuedBytes > 0) return
     this.#stream.end(this.#trailersDue)
@@ -149,10 +148,10 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   onReset(): void {
     const late = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
-    this.#end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller is gone'))
+    this.#end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller has disconnected'))
   }
 
-  /** Only a call that is not answered at once needs a timer for its deadline. */
+  /** Only a call without a synchronous answer needs a timer for its deadline. */
   onTurnEnd(): void {
     if (this.#over) return
     if (!this.#stream.remoteEnded) this.keepRequest()
@@ -201,7 +200,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     }
   }
 
-  /** The handler has ended with this message. */
+  /** The handler has returned this message. */
   #settle(message: unknown): void {
     try {
       if (!this.#over) this.#answer(this.#encode(message))
@@ -248,7 +247,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#workEnded()
   }
 
-  /** Trailers that cannot be sent are a defect of the handler. */
+  /** Invalid trailers are an internal error of the handler. */
   #answerStatus(status: Parameters<typeof statusTrailers>[0]): void {
     if (this.#over) return
     let block: Buffer
@@ -267,7 +266,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     return trailersOnly(status, status.code === statusCodes.UNIMPLEMENTED ? [acceptEncoding] : [])
   }
 
-  /** What follows from the call's own end is no defect. */
+  /** An error that follows from the call's end is not reported. */
   #reportDefect(error: unknown): void {
     const consequence = error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
     if (!(this.#reason && consequence)) this.#context.onDefect(this.#head.method.path, error)

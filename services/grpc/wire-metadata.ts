@@ -7,7 +7,9 @@ type Field = readonly [name: string, value: string]
 const metadataName = /^[0-9a-z_.-]+$/
 const printableAscii = /^[ -~]*$/
 
-/** The metadata among the fields of a request, names and values in turn. `-bin` values are decoded. */
+/**
+ * Returns the metadata in the fields of a request, alternating names and values. `-bin` values are decoded.
+ */
 export function metadataOf(fields: readonly string[]): Metadata {
   const metadata = new Map<string, (string | Uint8Array)[]>()
   for (let index = 0; index < fields.length; index += 2) {
@@ -22,12 +24,12 @@ export function metadataOf(fields: readonly string[]): Metadata {
   return metadata
 }
 
-/** Senders may join values by commas, which base64 has not, and leave the padding out. */
+/** Senders may join values by commas, which base64 does not contain, and omit the padding. */
 function bytesValues(value: string): Uint8Array[] {
   return value.split(',').map(part => Buffer.from(part, 'base64'))
 }
 
-/** The length of the metadata among the fields, as RFC 9113 (6.5.2) counts it. */
+/** Returns the size of the metadata in the fields, as counted by RFC 9113 (6.5.2). */
 export function metadataBytes(fields: readonly string[]): number {
   let bytes = 0
   for (let index = 0; index < fields.length; index += 2) {
@@ -38,9 +40,9 @@ export function metadataBytes(fields: readonly string[]): number {
 }
 
 /**
- * The fields that metadata is sent as.
+ * Encodes metadata as fields.
  *
- * @throws Error for a name that is reserved or no name, and for a text value that is not printable ASCII.
+ * @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII
  */
 export function fieldsOf(metadata: Metadata): Field[] {
   const fields: Field[] = []
@@ -69,7 +71,7 @@ const responseFields: readonly Field[] = [
   ['content-type', 'application/grpc'],
 ]
 
-/** The headers of an answer. Throws as `fieldsOf` does. */
+/** Returns the headers of an answer. Throws as `fieldsOf` does. */
 export function responseHeaders(metadata?: Metadata): Buffer {
   return encodeHeaderBlock(metadata ? [...responseFields, ...fieldsOf(metadata)] : responseFields)
 }
@@ -80,12 +82,12 @@ export interface WireStatus {
   readonly trailers?: Metadata
 }
 
-/** The trailers that end an answer. Throws as `fieldsOf` does. */
+/** Returns the trailers of an answer. Throws as `fieldsOf` does. */
 export function statusTrailers(status: WireStatus): Buffer {
   return encodeHeaderBlock(statusFields(status))
 }
 
-/** An answer of a status alone, in one header block. Throws as `fieldsOf` does. */
+/** Returns an answer with only a status, in one header block. Throws as `fieldsOf` does. */
 export function trailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...statusFields(status)])
 }
@@ -96,7 +98,9 @@ function statusFields({ code, message, trailers }: WireStatus): Field[] {
   return trailers ? [...fields, ...fieldsOf(trailers)] : fields
 }
 
-/** gRPC's own rule: printable ASCII but `%` stays, every other byte of the UTF-8 is `%` and two digits. */
+/**
+ * gRPC's encoding: printable ASCII except `%` is kept, every other byte of the UTF-8 is `%` and two digits.
+ */
 function percentEncoded(text: string): string {
   if (/^[ -$&-~]*$/.test(text) && text === text.trim()) return text
   let encoded = ''

@@ -2,16 +2,16 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { ConnectionError } from './frames.ts'
 
 export interface BudgetLimits {
-  /** What a peer may spend at once. */
+  /** The amount that a peer may spend at once. */
   readonly burst: number
-  /** What it gets back each second, up to `burst`. */
+  /** The amount that is refilled each second, up to `burst`. */
   readonly perSecond: number
 }
 
-/** More than this is not kept of what a peer has earned, so that none can save for a flood. */
+/** The most that a peer can earn, so that it cannot save for a flood. */
 const maxEarned = 100_000
 
-/** Limits the work that a peer can demand without giving us the work of a call. */
+/** Limits the work that a peer can cause without making calls. */
 export class Budget {
   readonly #what: string
   readonly #limits: BudgetLimits
@@ -19,7 +19,7 @@ export class Budget {
   #left: number
   #refilledMs: number
 
-  /** @param what the work, for the error */
+  /** @param what the kind of work, for the error */
   constructor(what: string, limits: BudgetLimits, clock: Clock) {
     this.#what = what
     this.#limits = limits
@@ -28,15 +28,15 @@ export class Budget {
     this.#refilledMs = clock.monotonicMs()
   }
 
-  /** Adds what the peer has earned. */
+  /** Adds the amount that the peer has earned. */
   earn(amount: number): void {
     if (this.#left < maxEarned) this.#left += amount
   }
 
   /**
-   * Reads the clock only when the budget is used up.
+   * Subtracts an amount. Reads the clock only when the budget is used up.
    *
-   * @throws ConnectionError ENHANCE_YOUR_CALM when the peer has spent more than it may.
+   * @throws ConnectionError ENHANCE_YOUR_CALM when the peer has exceeded its budget
    */
   spend(amount: number): void {
     this.#left -= amount

@@ -1,14 +1,14 @@
-/** How a stream ended, as it matters for frames that come for it later. */
+/** How a stream ended, which determines the handling of its later frames. */
 export const endings = {
-  /** Forgotten, or never begun: who begins a stream closes all that it skipped (RFC 9113, 5.1.1). */
+  /** Forgotten, or never begun: a new stream closes all skipped ones (RFC 9113, 5.1.1). */
   UNKNOWN: 0,
-  /** The peer knew that it had ended when it sent its last frame: another one is an error. */
+  /** The peer knew of the end when it sent its last frame: another frame is an error. */
   BY_PEER: 1,
-  /** We ended it, and frames of the peer may have been on their way: they are ignored. */
+  /** The server ended it, and frames of the peer may have been in transit: they are ignored. */
   BY_US: 2,
 } as const
 
-/** So many streams back we know how each one ended. */
+/** The number of recent streams whose endings are stored. */
 const remembered = 1024
 
 /** The endings of the latest streams of a connection, in a fixed amount of memory. */

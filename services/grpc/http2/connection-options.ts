@@ -5,22 +5,22 @@ import type { Stream, StreamListener } from './stream.ts'
 
 export interface ConnectionOptions {
   readonly maxConcurrentStreams: number
-  /** Of a longer header list, as RFC 9113 (6.5.2) counts it, the request has only the beginning. */
+  /** A longer header list, as counted by RFC 9113 (6.5.2), is truncated in the request. */
   readonly maxHeaderListBytes: number
-  /** After so long without a frame the peer is asked for a sign of life, and after as long again cut. */
+  /** After this time without a frame the peer is pinged; after as long again the connection is closed. */
   readonly keepaliveMs: number
   readonly clock: Clock
   readonly memory: RequestMemory
   /**
-   * What is to happen to requests with this head. It is remembered for the connection, so that the work that
-   * depends on the head alone is done once for calls that are alike.
+   * Returns how requests with this head are handled. The result is cached for the connection, so that work
+   * that depends only on the head is done once for similar calls.
    */
   route(request: Request): OpenStream
-  /** An error of ours, for which the peer could do nothing: it costs the connection only. */
+  /** Called for an internal error, which is not the peer's fault: it ends only the connection. */
   onDefect(error: unknown): void
-  /** The socket is closed; every listener knows. */
+  /** Called when the socket is closed and every listener was notified. */
   onClosed(): void
 }
 
-/** Begins the work on a stream, and says who takes what comes on it. */
+/** Starts the work on a stream, and returns the listener of its events. */
 export type OpenStream = (stream: Stream) => StreamListener

@@ -16,7 +16,7 @@ function start(t: TestContext, settings: Partial<SocketServerSettings> = {}, lim
 }
 
 describe('flow control', () => {
-  test('an answer takes no more than the windows allow, and goes on as they open', async t => {
+  test('an answer stays within the windows, and continues as they open', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 3]))
     caller.begin(1, requestFields(echo.path))
@@ -28,7 +28,7 @@ describe('flow control', () => {
     caller.widen(1, 4)
     await caller.next('DATA', 1)
     assert.equal(caller.bodyOf(1).length, 7)
-    // A larger initial window opens those of streams that are there.
+    // A larger initial window opens the windows of existing streams.
     caller.send(frameTypes.SETTINGS, 0, 0, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 100]))
     const { flags } = await caller.next('HEADERS', 1)
     assert.deepEqual(caller.bodyOf(1), frame('hello'))
@@ -51,7 +51,7 @@ describe('flow control', () => {
     await waitFor('one byte more', () => caller.bodyOf(1).length === 11)
   })
 
-  test('streams share the window of the connection in turns, and none is lost', async t => {
+  test('streams take turns with the window of the connection, and lose no bytes', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 1_000_000]))
     const body = frame('x'.repeat(40_000))
@@ -67,7 +67,7 @@ describe('flow control', () => {
     await waitFor('all answers', () => received().every(bytes => bytes === body.length))
   })
 
-  test('a stream that never runs dry leaves the others their turns', async t => {
+  test('a stream with endless data does not starve the others', async t => {
     const message = Buffer.alloc(1300, 'x')
     const path = '/test.Test/Endless'
     const endless = texts.serverSink(path, async (_, { signal }, sink) => {
@@ -106,7 +106,7 @@ describe('flow control', () => {
   test('more than the window allows is FLOW_CONTROL_ERROR of the stream', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port)
-    // Nobody reads on, so that the window of the stream stays used up.
+    // The handler does not read, so the window of the stream stays used up.
     caller.send(frameTypes.SETTINGS, 0, 0, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 0]))
     caller.begin(1, requestFields(echoEach.path))
     const body = frame('x'.repeat(10_000))
@@ -114,7 +114,7 @@ describe('flow control', () => {
     assert.equal(errorOf(await caller.next('RST_STREAM', 1)), 'FLOW_CONTROL_ERROR')
   })
 
-  test('a peer that reads late holds the server, and gets all', async t => {
+  test('a peer that reads late blocks the answers, and gets all of them', async t => {
     const { port, server } = await start(t)
     const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 2 ** 30]))
     caller.widen(0, 2 ** 30)
@@ -131,7 +131,7 @@ describe('flow control', () => {
     await waitFor('no call', () => server.activeCalls === 0)
   })
 
-  test('padding is no part of the body, and its window is given back', async t => {
+  test('padding is not part of the body, and its window is given back', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port)
     caller.begin(1, requestFields(echoEach.path))
@@ -146,7 +146,7 @@ describe('flow control', () => {
 })
 
 describe('headers', () => {
-  test('a peer without a table hears that ours is empty, once', async t => {
+  test('a peer without a dynamic table is informed once that the table of the server is empty', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port, settingsPayload([settingIds.HEADER_TABLE_SIZE, 0]))
     for (const id of [1, 3]) {
@@ -157,7 +157,7 @@ describe('headers', () => {
     }
   })
 
-  test('trailers that are longer than a frame go on in CONTINUATION', async t => {
+  test('trailers that are longer than a frame continue in CONTINUATION', async t => {
     const long = 'x'.repeat(40_000)
     const { port } = await startRig(t, createSocketServer, [
       texts.unary('/test.Test/Long', (text, call) => {
@@ -190,7 +190,7 @@ describe('headers', () => {
   })
 })
 
-describe('peers that ask for too much', () => {
+describe('peers that exceed limits', () => {
   test('a reset call keeps its place until its handler has ended; beyond is REFUSED_STREAM', async t => {
     const gate = Promise.withResolvers<void>()
     const held = texts.unary('/test.Test/Held', async text => {
@@ -214,7 +214,7 @@ describe('peers that ask for too much', () => {
     await caller.next('DATA', 7)
   })
 
-  test('9,000 calls that are begun and cancelled are honest', async t => {
+  test('9,000 calls that are begun and cancelled are allowed', async t => {
     const { port, server } = await start(t)
     const caller = await openRawClient(t, port)
     for (let call = 0; call < 9_000; call += 1) {
@@ -240,7 +240,7 @@ describe('peers that ask for too much', () => {
 })
 
 describe('the end of a connection', () => {
-  test('drain: what is begun before the peer knows is still answered, later calls are ignored', async t => {
+  test('drain: calls that begin before the peer knows are still answered, later ones are ignored', async t => {
     const { port, server } = await start(t)
     const caller = await openRawClient(t, port)
     caller.begin(1, requestFields(echoEach.path))
@@ -264,7 +264,7 @@ describe('the end of a connection', () => {
     await drained
   })
 
-  test('a peer that says nothing is asked, and cut when it does not answer', async t => {
+  test('a silent peer is pinged, and disconnected when it does not answer', async t => {
     const { port } = await start(t, { keepaliveMs: 100 })
     const caller = await openRawClient(t, port)
     for (let round = 0; round < 3; round += 1) {

@@ -32,38 +32,39 @@ import { defaultPeerSettings, readSettings, settingsFrame } from './settings.ts'
 import { messagePrefixBytes, Stream, type StreamHost } from './stream.ts'
 import { StreamTable } from './stream-table.ts'
 
-/** What is remembered of a request's header block; undefined for a malformed request. */
+/** The cached result for a request's header block; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
 
 /**
- * What all streams together may send before they get it back. They get it back as soon as it is received: their
- * own windows and the memory limit of all requests bound what they hold. So a stream whose handler does not
- * read does not hold up the others.
+ * The window of the connection: the bytes that all streams together may send before a WINDOW_UPDATE. Received
+ * bytes are given back at once, since the windows of the streams and the memory limit of all requests bound
+ * the stored bytes. A stream whose handler does not read therefore does not block the others.
  */
 const connectionWindowBytes = 256 * 1024
 /**
- * Every frame that is no part of a call costs 1, and more where it makes more work. An honest peer sends few of
- * them, except in reply to DATA; for DATA it earns more.
+ * Every frame that is not part of a call costs 1, or more if it causes more work. A well-behaved peer sends
+ * few of them, except in reply to DATA, with which it earns more.
  */
 const controlFrames = { burst: 2_000, perSecond: 200 }
 /**
- * What a peer earns with each frame of DATA that it gets. In reply, an honest peer sends at most WINDOW_UPDATE
- * for the stream and for the connection, and a PING to measure the bandwidth, as grpc-go does. A peer that
- * reads a large frame in pieces may send a WINDOW_UPDATE for each piece. A frame that is shorter than the
- * prefix of a message earns nothing: only windows that a peer opens by a few bytes cause many of them.
+ * The amount that a peer earns with each frame of DATA that it receives. In reply, a well-behaved peer sends
+ * at most WINDOW_UPDATE for the stream and for the connection, and a PING to measure the bandwidth, as
+ * grpc-go does. A peer that reads a large frame in pieces may send a WINDOW_UPDATE for each piece. A frame
+ * that is shorter than the prefix of a message earns nothing: only windows that a peer opens by a few bytes
+ * cause many of them.
  */
 const earnedByFrame = 4
 const bytesOfOneEarned = 512
-/** A stream that the peer begins may come with a PRIORITY and a WINDOW_UPDATE of its own. */
+/** A new stream of a peer may be accompanied by a PRIORITY and a WINDOW_UPDATE. */
 const earnedByStream = 2
-/** Settings that cost 1 together, and bytes of a header block for no stream. */
+/** The number of settings, and of bytes of an unwanted header block, that cost 1. */
 const settingsBytesOfOne = 48
 const unwantedBlockBytesOfOne = 64
-/** Streams that a peer resets, or makes us reset. */
+/** Resets of streams, by the peer or because of it. */
 const resets = { burst: 10_000, perSecond: 10_000 }
-/** How long a peer has to take our last frames and close its end. */
+/** How long a peer may take to receive the last frames and close its end. */
 const lingerMs = 1000
-/** A peer that takes longer to acknowledge the first GOAWAY loses the streams that it begins later. */
+/** A peer that takes longer to acknowledge the first GOAWAY loses streams that it begins later. */
 const drainRoundTripMs = 10_000
 
 const drainPing = Buffer.from('drain...', 'latin1')
@@ -87,9 +88,9 @@ export class Connection implements StreamHost, HeaderBlockSink {
   readonly #receiveWindow = new ReceiveWindow(connectionWindowBytes)
   readonly #controlFrames: Budget
   readonly #resets: Budget
-  /** No open stream has been granted more than this; see `Stream.granted`. */
+  /** An upper bound of `Stream.granted` for all open streams. */
   #mostGranted = 0
-  /** Those whose first frame came in the chunk that is read now. */
+  /** The streams whose first frame was in the current chunk. */
   #begun: Stream[] = []
   #settingsSeen = false
   #tableUpdateDue = false
@@ -124,20 +125,20 @@ export class Connection implements StreamHost, HeaderBlockSink {
   }
 
   /**
-   * Takes no more streams, in two steps, as RFC 9113 (6.8) has it: those that the peer sends before it knows
-   * are still taken. When all have ended the connection is closed.
+   * Accepts no more streams, in two steps, as in RFC 9113 (6.8): streams that the peer begins before it knows
+   * are still accepted. The connection is closed when all streams have ended.
    */
   drain(): void {
     if (this.#state !== 'open') return
     this.#state = 'draining'
     this.#writeGoAway(maxStreamId, errorCodes.NO_ERROR, '')
     this.writeFrame(frameTypes.PING, 0, 0, drainPing)
-    // A peer that has not even sent its SETTINGS has no stream on its way.
+    // A peer that has not even sent its SETTINGS has no streams in transit.
     if (this.#settingsSeen) this.#timer = setTimeout(() => this.#finishDrain(), drainRoundTripMs)
     else this.#finishDrain()
   }
 
-  /** Sends what is there, and closes; after a moment also without the peer. */
+  /** Sends all gathered bytes, and closes; after a moment also without the peer. */
   end(): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -152,9 +153,9 @@ export class Connection implements StreamHost, HeaderBlockSink {
     this.#socket.destroy()
   }
 
-  /** Sends queued data as far as windows and socket take it. */
+  /** Sends queued data as far as the windows and the socket allow. */
   pump(): void {
-    // A stream that has sent, and still waits, comes last: the loop meets it again after the others.
+    // A stream that has sent and still waits moves to the end: the loop visits it again after the others.
     for (const stream of this.turns.ready) {
       if (this.sendWindow <= 0 || this.output.room <= frameHeadBytes) return
       stream.sendQueued()
@@ -217,7 +218,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     }
     this.#loseStreams()
     this.end()
-    // What a hostile peer still sends stays in its own buffers.
+    // Further bytes of a hostile peer stay in its own buffers.
     if (error instanceof ConnectionError && error.code === errorCodes.ENHANCE_YOUR_CALM) this.#socket.pause()
   }
 
@@ -366,7 +367,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     this.#controlFrames.spend(1)
   }
 
-  /** A block for a stream that is closed has to be decoded all the same. */
+  /** A header block of a closed stream must be decoded too. */
   #spendForUnwantedBlock(bytes: number): void {
     this.#controlFrames.spend(1 + bytes / unwantedBlockBytesOfOne)
   }
@@ -425,7 +426,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
   #onWidenedStreams(): void {
     this.#controlFrames.spend(this.turns.onAllWidened())
     if (this.peer.initialWindowBytes + this.#mostGranted <= maxWindowBytes) return
-    // The stream that was granted the most may be closed.
+    // The stream with the largest grant may be closed.
     const streams = this.#streams.openStreams()
     this.#controlFrames.spend(streams.length)
     this.#mostGranted = Math.max(0, ...streams.map(({ granted }) => granted))
@@ -445,7 +446,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     }
   }
 
-  /** The peer knows of the first GOAWAY: what it has begun until now is all. */
+  /** The peer has acknowledged the first GOAWAY: no further streams are accepted. */
   #finishDrain(): void {
     clearTimeout(this.#timer)
     this.#state = 'drained'
@@ -482,5 +483,5 @@ export class Connection implements StreamHost, HeaderBlockSink {
 }
 
 const noBytes = Buffer.alloc(0)
-/** No HEADERS frame of ours is longer, whatever the peer takes. */
+/** The longest HEADERS frame that is sent, whatever the peer accepts. */
 const maxHeadersFrameBytes = 16_384

@@ -13,7 +13,7 @@ import { frameBytes, frameFlags, frameTypes, preface, settingIds, wordBytes } fr
 import { encodeHeaderBlock } from './hpack-encoder.ts'
 import { errorOf, openRawClient, requestFields, settingsPayload } from './testdata/raw-client.ts'
 
-/** With a clock that stands still, a peer has what it earns and nothing else, however slow the machine is. */
+/** With a stopped clock a peer has only the budget that it earns, however slow the machine is. */
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
 const echo = texts.unary('/test.Test/Echo', text => text)
@@ -28,7 +28,7 @@ const start = (t: TestContext) =>
 
 const initialWindow = (bytes: number) => settingsPayload([settingIds.INITIAL_WINDOW_SIZE, bytes])
 
-/** A connection in memory with answers that wait for their windows. */
+/** Opens a connection in memory with answers that wait for their windows. */
 async function openBlocked(answers: number) {
   const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
   const context = {
@@ -53,20 +53,20 @@ async function openBlocked(answers: number) {
   await turn()
   assert.equal(context.totals.size, answers, 'the answers wait')
   return {
-    /** Milliseconds until all of it is read. */
+    /** Reads the frames; resolves with the duration in milliseconds. */
     async read(frames: Buffer): Promise<number> {
       const startMs = performance.now()
       socket.push(frames)
       await turn()
       const tookMs = performance.now() - startMs
-      assert.equal(socket.writableEnded, false, 'the connection goes on')
+      assert.equal(socket.writableEnded, false, 'the connection stays open')
       return tookMs
     },
     close: () => connection.destroy(),
   }
 }
 
-describe('the work for a frame does not grow with the streams that wait', () => {
+describe('the work for a frame does not grow with the number of waiting streams', () => {
   const frames = 1_900
   const repeated = (one: Buffer) => Buffer.concat(Array(frames).fill(one))
   const widen = (id: number) => frameBytes(frameTypes.WINDOW_UPDATE, 0, id, wordBytes(1))
@@ -145,7 +145,7 @@ describe('floods are ENHANCE_YOUR_CALM', () => {
 
   const count = ({ received }: Caller) => received.filter(({ type }) => type === 'SETTINGS').length
 
-  test('initial windows that wake many streams cost as much as these', async t => {
+  test('an initial window that wakes many streams costs as much as that many frames', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port, initialWindow(0))
     for (let call = 0; call < 500; call += 1) {
@@ -163,8 +163,8 @@ describe('floods are ENHANCE_YOUR_CALM', () => {
   })
 })
 
-describe('honest peers are none', () => {
-  test('one that gives back both windows and sends PING for each frame of DATA', async t => {
+describe('well-behaved peers are not floods', () => {
+  test('a peer that gives back both windows and sends PING for each frame of DATA', async t => {
     const messages = 5_000
     const { port } = await start(t)
     const caller = await openRawClient(t, port)
@@ -199,7 +199,7 @@ describe('honest peers are none', () => {
     })
   }
 
-  test('one that opens windows of many streams at once, some of which are closed by then', async t => {
+  test('a peer that opens the windows of many streams at once, some of them already closed', async t => {
     const { port } = await start(t)
     const caller = await openRawClient(t, port)
     caller.begin(1, requestFields(echoEach.path))

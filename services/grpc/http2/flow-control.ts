@@ -1,6 +1,6 @@
 /**
- * What the other side may still send us (RFC 9113, 5.2). What was taken is given back once it is used, and
- * told only when that is half of the window, so that small messages cost no frame of their own.
+ * The receive window (RFC 9113, 5.2). Received bytes are given back once they are used, and announced only
+ * when they are half of the window, so that small messages do not each cause a frame.
  */
 export class ReceiveWindow {
   readonly #size: number
@@ -12,13 +12,13 @@ export class ReceiveWindow {
     this.#available = size
   }
 
-  /** False when the other side sends more than it may. */
+  /** Subtracts received bytes; returns false when the peer has exceeded the window. */
   take(bytes: number): boolean {
     this.#available -= bytes
     return this.#available >= 0
   }
 
-  /** Returns by how much the window is to be widened by WINDOW_UPDATE now, 0 for not yet. */
+  /** Returns the increment of a WINDOW_UPDATE to send now, 0 for none. */
   giveBack(bytes: number): number {
     this.#used += bytes
     if (this.#used < this.#size / 2) return 0
@@ -29,24 +29,24 @@ export class ReceiveWindow {
   }
 }
 
-/** Bytes that wait for the windows to open: chunks in order, of which parts are taken. */
+/** Bytes that wait for the windows to open: chunks in order, which are consumed in parts. */
 export class SendQueue {
   #chunks: Uint8Array[] = []
   #offset = 0
   bytes = 0
 
-  /** The chunk must not change until it is moved. */
+  /** Adds a chunk, which must not change until it is moved. */
   push(chunk: Uint8Array): void {
     this.#chunks.push(chunk)
     this.bytes += chunk.length
   }
 
-  /** Moves that many bytes, of which there must be enough, to the target. */
+  /** Moves `bytes` bytes to the target; at least that many must be queued. */
   moveTo(target: Uint8Array, offset: number, bytes: number): void {
     let moved = 0
     while (moved < bytes) {
       const chunk = this.#chunks[0]
-      if (chunk === undefined) throw new Error('the queue holds less than it says')
+      if (chunk === undefined) throw new Error('the queue has fewer bytes than its count')
       const part = Math.min(chunk.length - this.#offset, bytes - moved)
       const whole = part === chunk.length
       target.set(whole ? chunk : chunk.subarray(this.#offset, this.#offset + part), offset + moved)

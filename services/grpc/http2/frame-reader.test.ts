@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { FrameReader } from './frame-reader.ts'
 import { ConnectionError, defaultMaxFrameBytes, frameBytes, preface } from './frames.ts'
 
-/** The frames that come of the chunks, as texts. */
+/** Returns the frames of the chunks, as texts. */
 function read(chunks: readonly Uint8Array[]): string[] {
   const frames: string[] = []
   const reader = new FrameReader((type, flags, streamId, buffer, start, end) => {
@@ -24,7 +24,7 @@ const stream = Buffer.concat([
 const expected = ['4 0 0 ', '1 5 1 8286', '0 1 2147483647 626f6479', '255 255 3 ']
 
 describe('frames', () => {
-  test('the same frames come of every way to cut the bytes in three', () => {
+  test('every split of the bytes in three yields the same frames', () => {
     for (let first = 0; first <= stream.length; first += 1) {
       for (let second = first; second <= stream.length; second += 1) {
         const chunks = [stream.subarray(0, first), stream.subarray(first, second), stream.subarray(second)]
@@ -37,7 +37,7 @@ describe('frames', () => {
     assert.deepEqual(read(Array.from(stream, byte => Uint8Array.of(byte))), expected)
   })
 
-  test('any frames, cut in any way', () => {
+  test('any frames, split in any way', () => {
     const frame = fc.record({
       type: fc.integer({ min: 0, max: 255 }),
       flags: fc.integer({ min: 0, max: 255 }),
@@ -62,7 +62,7 @@ describe('frames', () => {
     )
   })
 
-  test('a payload that was handed over is not written to again', () => {
+  test('a returned payload is not overwritten', () => {
     const views: Buffer[] = []
     const reader = new FrameReader((_type, _flags, _id, buffer, start, end) =>
       views.push(buffer.subarray(start, end)),
@@ -76,7 +76,7 @@ describe('frames', () => {
     assert.deepEqual(views.map(String), ['one', 'two'])
   })
 
-  test('a frame that is too long, and another beginning, are errors before the rest has come', () => {
+  test('a frame that is too long and a wrong preface are errors before the rest arrives', () => {
     const head = frameBytes(0, 0, 1, Buffer.alloc(defaultMaxFrameBytes + 1)).subarray(0, 9)
     assert.throws(() => read([preface, head]), ConnectionError)
     assert.throws(() => read([Buffer.from('GET / HTTP/1.1\r\n')]), ConnectionError)

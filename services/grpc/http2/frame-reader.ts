@@ -1,8 +1,8 @@
 import { ConnectionError, defaultMaxFrameBytes, frameHeadBytes, preface } from './frames.ts'
 
 /**
- * Takes a whole frame. The payload lies between `start` and `end` of the buffer, which is not written to
- * again: whoever keeps a view of it may. Throws to stop the reading.
+ * Receives a complete frame. The payload is between `start` and `end` of the buffer, which is not
+ * overwritten, so views of it may be kept. An exception stops the reading.
  */
 export type FrameSink = (
   type: number,
@@ -14,8 +14,8 @@ export type FrameSink = (
 ) => void
 
 /**
- * Cuts what a socket receives into frames. A frame that lies in one chunk is handed over where it lies; only
- * one that is spread over chunks is copied, into a buffer of its own size.
+ * Splits the bytes of a socket into frames. A frame within one chunk is not copied; a frame that spans chunks
+ * is copied to a separate buffer.
  */
 export class FrameReader {
   readonly #sink: FrameSink
@@ -35,8 +35,7 @@ export class FrameReader {
 
   /**
    * @throws ConnectionError PROTOCOL_ERROR when the connection does not begin with the preface (RFC 9113,
-   * 3.4), FRAME_SIZE_ERROR for a frame that is longer than we announced to take (4.2), and what the sink
-   * throws.
+   *   3.4), FRAME_SIZE_ERROR for a frame that exceeds the announced size (4.2), and exceptions of the sink
    */
   read(chunk: Buffer): void {
     let offset = this.prefaceDone ? 0 : this.#readPreface(chunk)
@@ -61,7 +60,7 @@ export class FrameReader {
     return bytes
   }
 
-  /** Goes on with a frame of which a part is here, or begins one; returns the offset behind what it took. */
+  /** Continues an incomplete frame, or begins one; returns the offset after the bytes that it took. */
   #readSpread(chunk: Buffer, from: number): number {
     let offset = from
     if (this.#payload === undefined) {

@@ -51,13 +51,13 @@ export const settingIds = {
 export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 
 export const frameHeadBytes = 9
-/** What every endpoint has to take, and what we announce to take (RFC 9113, 4.2). */
+/** The frame size that every endpoint must accept, and that this server announces (RFC 9113, 4.2). */
 export const defaultMaxFrameBytes = 16_384
 export const defaultWindowBytes = 65_535
 export const maxWindowBytes = 2 ** 31 - 1
 export const maxStreamId = 2 ** 31 - 1
 
-/** Ends the connection by GOAWAY (RFC 9113, 5.4.1). */
+/** Ends the connection with GOAWAY (RFC 9113, 5.4.1). */
 export class ConnectionError extends ExpectedError {
   readonly code: number
 
@@ -68,7 +68,7 @@ export class ConnectionError extends ExpectedError {
   }
 }
 
-/** Ends one stream by RST_STREAM (RFC 9113, 5.4.2). */
+/** Ends one stream with RST_STREAM (RFC 9113, 5.4.2). */
 export class StreamError extends ExpectedError {
   readonly streamId: number
   readonly code: number
@@ -81,7 +81,7 @@ export class StreamError extends ExpectedError {
   }
 }
 
-/** Writes the nine bytes that begin each frame (RFC 9113, 4.1); returns the offset behind them. */
+/** Writes the nine bytes at the beginning of each frame (RFC 9113, 4.1); returns the offset after them. */
 export function writeFrameHead(
   target: Buffer,
   offset: number,
@@ -96,7 +96,7 @@ export function writeFrameHead(
   return offset + frameHeadBytes
 }
 
-/** Four bytes, big-endian, without the checks of `Buffer`'s own method. */
+/** Writes four bytes, big-endian, without the checks of `Buffer`'s method. */
 export function writeWord(target: Uint8Array, offset: number, word: number): void {
   target[offset] = word >>> 24
   target[offset + 1] = word >>> 16
@@ -104,21 +104,21 @@ export function writeWord(target: Uint8Array, offset: number, word: number): voi
   target[offset + 3] = word
 }
 
-/** A whole frame as bytes of its own, for what is sent rarely. */
+/** Returns a complete frame as a separate buffer, for infrequent frames. */
 export function frameBytes(type: number, flags: number, streamId: number, payload: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(frameHeadBytes + payload.length)
   frame.set(payload, writeFrameHead(frame, 0, payload.length, type, flags, streamId))
   return frame
 }
 
-/** Big-endian words: the payload of RST_STREAM, WINDOW_UPDATE, and the head of GOAWAY. */
+/** Returns big-endian words: the payload of RST_STREAM and WINDOW_UPDATE, and the head of GOAWAY. */
 export function wordBytes(...words: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(words.length * 4)
   for (const [index, word] of words.entries()) writeWord(bytes, index * 4, word)
   return bytes
 }
 
-/** A header block in HEADERS and, when it is longer than a frame, CONTINUATION (RFC 9113, 6.10). */
+/** Returns a header block in HEADERS and, if it is longer than a frame, CONTINUATION (RFC 9113, 6.10). */
 export function headersFrames(
   streamId: number,
   block: Uint8Array,

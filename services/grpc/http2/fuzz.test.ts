@@ -22,11 +22,11 @@ import { openRawClient } from './testdata/raw-client.ts'
 const soak = process.env['SOAK'] === '1'
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)
 const runs = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 100))
-/** Half of them are mutated: the long form, of 100,000 runs, has 10 million of those. */
+/** Half of the frames are mutated: the long form, with 100,000 runs, has 10 million of those. */
 const framesInRun = 200
-/** How much more memory may be in use at the end of a long form than after a tenth of it. */
+/** The most memory growth between a tenth of a long form and its end. */
 const maxGrowthBytes = 8 * 1024 * 1024
-/** Whatever a frame that was begun still lacks, and then a frame that no stream may have. */
+/** Completes an incomplete frame, and then is a frame that no stream may have. */
 const zeros = Buffer.alloc(2 * defaultMaxFrameBytes)
 
 const echo = texts.unary('/test.Test/Echo', text => text)
@@ -36,12 +36,12 @@ const steps = fc.array(frameStep([echo.path, echoEach.path, '/nobody']), {
   maxLength: framesInRun,
 })
 
-/** A connection in memory: what is pushed into it is read at once, what it writes is looked at. */
+/** Opens a connection in memory: pushed bytes are read at once, and its output is parsed. */
 function openConnection(context: ConnectionContext) {
   let goneAway = false
   let closed = false
   const reader = new FrameReader((type, _flags, _id, buffer, start) => {
-    // A drain says GOAWAY without an error, and that is not the end.
+    // A drain sends GOAWAY without an error, which is not the end.
     if (type === frameTypes.GOAWAY && buffer.readUInt32BE(start + 4) !== 0) goneAway = true
   })
   reader.read(preface)
@@ -64,13 +64,13 @@ function openConnection(context: ConnectionContext) {
       if (!socket.destroyed) socket.push(bytes)
     },
     hasGoneAway: () => goneAway,
-    /** It takes no more frames: by an error, or because a drain is done. */
+    /** Returns whether it accepts no more frames, because of an error or a completed drain. */
     hasEnded: () => socket.writableEnded,
     isClosed: () => closed,
   }
 }
 
-/** Takes the steps on connections one after the other; returns how many mutated frames were read. */
+/** Plays the steps on consecutive connections; returns how many mutated frames were read. */
 async function play(all: readonly Step[], context: ConnectionContext): Promise<number> {
   let mutated = 0
   let rest = all
@@ -101,7 +101,7 @@ async function play(all: readonly Step[], context: ConnectionContext): Promise<n
   return mutated
 }
 
-/** The memory in use after everything that can be collected was. */
+/** Returns the memory in use after a garbage collection. */
 function usedBytes(): number {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
@@ -109,7 +109,7 @@ function usedBytes(): number {
   return heapUsed + external
 }
 
-test('mutated frames: each connection ends by GOAWAY, and nothing stays behind', {
+test('mutated frames: each connection ends with GOAWAY, and leaves no memory behind', {
   timeout: 60_000 + runs * 100,
 }, async t => {
   const totals = new CallTotals()
@@ -131,7 +131,7 @@ test('mutated frames: each connection ends by GOAWAY, and nothing stays behind',
     mutated += await play(all, context)
     for (let turns = 0; totals.size > 0 && turns < 1000; turns += 1) await turn()
     assert.equal(totals.size, 0, 'no call runs')
-    assert.equal(memory.bytes, 0, 'no request holds memory')
+    assert.equal(memory.bytes, 0, 'no request uses memory')
     run += 1
     if (run === Math.ceil(runs / 10)) bytesEarly = usedBytes()
   })

@@ -1,23 +1,23 @@
 import { type HeaderBlock, HpackDecoder } from './hpack-decoder.ts'
 
-/** So many blocks are remembered for a connection; then it begins anew. */
+/** The number of cached blocks of a connection; a full cache is cleared. */
 const maxRemembered = 64
-/** Longer blocks are not remembered: what is sent often is short. */
+/** Longer blocks are not cached: frequent ones are short. */
 const maxRememberedBytes = 512
 
 /**
- * The header blocks that a connection receives. What a block means to `parse` is remembered by its bytes, as
- * callers send the same few over and over. That is right only while the dynamic table stays as it is: every
- * change of it empties the memory.
+ * The header blocks that a connection receives. The result of `parse` is cached by the block's bytes, since
+ * callers send the same few blocks repeatedly. The cache is valid only while the dynamic table is unchanged:
+ * every change of the table clears it.
  *
- * Most blocks are the one before once more. To compare them byte by byte takes a tenth of what it takes to make a
- * text of them and to look that up.
+ * Most blocks equal the previous one. Comparing them byte by byte takes a tenth of the time of creating a
+ * string and looking it up.
  */
 export class HeaderBlocks<Meaning> {
   readonly #decoder: HpackDecoder
   readonly #parse: (block: HeaderBlock) => Meaning
   readonly #remembered = new Map<string, Meaning>()
-  /** The meaning of the block before, and its bytes; undefined when it is not remembered. */
+  /** The result and the bytes of the previous block; undefined when it is not cached. */
   #last: Meaning | undefined
   #lastBytes: Uint8Array = noBytes
   #lastLength = 0
@@ -46,7 +46,7 @@ export class HeaderBlocks<Meaning> {
     return meaning
   }
 
-  /** Every block has to be decoded, also one that nobody wants: the table changes with it. */
+  /** Every block must be decoded, also an unwanted one, since it may change the table. */
   decode(source: Buffer, start: number, end: number): HeaderBlock {
     const block = this.#decoder.decode(source, start, end)
     if (!block.repeatable) {

@@ -1,14 +1,14 @@
 import { ConnectionError, frameFlags } from './frames.ts'
 import { dependsOnItself, priorityBytes, withoutPadding } from './payload-checks.ts'
 
-/** A longer header block, still encoded, ends its connection: nobody honest sends one. */
+/** A longer encoded header block ends its connection: no well-behaved peer sends one. */
 const minBlockBytes = 64 * 1024
-/** CONTINUATION frames below this count as control frames: they carry next to nothing. */
+/** Shorter CONTINUATION frames count as control frames, since they carry little data. */
 const smallContinuationBytes = 64
 
-/** Takes a whole header block, which lies between `start` and `end` of the buffer. */
+/** Receives a complete header block, which is between `start` and `end` of the buffer. */
 export interface HeaderBlockSink {
-  /** @param ownParent the stream is said to depend on itself, which is an error once the block is read */
+  /** @param ownParent the stream depends on itself, which is an error after the block is read */
   onHeaderBlock(
     streamId: number,
     endStream: boolean,
@@ -17,11 +17,11 @@ export interface HeaderBlockSink {
     start: number,
     end: number,
   ): void
-  /** A frame that brought next to nothing. */
+  /** A frame with little data. */
   onSmallContinuation(): void
 }
 
-/** A block whose CONTINUATION frames have not all come yet. */
+/** A block whose CONTINUATION frames have not all arrived. */
 interface OpenBlock {
   readonly streamId: number
   readonly endStream: boolean
@@ -30,29 +30,29 @@ interface OpenBlock {
   bytes: number
 }
 
-/** Makes header blocks of the frames HEADERS and CONTINUATION (RFC 9113, 6.2 and 6.10). */
+/** Assembles header blocks from the frames HEADERS and CONTINUATION (RFC 9113, 6.2 and 6.10). */
 export class HeaderFrames {
   readonly #sink: HeaderBlockSink
   readonly #maxBytes: number
   #open: OpenBlock | undefined
 
-  /** @param maxListBytes of a header list that is still taken, decoded */
+  /** @param maxListBytes the largest decoded header list that is accepted */
   constructor(maxListBytes: number, sink: HeaderBlockSink) {
     this.#sink = sink
     this.#maxBytes = Math.max(minBlockBytes, 2 * maxListBytes)
   }
 
-  /** How much has come of a block that is not whole. */
+  /** The received bytes of an incomplete block. */
   get openBytes(): number {
     return this.#open?.bytes ?? 0
   }
 
-  /** The stream of which the next frame must be CONTINUATION; undefined when any frame may come. */
+  /** The stream whose next frame must be CONTINUATION; undefined when any frame may follow. */
   get openStreamId(): number | undefined {
     return this.#open?.streamId
   }
 
-  /** @throws ConnectionError PROTOCOL_ERROR, FRAME_SIZE_ERROR, and what the sink throws. */
+  /** @throws ConnectionError PROTOCOL_ERROR, FRAME_SIZE_ERROR, and exceptions of the sink */
   onHeaders(flags: number, id: number, buffer: Buffer, from: number, to: number): void {
     if (id % 2 === 0) throw new ConnectionError('PROTOCOL_ERROR', `HEADERS of stream ${id}`)
     let { start, end } = withoutPadding(flags, buffer, from, to)
@@ -71,10 +71,10 @@ export class HeaderFrames {
     this.#extend(this.#open, buffer.subarray(start, end))
   }
 
-  /** @throws ConnectionError PROTOCOL_ERROR, ENHANCE_YOUR_CALM, and what the sink throws. */
+  /** @throws ConnectionError PROTOCOL_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink */
   onContinuation(flags: number, part: Buffer): void {
     const open = this.#open
-    if (!open) throw new ConnectionError('PROTOCOL_ERROR', 'CONTINUATION of nothing')
+    if (!open) throw new ConnectionError('PROTOCOL_ERROR', 'CONTINUATION without HEADERS')
     if (part.length < smallContinuationBytes) this.#sink.onSmallContinuation()
     this.#extend(open, part)
     if (!(flags & frameFlags.END_HEADERS)) return

@@ -15,7 +15,7 @@ function decode(decoder: HpackDecoder, block: Buffer): string {
   return lines.join('\n')
 }
 
-/** RFC 7541, appendix C: blocks of one connection in order, and what each says. */
+/** RFC 7541, appendix C: blocks of one connection in order, and their fields. */
 const vectors: readonly [name: string, blocks: readonly [hex: string, fields: string][]][] = [
   [
     'C.2 single fields',
@@ -99,7 +99,7 @@ describe('HPACK', () => {
     ['ffff', 'an integer that ends too early'],
     ['ffffffffff0f', 'an integer that is too long'],
     ['0003 6162', 'a string that ends too early'],
-    ['8220', 'a change of the table size behind a field'],
+    ['8220', 'a change of the table size after a field'],
     ['3fe2 1f', 'a table of 4097 bytes'],
     ['0085 f2b2 4a84 ff84 4950 9fff', 'padding of more than seven bits'],
     ['0085 f2b2 4a87 ffff fffd 25 4284', 'the end-of-string symbol'],
@@ -111,7 +111,7 @@ describe('HPACK', () => {
     })
   }
 
-  test('what is encoded is decoded to the same fields, and changes no table', () => {
+  test('encoded fields are decoded to the same fields, and do not change the table', () => {
     const text = fc.string({ unit: fc.integer({ min: 0, max: 255 }).map(code => String.fromCharCode(code)) })
     const fields = fc.array(fc.tuple(fc.oneof(text, fc.constantFrom(':status', 'te', 'content-type')), text))
     fc.assert(
@@ -139,7 +139,7 @@ describe('HPACK', () => {
     )
   })
 
-  test('a few bytes that name a long entry many times give a truncated list, and no more', () => {
+  test('a few bytes that refer to a long entry many times give only a truncated list', () => {
     const decoder = new HpackDecoder(10_000)
     const long = Buffer.concat([bytesOf('4001 61 7fa1 1e'), Buffer.alloc(4000, 'x')])
     decoder.decode(long, 0, long.length)
@@ -150,7 +150,7 @@ describe('HPACK', () => {
   })
 })
 
-describe('header blocks that are recognised by their bytes', () => {
+describe('header blocks that are cached by their bytes', () => {
   function createBlocks() {
     let parsed = 0
     const blocks = new HeaderBlocks(4096, ({ fields }) => {
@@ -163,13 +163,13 @@ describe('header blocks that are recognised by their bytes', () => {
     }
   }
 
-  test('one that changes nothing is parsed once', () => {
+  test('a block that does not change the table is parsed once', () => {
     const { meaning, parsed } = createBlocks()
     for (let time = 0; time < 3; time += 1) assert.equal(meaning('8286'), ':method GET :scheme http')
     assert.equal(parsed(), 1)
   })
 
-  test('one that inserts is decoded each time, for it inserts each time', () => {
+  test('a block that inserts an entry is decoded each time', () => {
     const { meaning } = createBlocks()
     meaning('4001 6101 31')
     meaning('4001 6201 32')
@@ -188,7 +188,7 @@ describe('header blocks that are recognised by their bytes', () => {
     assert.throws(() => meaning('be'), ConnectionError)
   })
 
-  test('whatever came before, a block means what a decoder without a memory makes of it', () => {
+  test('after any blocks, the result is that of a decoder without a cache', () => {
     const blocks = fc.constantFrom('82', '8286', '4001 6101 31', '4001 6201 32', 'be', 'bebf', '86', '8287')
     fc.assert(
       fc.property(fc.array(blocks, { maxLength: 40 }), sequence => {

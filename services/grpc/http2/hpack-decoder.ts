@@ -2,17 +2,17 @@ import { ConnectionError } from './frames.ts'
 import { staticTable } from './hpack-static-table.ts'
 import { decodeHuffman, maxDecodedBytes } from './huffman.ts'
 
-/** What each entry of the dynamic table counts beyond its name and value (RFC 7541, 4.1). */
+/** The size of each entry of the dynamic table in addition to its name and value (RFC 7541, 4.1). */
 export const entryOverheadBytes = 32
-/** The size that every decoder begins with (RFC 9113, 6.5.2), and that we leave as it is. */
+/** The initial size of every decoder's table (RFC 9113, 6.5.2), which is not changed here. */
 export const dynamicTableBytes = 4096
 
 export interface HeaderBlock {
-  /** Names and values in turn, as they were sent; every character is a byte. */
+  /** Alternating names and values, as sent; every character is a byte. */
   readonly fields: readonly string[]
-  /** The list is longer than was allowed: `fields` holds its beginning only. */
+  /** The list exceeds the limit: `fields` has only its beginning. */
   readonly truncated: boolean
-  /** Decoding it left the dynamic table as it was, so that the same bytes mean the same again. */
+  /** Decoding did not change the dynamic table, so that the same bytes have the same meaning again. */
   readonly repeatable: boolean
 }
 
@@ -23,7 +23,7 @@ interface Entry {
 
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => ({ name, value }))
 
-/** The decoding end of HPACK (RFC 7541) for one connection. */
+/** The HPACK decoder (RFC 7541) of one connection. */
 export class HpackDecoder {
   readonly #maxListBytes: number
   /** The newest entry is the last. */
@@ -40,12 +40,12 @@ export class HpackDecoder {
   #listBytes = 0
   #repeatable = true
 
-  /** A list that is longer, counted as RFC 9113 (6.5.2) counts it, is truncated. */
+  /** @param maxListBytes the limit, as counted by RFC 9113 (6.5.2), beyond which a list is truncated */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes
   }
 
-  /** @throws ConnectionError COMPRESSION_ERROR for what is no header block. */
+  /** @throws ConnectionError COMPRESSION_ERROR for an invalid header block */
   decode(source: Buffer, start: number, end: number): HeaderBlock {
     this.#source = source
     this.#offset = start
@@ -129,7 +129,7 @@ export class HpackDecoder {
     return this.#source.readUInt8(this.#offset++)
   }
 
-  /** RFC 7541, 5.1. No length or index of ours needs more than four bytes more. */
+  /** RFC 7541, 5.1. No valid length or index needs more than four further bytes. */
   #integer(byte: number, prefixBits: number): number {
     const mask = (1 << prefixBits) - 1
     let value = byte & mask
@@ -154,7 +154,7 @@ export class HpackDecoder {
       this.#scratch = Buffer.allocUnsafeSlow(maxDecodedBytes(length))
     }
     const decoded = decodeHuffman(this.#source, start, end, this.#scratch)
-    if (decoded < 0) throw compressionError('a string is no Huffman code')
+    if (decoded < 0) throw compressionError('a string is not a valid Huffman code')
     return this.#scratch.toString('latin1', 0, decoded)
   }
 }

@@ -1,6 +1,6 @@
 import { staticTable } from './hpack-static-table.ts'
 
-/** The first name of each kind in the static table; later ones give the same name. */
+/** The first index of each name in the static table; later ones have the same name. */
 const nameIndices = new Map<string, number>()
 const fieldIndices = new Map<string, number>()
 for (const [position, [name, value]] of staticTable.entries()) {
@@ -9,14 +9,15 @@ for (const [position, [name, value]] of staticTable.entries()) {
 }
 
 /**
- * What a header block begins with, once, when the peer's decoder allows a smaller table than the default: it
- * then waits to hear of a size that it allows (RFC 7541, 4.2). We insert nothing, so that 0 will do for ever.
+ * The beginning of the first header block when the peer's decoder allows a smaller table than the default: it
+ * then requires a size update (RFC 7541, 4.2). The encoder inserts no entries, so that 0 is always right.
  */
 export const emptyTableUpdate = Buffer.of(0x20)
 
 /**
- * A header block (RFC 7541, 6) of these fields, whose texts are bytes. Uses the static table and literals
- * without indexing: what it means depends on nothing that was sent before, so that blocks can be made ahead.
+ * Encodes a header block (RFC 7541, 6) of these fields, whose texts are bytes. It uses the static table and
+ * literals without indexing: the meaning does not depend on earlier blocks, so that blocks can be encoded in
+ * advance.
  */
 export function encodeHeaderBlock(fields: readonly (readonly [name: string, value: string])[]): Buffer {
   const bytes: number[] = []

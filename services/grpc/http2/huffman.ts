@@ -1,6 +1,7 @@
 /**
  * The code lengths of RFC 7541, appendix B, for the bytes 0 to 255 and the end-of-string symbol. The code is
- * canonical: codes of one length are consecutive, in the order of their symbols, so that lengths say all.
+ * canonical: codes of one length are consecutive, in the order of their symbols, so that the lengths define
+ * it.
  */
 const codeLengths = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28,
@@ -16,7 +17,7 @@ const codeLengths = [
 
 const endOfString = 256
 
-/** A node of the code's tree: its two children, or the symbol that a path ends with. */
+/** A node of the code's tree: its two children, or the symbol of a leaf. */
 type Node = { readonly children: [Node | undefined, Node | undefined]; symbol: number | undefined }
 
 function buildTree(): Node {
@@ -46,9 +47,9 @@ function addCode(root: Node, code: number, length: number, symbol: number): void
 }
 
 /**
- * A state is an inner node of the tree; half a byte leads from one to the next, on the way at most one symbol
- * ends, for no code is shorter than five bits. An entry is `next state << 9 | symbol + 1`, 0 as the symbol
- * being none, or -1 where the end-of-string symbol would be read, which no string may hold (RFC 7541, 5.2).
+ * A state is an inner node of the tree, and half a byte leads to the next state. At most one symbol ends on
+ * the way, since no code is shorter than five bits. An entry is `next state << 9 | symbol + 1`, with 0 for no
+ * symbol, or -1 for the end-of-string symbol, which strings must not contain (RFC 7541, 5.2).
  */
 const { transitions, isEnd } = buildMachine()
 
@@ -99,12 +100,12 @@ function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   return ends
 }
 
-/** The shortest code has five bits, so that this many bytes hold what `bytes` of Huffman code become. */
+/** The shortest code has five bits, so `bytes` bytes of Huffman code decode to at most this many bytes. */
 export const maxDecodedBytes = (bytes: number) => Math.ceil((bytes * 8) / 5)
 
 /**
  * Decodes a Huffman-coded string (RFC 7541, 5.2) into `target`, which has room for `maxDecodedBytes`. Returns
- * how many bytes it became, or -1 for a string that is no such code.
+ * the number of decoded bytes, or -1 for an invalid string.
  */
 export function decodeHuffman(source: Uint8Array, start: number, end: number, target: Uint8Array): number {
   let state = 0

@@ -1,21 +1,23 @@
-/** Finds out about peers that are gone without a word. */
+/** Detects peers that have disappeared without closing the connection. */
 export interface Keepalive {
-  /** Something has come from the peer. */
+  /** Records data from the peer. */
   heard(): void
-  /** The peer has begun to speak HTTP/2. Who has not in the first interval is given up. */
+  /**
+   * Records that the peer speaks HTTP/2. A peer that has not done so in the first interval is disconnected.
+   */
   established(): void
   stop(): void
 }
 
 export interface KeepaliveActions {
-  /** Asks for a sign of life. */
+  /** Sends a ping. */
   ask(): void
   giveUp(): void
 }
 
 /**
- * After an interval of silence asks; after another one gives up. Before that, what has already come is read: a
- * process that was stopped finds its timers due before the answers that wait in its sockets.
+ * Pings after an interval of silence, and gives up after another one. Received data is read before: a process
+ * that was suspended finds its timers due before the answers that wait in its sockets.
  */
 export function startKeepalive(intervalMs: number, { ask, giveUp }: KeepaliveActions): Keepalive {
   let heard = false

@@ -6,7 +6,7 @@ import type { Stream } from './stream.ts'
 
 const streamOf = (id: number) => ({ id }) as Stream
 
-test('streams that stay open are found however many come after them', () => {
+test('streams that stay open are found after any number of later ones', () => {
   const streams = new OpenStreams()
   streams.add(streamOf(1))
   for (let id = 3; id < 20_001; id += 2) {
@@ -23,7 +23,7 @@ test('streams that stay open are found however many come after them', () => {
   )
 })
 
-test('is a map from numbers that rise', () => {
+test('is a map from ascending numbers', () => {
   const step = fc.record({ skipped: fc.nat(3), ended: fc.nat(5000) })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 3000 }), steps => {

@@ -2,20 +2,22 @@ import type { Duplex } from 'node:stream'
 import { atTurnEnd } from '../at-turn-end.ts'
 
 const largeBytes = 64 * 1024
-/**
- * Enough for a turn of most connections: many that write at once need no more memory than what they write.
- */
+/** Enough for a turn of most connections, so that many that write at once need little memory. */
 const smallBytes = 4 * 1024
-/** What is gathered for one write: room for a frame of the largest size, and for the answers of a turn. */
+/** The size of one write: room for a frame of the largest size, and for the answers of a turn. */
 const writeBytes = largeBytes / 2
 /**
- * Answers that are there while the peer is still being read go in parts of at least this size, some fifty decisions: the
- * peer works on the first of them while we read on. One that has 100 calls in flight is 1.4 times as fast by that.
+ * Answers that are complete while the peer is still being read are sent in parts of at least this size, some
+ * fifty decisions: the peer works on the first ones while this process reads on. A peer with 100 calls in
+ * flight is 1.4 times as fast with it.
  */
 const partBytes = 2048
-/** Beyond this the peer is not read any more until it reads: what it sends would only make more answers. */
+/**
+ * With more unsent bytes the peer is not read any more until it reads: further requests would only create
+ * more answers.
+ */
 const maxUnsentBytes = 1024 * 1024
-/** Buffers that no connection uses are kept for the next, so that idle connections have none. */
+/** Unused buffers are kept for other connections, so that idle connections have none. */
 const spareLarge: Buffer[] = []
 const maxSpareLarge = 64
 const spareSmall: Buffer[] = []
@@ -24,15 +26,15 @@ const maxSpareSmall = 1024
 const noBuffer = Buffer.alloc(0)
 
 /**
- * What a connection sends, gathered into few writes for each turn of the event loop. What the kernel did not
- * take at once stays the socket's: new frames are then written behind it, or into another buffer.
+ * The output of a connection, gathered into few writes for each turn of the event loop. Bytes that the kernel
+ * did not take at once belong to the socket: new frames are then written after them, or into another buffer.
  */
 export class Output {
   readonly #socket: Duplex
   readonly #onRoom: () => void
-  /** Written by whoever has reserved a part of it. */
+  /** Written by the callers of `reserve`. */
   target: Buffer = noBuffer
-  /** What is between these was added and not written yet. */
+  /** The bytes between these were added and not written yet. */
   #start = 0
   #end = 0
   #held = false
@@ -40,7 +42,7 @@ export class Output {
   #congested = false
   #closed = false
 
-  /** `onRoom` is told after each write that more may be sent; until then there may be no `room`. */
+  /** `onRoom` is called after each write after which more may be sent; until then `room` may be 0. */
   constructor(socket: Duplex, onRoom: () => void) {
     this.#socket = socket
     this.#onRoom = onRoom
@@ -51,14 +53,15 @@ export class Output {
     })
   }
 
-  /**
-   * How much DATA may be added to what is gathered. Other frames may always: they are few for each stream.
-   */
+  /** The size of DATA that may be added. Other frames may always be added: each stream has few of them. */
   get room(): number {
     return this.#congested ? 0 : writeBytes - (this.#end - this.#start)
   }
 
-  /** The offset in `target` at which the caller writes that many bytes, at most `writeBytes`, at once. */
+  /**
+   * Returns the offset in `target` at which the caller must write `bytes` bytes, at most `writeBytes`, at
+   * once.
+   */
   reserve(bytes: number): number {
     if (this.#end - this.#start + bytes > writeBytes) this.#write()
     if (this.#end + bytes > this.target.length) this.#takeBuffer(bytes)
@@ -76,12 +79,12 @@ export class Output {
     this.target.set(bytes, offset)
   }
 
-  /** Whatever is added until `release` goes out then, or with `writePart`. */
+  /** Delays the writing of added bytes until `release`, or `writePart`. */
   hold(): void {
     this.#held = true
   }
 
-  /** After an answer, while more may follow in this turn: what was added goes out if it is worth a write. */
+  /** After an answer that others may follow in this turn: writes the added bytes if there are enough. */
   writePart(): void {
     if (!this.#congested && this.#end - this.#start >= partBytes) this.flush()
   }
@@ -91,7 +94,7 @@ export class Output {
     this.flush()
   }
 
-  /** Writes all that was added; then there may be room for what waits. */
+  /** Writes all added bytes, and calls `onRoom` if there is room. */
   flush(): void {
     this.#scheduled = false
     if (this.#end === this.#start) return
@@ -99,7 +102,7 @@ export class Output {
     if (!this.#congested && !this.#closed) this.#onRoom()
   }
 
-  /** What is added from now on goes nowhere. */
+  /** Later bytes are discarded. */
   close(): void {
     this.#closed = true
   }
@@ -116,7 +119,8 @@ export class Output {
   }
 
   /**
-   * Takes a buffer for what was added and is to be added; the one before belongs to the socket, or is free.
+   * Takes a buffer for the unwritten bytes and `bytes` more; the previous one belongs to the socket, or is
+   * free.
    */
   #takeBuffer(bytes: number): void {
     const before = this.target
@@ -131,7 +135,7 @@ export class Output {
     this.#end = added
   }
 
-  /** With nothing left in the socket the buffer is free; a socket that was destroyed may still have some. */
+  /** The buffer is free if the socket has no bytes left; a destroyed socket may still have some. */
   #reuseBuffer(allTaken: boolean): void {
     if (!allTaken) return
     if (!this.#socket.destroyed) keepSpare(this.target)

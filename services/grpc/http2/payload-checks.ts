@@ -1,12 +1,12 @@
 import { ConnectionError, frameFlags, maxStreamId, maxWindowBytes, StreamError } from './frames.ts'
 
-/** The part of DATA and HEADERS with which old clients tell a priority. */
+/** The size of the priority in HEADERS and PRIORITY, a deprecated feature. */
 export const priorityBytes = 5
 
 /**
- * Where the payload of DATA or HEADERS begins and ends without its padding (RFC 9113, 6.1 and 6.2).
+ * Returns the bounds of the payload of DATA or HEADERS without padding (RFC 9113, 6.1 and 6.2).
  *
- * @throws ConnectionError PROTOCOL_ERROR when the padding is longer than the frame.
+ * @throws ConnectionError PROTOCOL_ERROR when the padding is longer than the frame
  */
 export function withoutPadding(flags: number, buffer: Buffer, start: number, end: number) {
   if (!(flags & frameFlags.PADDED)) return { start, end }
@@ -15,12 +15,12 @@ export function withoutPadding(flags: number, buffer: Buffer, start: number, end
   return { start: start + 1, end: end - padding }
 }
 
-/** Whether a stream is said to depend on itself, which RFC 7540 (5.3.1) forbids. */
+/** Returns whether a stream depends on itself, which RFC 7540 (5.3.1) forbids. */
 export function dependsOnItself(streamId: number, buffer: Buffer, start: number): boolean {
   return (buffer.readUInt32BE(start) & maxStreamId) === streamId
 }
 
-/** Priorities are read only to be checked: RFC 9113 (5.3) deprecates them. */
+/** Priorities are only validated: RFC 9113 (5.3) deprecates them. */
 export function checkPriority(id: number, buffer: Buffer, start: number, end: number): void {
   if (id === 0) throw new ConnectionError('PROTOCOL_ERROR', 'PRIORITY of no stream')
   if (end - start !== priorityBytes) throw new StreamError(id, 'FRAME_SIZE_ERROR', 'PRIORITY of a wrong size')
@@ -29,13 +29,16 @@ export function checkPriority(id: number, buffer: Buffer, start: number, end: nu
   }
 }
 
-/** The peer may say why it goes; what it has begun goes on. */
+/** Validates GOAWAY. Running streams of the peer continue. */
 export function checkGoAway(id: number, bytes: number): void {
   if (id !== 0) throw new ConnectionError('PROTOCOL_ERROR', 'GOAWAY of a stream')
   if (bytes < 8) throw new ConnectionError('FRAME_SIZE_ERROR', `GOAWAY of ${bytes} bytes`)
 }
 
-/** The increment of WINDOW_UPDATE; 0 is for the caller to refuse, for whom it concerns (RFC 9113, 6.9). */
+/**
+ * Returns the increment of WINDOW_UPDATE. The caller rejects 0, which is an error of the stream or the
+ * connection (RFC 9113, 6.9).
+ */
 export function windowIncrement(buffer: Buffer, start: number, end: number): number {
   if (end - start !== 4)
     throw new ConnectionError('FRAME_SIZE_ERROR', `WINDOW_UPDATE of ${end - start} bytes`)

@@ -1,20 +1,20 @@
 import type { HeaderBlock } from './hpack-decoder.ts'
 
-/** The head of a request, checked as RFC 9113 (8.1 to 8.3) wants it. */
+/** The head of a request, validated by RFC 9113 (8.1 to 8.3). */
 export interface Request {
   readonly method: string
   readonly path: string
-  /** Names and values in turn, without the pseudo-header fields. */
+  /** Alternating names and values, without the pseudo-header fields. */
   readonly fields: readonly string[]
   readonly contentLength: number | undefined
-  /** There were more fields than the limit takes: those here are only the first. */
+  /** The fields exceed the limit: only the first ones are here. */
   readonly truncated: boolean
 }
 
 const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
 /** RFC 9113, 8.2.1. */
 const forbiddenInValue = /[\0\r\n]|^[ \t]|[ \t]$/
-/** Fields that speak of a connection, which HTTP/2 does itself (RFC 9113, 8.2.2). */
+/** Fields about the connection, which HTTP/2 forbids (RFC 9113, 8.2.2). */
 const connectionFields = new Set([
   'connection',
   'keep-alive',
@@ -24,7 +24,7 @@ const connectionFields = new Set([
 ])
 const requestPseudoFields = new Set([':method', ':scheme', ':authority', ':path'])
 
-/** Undefined for a malformed request, which is a stream error (RFC 9113, 8.1.1). */
+/** Returns undefined for a malformed request, which is a stream error (RFC 9113, 8.1.1). */
 export function parseRequest({ fields, truncated }: HeaderBlock): Request | undefined {
   const pseudo = new Map<string, string>()
   const regular: string[] = []
@@ -48,7 +48,7 @@ export function parseRequest({ fields, truncated }: HeaderBlock): Request | unde
   return { method: method ?? '', path: path ?? '', fields: regular, contentLength, truncated }
 }
 
-/** Whether the fields may follow a body: trailers have no pseudo-header fields (RFC 9113, 8.1). */
+/** Returns whether the fields are valid trailers, which have no pseudo-header fields (RFC 9113, 8.1). */
 export function areTrailers({ fields }: HeaderBlock): boolean {
   for (let index = 0; index < fields.length; index += 2) {
     if (!isRegularField(fields[index] ?? '', fields[index + 1] ?? '')) return false
@@ -60,7 +60,7 @@ function isRegularField(name: string, value: string): boolean {
   return fieldName.test(name) && !connectionFields.has(name) && (name !== 'te' || value === 'trailers')
 }
 
-/** NaN for a value that is no length, or for two that differ. */
+/** Returns NaN for an invalid length, and for two different ones. */
 function parseContentLength(fields: readonly string[]): number | undefined {
   let length: number | undefined
   for (let index = 0; index < fields.length; index += 2) {

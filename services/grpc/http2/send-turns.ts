@@ -1,14 +1,16 @@
 import type { Stream } from './stream.ts'
 
 /**
- * The streams of a connection whose data waits. Those whose own window is open take turns; the others are set
- * aside until the peer opens their windows, so that no frame of the peer makes us visit all of them.
+ * The streams of a connection with waiting data. Streams whose window is open take turns; the others are
+ * blocked until the peer opens their windows, so that no frame of the peer causes a visit of all of them.
  */
 export class SendTurns {
   readonly #ready = new Set<Stream>()
   readonly #blocked = new Set<Stream>()
 
-  /** In the order of their turns. A stream that is added during the iteration comes last. */
+  /**
+   * The ready streams in the order of their turns. A stream that is added during the iteration comes last.
+   */
   get ready(): Iterable<Stream> {
     return this.#ready
   }
@@ -22,14 +24,14 @@ export class SendTurns {
     if (!this.#ready.delete(stream)) this.#blocked.delete(stream)
   }
 
-  /** The window of this stream was widened. */
+  /** Records that the window of this stream was widened. */
   onWidened(stream: Stream): void {
     if (stream.sendWindow > 0 && this.#blocked.delete(stream)) this.#ready.add(stream)
   }
 
   /**
-   * The windows of all streams were widened. Those that were set aside get a turn again, even if their windows
-   * are closed still. Returns how many they are.
+   * Records that the windows of all streams were widened. The blocked streams become ready, even if their
+   * windows are still closed. Returns their number.
    */
   onAllWidened(): number {
     const count = this.#blocked.size

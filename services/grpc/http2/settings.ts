@@ -11,7 +11,7 @@ import {
 const maxMaxFrameBytes = 2 ** 24 - 1
 const settingBytes = 6
 
-/** What the peer told us (RFC 9113, 6.5.2), as far as it concerns a server that pushes nothing. */
+/** The settings of the peer (RFC 9113, 6.5.2) that concern a server without push. */
 export interface PeerSettings {
   headerTableBytes: number
   initialWindowBytes: number
@@ -26,7 +26,7 @@ export function defaultPeerSettings(): PeerSettings {
   }
 }
 
-/** @throws ConnectionError for a value that is not allowed. Settings that nobody knows are ignored. */
+/** @throws ConnectionError for an invalid value; unknown settings are ignored */
 export function readSettings(settings: PeerSettings, payload: Buffer): void {
   if (payload.length % settingBytes !== 0) {
     throw new ConnectionError('FRAME_SIZE_ERROR', `SETTINGS of ${payload.length} bytes`)
@@ -54,7 +54,7 @@ function readSetting(settings: PeerSettings, id: number, value: number): void {
   }
 }
 
-/** Our SETTINGS frame. What is left out has the default of RFC 9113. */
+/** Returns the server's SETTINGS frame. Other settings have the defaults of RFC 9113. */
 export function settingsFrame(maxConcurrentStreams: number, maxHeaderListBytes: number): Buffer {
   const settings = [
     [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],

@@ -3,11 +3,11 @@ import { ConnectionError, maxStreamId, StreamError } from './frames.ts'
 import { OpenStreams } from './open-streams.ts'
 import type { Stream } from './stream.ts'
 
-/** The streams of a connection, and what is known of those that are over (RFC 9113, 5.1). */
+/** The streams of a connection, and the endings of closed ones (RFC 9113, 5.1). */
 export class StreamTable {
   readonly #open = new OpenStreams()
   readonly #closed = new ClosedStreams()
-  /** Streams that are open, and closed ones on which there is still work. */
+  /** The number of open streams and of closed ones whose handler still runs. */
   #places = 0
   #lastId = 0
   #lastAcceptedId = maxStreamId
@@ -17,7 +17,7 @@ export class StreamTable {
     return this.#lastId
   }
 
-  /** How many streams count against the limit of those at once. */
+  /** The number of streams that count against the limit of concurrent ones. */
   get places(): number {
     return this.#places
   }
@@ -26,7 +26,7 @@ export class StreamTable {
     return this.#open.size === 0
   }
 
-  /** Those that are open now, whatever becomes of them on the way. */
+  /** Returns the open streams, as a copy. */
   openStreams(): readonly Stream[] {
     return this.#open.all()
   }
@@ -35,7 +35,7 @@ export class StreamTable {
     return this.#open.get(id)
   }
 
-  /** Streams begun after this are ignored: the peer knows that it may try them elsewhere (RFC 9113, 6.8). */
+  /** Ignores streams that begin later: the peer knows that it may retry them elsewhere (RFC 9113, 6.8). */
   acceptNoMore(): void {
     this.#lastAcceptedId = this.#lastId
   }
@@ -44,7 +44,7 @@ export class StreamTable {
     return id <= this.#lastAcceptedId
   }
 
-  /** The peer uses this number: those that it skipped are closed with it, and nothing begins below. */
+  /** Records that the peer begins this stream: skipped numbers are closed, and lower ones cannot begin. */
   use(id: number): void {
     this.#lastId = id
   }
@@ -60,13 +60,13 @@ export class StreamTable {
     this.#closed.add(id, ending)
   }
 
-  /** The work on a closed stream has ended. */
+  /** Records that the work on a closed stream has ended. */
   release(): void {
     this.#places -= 1
   }
 
   /**
-   * The stream of a DATA frame; undefined when the frame is to be ignored.
+   * Returns the stream of a DATA frame; undefined when the frame is to be ignored.
    *
    * @throws ConnectionError PROTOCOL_ERROR, StreamError STREAM_CLOSED
    */
@@ -77,9 +77,10 @@ export class StreamTable {
   }
 
   /**
-   * The stream of trailers; undefined when they are to be ignored.
+   * Returns the stream of trailers; undefined when they are to be ignored.
    *
-   * @throws ConnectionError STREAM_CLOSED, and PROTOCOL_ERROR for a number that can begin no stream any more
+   * @throws ConnectionError STREAM_CLOSED, and PROTOCOL_ERROR for a number that cannot begin a stream any
+   *   more
    */
   forTrailers(id: number): Stream | undefined {
     const stream = this.#open.get(id)
@@ -90,7 +91,7 @@ export class StreamTable {
   }
 
   /**
-   * The stream of RST_STREAM and WINDOW_UPDATE, which may come for one that is over: then undefined.
+   * Returns the stream of RST_STREAM and WINDOW_UPDATE; undefined for a closed stream.
    *
    * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun
    */

@@ -16,69 +16,72 @@ import type { Output } from './output.ts'
 import type { SendTurns } from './send-turns.ts'
 import type { PeerSettings } from './settings.ts'
 
-/** What a stream needs of its connection. */
+/** The parts of a connection that a stream needs. */
 export interface StreamHost {
   readonly output: Output
   readonly peer: PeerSettings
-  /** What the peer still takes on the whole connection. */
+  /** The remaining send window of the connection. */
   readonly sendWindow: number
   /** The streams whose data waits for a window or for the socket. */
   readonly turns: SendTurns
-  /** A frame of DATA was sent. */
+  /** Called when a frame of DATA was sent. */
   onDataSent(bytes: number): void
   writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void
   writeHeaders(streamId: number, block: Uint8Array, endStream: boolean): void
-  /** True while header blocks may be sent as they were made ahead. */
+  /** True while header blocks may be sent as encoded in advance. */
   readonly plainHeaders: boolean
-  /** The stream is over on the wire; one of `endings`. */
+  /** Called when the stream is closed on the wire; `ending` is one of `endings`. */
   onClosed(stream: Stream, ending: number): void
-  /** The stream is over, and so is the work on it: its place is free. */
+  /** Called when the stream is closed and its work has ended: its place is free. */
   onReleased(): void
 }
 
-/** Takes what comes on a stream. */
+/** Receives the events of a stream. */
 export interface StreamListener {
-  /** What lies between is the listener's, which says by `credit` when it has used that many bytes. */
+  /** Receives the bytes between `start` and `end`. The listener calls `credit` when it has used them. */
   onData(buffer: Buffer, start: number, end: number): void
-  /** The peer has sent all. */
+  /** The peer has ended its side. */
   onEnd(): void
-  /** The connection has taken some of what was queued. Never told within a call of the stream. */
+  /** Some of the queued bytes were sent. Never called within a call of the stream. */
   onTaken(): void
-  /** Reset, or the connection is lost: nothing can be sent any more. */
+  /** The stream was reset, or the connection is lost: nothing can be sent any more. */
   onReset(): void
-  /** All of the chunk in which the stream began has been read. */
+  /** The whole chunk in which the stream began has been read. */
   onTurnEnd(): void
 }
 
-/** Frames made ahead, for an answer of one message: `HEADERS`, and the trailers with END_STREAM. */
+/**
+ * Frames that are encoded in advance, for an answer with one message: `HEADERS`, and the trailers with
+ * END_STREAM.
+ */
 export interface AnswerFrames {
   readonly headers: Buffer
   readonly trailers: Buffer
 }
 
-/** What gRPC puts before each message: a flag and four bytes of length. */
+/** The prefix of each gRPC message: a flag and four bytes of length. */
 export const messagePrefixBytes = 5
 const streamIdOffset = 5
 
 /**
- * One stream of a connection, for its listener. It is a class, as all that is made for each call: methods of
- * a prototype cost no memory for each stream, closures do.
+ * One stream of a connection, for its listener. It is a class, like all objects that are created for each
+ * call: methods of a prototype cost no memory for each stream, closures do.
  */
 export class Stream {
   readonly id: number
   listener: StreamListener = ignoringListener
-  /** The peer has sent END_STREAM. */
+  /** Whether the peer has sent END_STREAM. */
   remoteEnded: boolean
-  /** Nothing can be sent or received any more. */
+  /** Whether nothing can be sent or received any more. */
   closed = false
   readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
   readonly #host: StreamHost
   #granted = 0
-  /** How much of the body that content-length promised is still to come. */
+  /** The remaining bytes of the body, by its content-length. */
   #bodyLeft: number | undefined
   #released = false
   #queue: SendQueue | undefined
-  /** Set when the stream ends after what is queued: by trailers, or without. */
+  /** Set when the stream is to end after the queued bytes, with or without trailers. */
   #ending: { readonly trailers: Uint8Array | undefined } | undefined
 
   constructor(id: number, host: StreamHost, remoteEnded: boolean, contentLength: number | undefined) {
@@ -88,20 +91,20 @@ export class Stream {
     this.#bodyLeft = contentLength
   }
 
-  /** What the peer still takes on this stream; below zero after it has made its initial window smaller. */
+  /** The remaining send window of this stream; negative after the peer has reduced its initial window. */
   get sendWindow(): number {
     return this.#host.peer.initialWindowBytes + this.#granted
   }
 
   /**
-   * What the peer has granted beyond the initial window of its settings, less what was sent. The window is kept
-   * as this difference, so that a change of that setting changes the windows of all streams at once.
+   * The window that the peer has granted beyond the initial window of its settings, minus the sent bytes.
+   * Storing this difference lets a change of that setting change the windows of all streams at once.
    */
   get granted(): number {
     return this.#granted
   }
 
-  /** @throws StreamError FLOW_CONTROL_ERROR when the window is larger than RFC 9113 (6.9.1) allows. */
+  /** @throws StreamError FLOW_CONTROL_ERROR when the window exceeds the limit of RFC 9113 (6.9.1) */
   widen(bytes: number): void {
     this.#granted += bytes
     if (this.sendWindow > maxWindowBytes) {
@@ -111,7 +114,7 @@ export class Stream {
   }
 
   /**
-   * RFC 9113, 8.1.1: a body of another length than its content-length is malformed.
+   * RFC 9113, 8.1.1: a body whose length differs from its content-length is malformed.
    *
    * @throws StreamError PROTOCOL_ERROR
    */
@@ -119,11 +122,15 @@ export class Stream {
     if (this.#bodyLeft === undefined) return
     this.#bodyLeft -= bytes
     if (this.#bodyLeft < 0 || (endStream && this.#bodyLeft > 0)) {
-      throw new StreamError(this.id, 'PROTOCOL_ERROR', 'the body has not the length that was promised')
+      throw new StreamError(
+        this.id,
+        'PROTOCOL_ERROR',
+        'the length of the body differs from its content-length',
+      )
     }
   }
 
-  /** The listener has used that many bytes, and can take as many more. */
+  /** Records that the listener has used `bytes` bytes, which the peer may send again. */
   credit(bytes: number): void {
     if (this.remoteEnded || this.closed) return
     const increment = this.receiveWindow.giveBack(bytes)
@@ -134,17 +141,17 @@ export class Stream {
     if (!this.closed) this.#host.writeHeaders(this.id, block, false)
   }
 
-  /** What was given to be sent, and is not taken by the connection. */
+  /** The bytes that were passed to be sent, and that the connection has not taken. */
   get queuedBytes(): number {
     return this.#queue?.bytes ?? 0
   }
 
-  /** Sends bytes of the body behind what is queued. They must not change until they are taken. */
+  /** Sends bytes of the body after the queued ones. They must not change until they are sent. */
   sendData(bytes: Uint8Array): void {
     if (!this.closed) this.#enqueue(bytes)
   }
 
-  /** Sends a gRPC message, whose prefix is put before it. Its bytes are the caller's again afterwards. */
+  /** Sends a gRPC message with its prefix. The caller may reuse the bytes afterwards. */
   sendMessage(message: Uint8Array): void {
     if (this.closed || this.#sendWhole(message)) return
     const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
@@ -152,28 +159,28 @@ export class Stream {
     this.#enqueue(framed)
   }
 
-  /** Forgets what is queued, of which a part may be sent already. */
+  /** Drops the queued bytes, of which a part may already be sent. */
   discardQueued(): void {
     this.#queue?.clear()
     this.#host.turns.delete(this)
   }
 
-  /** Ends the stream behind what is queued. */
+  /** Ends the stream after the queued bytes. */
   end(trailers: Uint8Array | undefined): void {
     if (this.closed) return
     this.#ending = { trailers }
     if (!this.#queue || this.#queue.bytes === 0) this.#finish()
   }
 
-  /** Ends the stream now; what is queued is not sent. */
+  /** Ends the stream now, without the queued bytes. */
   endEarly(trailers: Uint8Array): void {
     this.discardQueued()
     this.end(trailers)
   }
 
   /**
-   * A whole gRPC answer at once, when nothing hinders it: one that fits in a frame, the windows and the
-   * output. Returns false, having done nothing, when something does.
+   * Sends a complete gRPC answer at once, if it fits into a frame, the windows and the output. Otherwise
+   * returns false without an effect.
    */
   sendAnswer(frames: AnswerFrames, message: Uint8Array): boolean {
     const host = this.#host
@@ -196,7 +203,10 @@ export class Stream {
     return true
   }
 
-  /** Sends one frame of what is queued, if windows and output take any; then it is the others' turn. */
+  /**
+   * Sends one frame of the queued bytes, if the windows and the output have room; then other streams have
+   * their turn.
+   */
   sendQueued(): void {
     const { turns } = this.#host
     turns.delete(this)
@@ -207,8 +217,8 @@ export class Stream {
   }
 
   /**
-   * A message as one frame, written where it goes out: when nothing waits before it, and the windows and the
-   * output take it whole.
+   * Sends a message as one frame without queueing it: only if no bytes wait before it, and the windows and
+   * the output have room for it.
    */
   #sendWhole(message: Uint8Array): boolean {
     const host = this.#host
@@ -255,14 +265,14 @@ export class Stream {
     return true
   }
 
-  /** By us: the peer is told. The listener has to know already, or is told by the caller. */
+  /** Resets the stream from this side and notifies the peer. The caller notifies the listener. */
   reset(code: number): void {
     if (this.closed) return
     this.#host.writeFrame(frameTypes.RST_STREAM, 0, this.id, wordBytes(code))
     this.close(endings.BY_US)
   }
 
-  /** The stream is over on the wire. */
+  /** Closes the stream on the wire. */
   close(ending: number): void {
     if (this.closed) return
     this.closed = true
@@ -272,7 +282,7 @@ export class Stream {
     if (this.#released) this.#host.onReleased()
   }
 
-  /** The work on the stream has ended: from now on it keeps no place once it is closed. */
+  /** Records that the work on the stream has ended: its place is free once it is closed. */
   release(): void {
     if (this.#released) return
     this.#released = true
@@ -286,14 +296,14 @@ export class Stream {
     this.#endSent()
   }
 
-  /** A peer that still sends is asked to stop, without an error (RFC 9113, 8.1). */
+  /** Asks a peer that still sends to stop, without an error (RFC 9113, 8.1). */
   #endSent(): void {
     if (this.remoteEnded) this.close(endings.BY_PEER)
     else this.reset(errorCodes.NO_ERROR)
   }
 }
 
-/** With its prefix: not compressed, and its length. Answers where the next byte goes. */
+/** Writes a message with its prefix: not compressed, and its length. Returns the offset after it. */
 function writeMessage(target: Buffer, offset: number, message: Uint8Array): number {
   target[offset] = 0
   writeWord(target, offset + 1, message.length)
@@ -301,7 +311,7 @@ function writeMessage(target: Buffer, offset: number, message: Uint8Array): numb
   return offset + messagePrefixBytes + message.length
 }
 
-/** A frame of DATA has at most this much, so that streams take turns and the output has room. */
+/** The size of a frame of DATA is limited, so that streams take turns and the output has room. */
 const maxDataBytes = 16_384
 const noBytes = Buffer.alloc(0)
 

@@ -39,7 +39,7 @@ function messageContract(createServer: CreateServer): void {
     ['40 KB', 40_000],
     ['1 MB', 1_000_000],
   ] as const) {
-    // What stalls would go on with the next ping.
+    // A stalled call would continue with the next ping, so the timeout is short.
     test(`${name} messages go there and back byte for byte`, { timeout: 10_000 }, async t => {
       const { client } = await startRig(t, createServer, [echo, echoEach])
       const body = Uint8Array.from({ length: size }, (_, index) => (index * 31) % 256)
@@ -56,7 +56,7 @@ function messageContract(createServer: CreateServer): void {
     })
   }
 
-  test('an unary handler answers at once or later', async t => {
+  test('a unary handler answers synchronously or asynchronously', async t => {
     const { client, server } = await startRig(t, createServer, [
       texts.unary('/test.Test/Now', text => `${text} now`),
       texts.unary('/test.Test/Later', async text => `${text} later`),
@@ -117,7 +117,7 @@ function metadataContract(createServer: CreateServer): void {
     assert.deepEqual(textsOf(seen, 'x-name'), ['one', 'two'])
     assert.deepEqual(seen.get('x-bytes-bin')?.map(bytesOf), [[0, 255, 128], [7]])
     for (const name of [':path', 'content-type', 'te', 'grpc-timeout', 'grpc-encoding']) {
-      assert.equal(seen.has(name), false, `${name} is the transport's`)
+      assert.equal(seen.has(name), false, `${name} belongs to the transport`)
     }
     assert.match(Buffer.from(message ?? []).toString(), /^127\.0\.0\.1:\d+$/)
   })
@@ -167,7 +167,7 @@ function metadataContract(createServer: CreateServer): void {
     }
   })
 
-  test('trailers that would replace the status are a defect', async t => {
+  test('trailers that would replace the status are an internal error', async t => {
     const { client, defects } = await startRig(t, createServer, [
       texts.unary('/test.Test/Forge', (_, call) => {
         call.setTrailers(new Map([['grpc-status', ['0']]]))
@@ -201,7 +201,7 @@ function statusContract(createServer: CreateServer): void {
   }
 
   for (const { path } of throwing) {
-    test(`${path}: a GrpcError is the caller's status, its message in any script`, async t => {
+    test(`${path}: a GrpcError is the caller's status, with a message in any script`, async t => {
       const { client, defects, server } = await startRig(t, createServer, throwing)
       for (const [status, message] of [
         ['NOT_FOUND', 'no such thing'],
@@ -221,7 +221,7 @@ function statusContract(createServer: CreateServer): void {
     })
   }
 
-  test('anything else thrown is INTERNAL without its text, and reported', async t => {
+  test('any other exception is INTERNAL without its text, and reported', async t => {
     const error = new Error('the password is 1234')
     const { client, defects, server } = await startRig(t, createServer, [
       texts.unary('/test.Test/Now', () => {
@@ -261,9 +261,9 @@ function statusContract(createServer: CreateServer): void {
     assert.equal(server.activeCalls, 0)
   })
 
-  test('bytes that are no message are INTERNAL, and no defect', async t => {
+  test('malformed bytes are INTERNAL, and not reported', async t => {
     const decode = () => {
-      throw new Error('no message')
+      throw new Error('not a message')
     }
     const { client, defects } = await startRig(t, createServer, [
       { ...texts.unary('/test.Test/Unary', text => text), decode },
@@ -278,7 +278,7 @@ function statusContract(createServer: CreateServer): void {
     assert.deepEqual(defects, [])
   })
 
-  test('a path that nobody serves is UNIMPLEMENTED', async t => {
+  test('an unknown path is UNIMPLEMENTED', async t => {
     const { client, server } = await startRig(t, createServer, [echo])
     for (const path of ['/test.Test/Other', '/other.Test/Echo', '/']) {
       assert.equal((await request(client, path)).status.code, statusCodes.UNIMPLEMENTED, path)
@@ -288,7 +288,7 @@ function statusContract(createServer: CreateServer): void {
 }
 
 function wireContract(createServer: CreateServer): void {
-  test('a message may come byte by byte, or with others in one frame', async t => {
+  test('a message may arrive byte by byte, or with others in one frame', async t => {
     const { port } = await startRig(t, createServer, [echo, echoEach])
     const session = await openSession(t, port)
     const bytewise = Array.from(frame('hello'), byte => Uint8Array.of(byte))
@@ -300,7 +300,7 @@ function wireContract(createServer: CreateServer): void {
     assert.deepEqual(bidi.body, all)
   })
 
-  test('an unary call of no message or of two is UNIMPLEMENTED', async t => {
+  test('a unary call with no message or two is UNIMPLEMENTED', async t => {
     const { port, server } = await startRig(t, createServer, [echo])
     const session = await openSession(t, port)
     for (const chunks of [[], [frame('one'), frame('two')]]) {
@@ -310,7 +310,7 @@ function wireContract(createServer: CreateServer): void {
     assert.equal(server.activeCalls, 0)
   })
 
-  test('what is no gRPC is refused by HTTP status 415', async t => {
+  test('a request that is not gRPC is rejected with HTTP status 415', async t => {
     const { port } = await startRig(t, createServer, [echo])
     const session = await openSession(t, port)
     const headers = { ...grpcHeaders(echo.path), 'content-type': 'application/json' }
@@ -324,7 +324,7 @@ async function collect(texts: AsyncIterable<string>): Promise<string[]> {
   return all
 }
 
-/** Text values of a name, whether each came on its own or joined. */
+/** Returns the text values of a name, whether they arrived separately or joined. */
 function textsOf(metadata: Metadata, name: string): string[] {
   return (metadata.get(name) ?? []).flatMap(value => String(value).split(', '))
 }

@@ -1,17 +1,20 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import type { TlsCredentials } from '../server.ts'
 
-/** Who vouches for the certificates of a test. */
+/** The certificate authority of a test. */
 export interface Authority {
-  /** Its own certificate, in PEM. */
+  /** Its certificate, in PEM. */
   readonly ca: string
-  /** A certificate for these DNS names, with `ca` as who vouches for the other side. */
+  /** Issues a certificate for these DNS names, with this authority as `ca`. */
   issue(...dnsNames: readonly string[]): Required<TlsCredentials>
 }
 
 const hourMs = 3_600_000
 
-/** A new authority, of a key of its own. Only what OpenSSL wants of a certificate (RFC 5280) is there. */
+/**
+ * Creates an authority with a new key. The certificates have only the fields that OpenSSL requires (RFC
+ * 5280).
+ */
 export function createAuthority(name: string): Authority {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const issuer: Issuer = { name, privateKey }
@@ -54,7 +57,7 @@ function certificate(
   )
   const signature = der(tags.BIT_STRING, Buffer.of(0), sign('sha256', body, issuer.privateKey))
   const whole = der(tags.SEQUENCE, body, ecdsaWithSha256, signature)
-  // Not every library takes longer lines (RFC 7468, 2).
+  // Some libraries reject longer lines (RFC 7468, 2).
   const lines = whole.toString('base64').replace(/.{64}/g, '$&\n')
   return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`
 }
@@ -74,7 +77,7 @@ const tags = {
   CONTEXT_3: 0xa3,
 }
 
-/** A tag, the length in as few bytes as it takes, and what is in it (X.690, 8.1 and 10.1). */
+/** Encodes a tag, the length in as few bytes as possible, and the content (X.690, 8.1 and 10.1). */
 function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(parts)
   const { length } = content
@@ -83,7 +86,7 @@ function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   return Buffer.concat([Buffer.of(tag, 0x82, length >> 8, length & 0xff), content])
 }
 
-/** Below 32,768. */
+/** Values below 32,768. */
 function integer(value: number): Buffer {
   const bytes = value < 0x80 ? Buffer.of(value) : Buffer.of(value >> 8, value & 0xff)
   return der(tags.INTEGER, bytes)

@@ -28,18 +28,18 @@ import {
 } from '../server.ts'
 import { type GrpcError, statusCodes } from '../status.ts'
 
-/** How long peers have to take the status of a call that was cut at the end of a drain. */
+/** How long peers may take to receive the status of a call that was aborted at the end of a drain. */
 const cutFlushMs = 500
 
 /**
- * The contract fulfilled by @grpc/grpc-js, against which our own server is held: what both do is what callers
- * expect. No process of ours serves by it. The library speaks HTTP/2 and gRPC's framing. Sockets are bound
- * here, for it cannot share a port, and handlers are run by `runCall`, for its own streams buffer sixteen
- * messages.
+ * The contract implemented with @grpc/grpc-js, as a reference for the server of this folder: callers expect
+ * the common behaviour of both. No process uses it. The library implements HTTP/2 and gRPC's framing. Sockets
+ * are bound here, since it cannot share a port, and handlers are run by `runCall`, since its streams buffer
+ * sixteen messages.
  *
- * What is the library's: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of metadata
- * end in a reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age is
- * Math.random.
+ * Limitations of the library: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of
+ * metadata lead to a reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age
+ * is Math.random.
  */
 export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
   const limits = { ...defaultLimits, ...options.limits }
@@ -59,8 +59,9 @@ export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
 }
 
 /**
- * A library server on which each call is run by us. It knows every method as `bidi`, whose reading and
- * writing it leaves to the handler; that is never reached, for an interceptor takes the call before.
+ * Creates a library server on which `runCall` runs each call. The server has every method as `bidi`, for
+ * which the library leaves reading and writing to the handler; the handler is never called, since an
+ * interceptor takes the call before.
  */
 function createServer(
   methods: ReadonlyMap<string, AnyMethod>,
@@ -124,7 +125,7 @@ function startCall(
 }
 
 function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTaken: () => void): CallWire {
-  // The library's deadline is by the machine's clock.
+  // The library's deadline is in the time of the machine's clock.
   const deadlineMs = Number(call.getDeadline()) - systemClock.nowMs() + systemClock.monotonicMs()
   const queue = createQueue(call, onTaken)
   return {
@@ -135,7 +136,7 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTak
     read: () => call.startRead(),
     sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
     ...queue,
-    // The library percent-encodes the message by encodeURI, which throws for half a surrogate pair.
+    // The library percent-encodes the message with encodeURI, which throws for an unpaired surrogate.
     sendStatus({ code, message, trailers }) {
       const metadata = toGrpcJsMetadata(trailers)
       queue.discardQueued()
@@ -144,7 +145,7 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTak
   }
 }
 
-/** Gives the library one message at a time, for it forgets nothing that it has. */
+/** Passes one message at a time to the library, which cannot drop queued ones. */
 function createQueue(
   call: ServerInterceptingCallInterface,
   onTaken: () => void,
@@ -189,7 +190,7 @@ function certificateOf(call: ServerInterceptingCallInterface): X509Certificate |
 
 type CallRegister = ReturnType<typeof createCallRegister>
 
-/** The calls that run. */
+/** The running calls. */
 function createCallRegister() {
   const running = new Map<() => void, { readonly path: string; readonly call: RunningCall }>()
   let onQuiet: (() => void) | undefined
@@ -221,7 +222,7 @@ function createCallRegister() {
   }
 }
 
-/** The listeners and the connections that they took. */
+/** The listeners and the connections that they accepted. */
 function createConnections(server: Server, limits: GrpcLimits) {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   const listeners = new Set<Listener>()
@@ -256,7 +257,7 @@ function createConnections(server: Server, limits: GrpcLimits) {
       injector.destroy()
       if (sockets.size === 0) onAllClosed()
     },
-    /** Waits for the peers to take what was sent, until the grace is over, and then a moment more. */
+    /** Waits for the peers to take the sent bytes, until the grace period is over, and then a moment more. */
     async closed(graceOver: Promise<void>): Promise<void> {
       const moment = Promise.withResolvers<void>()
       const timer = setTimeout(moment.resolve, cutFlushMs)

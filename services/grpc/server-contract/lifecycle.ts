@@ -18,7 +18,7 @@ import {
   waitFor,
 } from './support.ts'
 
-/** Addresses, health, and the end of a server. */
+/** Addresses, health, and the shutdown of a server. */
 export function lifecycleContract(createServer: CreateServer): void {
   addressContract(createServer)
   socketFileContract(createServer)
@@ -51,8 +51,8 @@ function addressContract(createServer: CreateServer): void {
       port = bound.port
     }
     const answers = new Set<string>()
-    // The kernel picks by a hash of the ports: that 64 connections go the same way is as likely as 64 equal
-    // coins.
+    // The kernel selects by a hash of the ports: that 64 connections go to one server is as likely as 64
+    // equal coin tosses.
     for (let connection = 0; connection < 64 && answers.size < 2; connection += 1) {
       const { message } = await request(openClient(t, `127.0.0.1:${port}`), name.path)
       answers.add(Buffer.from(message ?? []).toString())
@@ -78,7 +78,7 @@ function socketFileContract(createServer: CreateServer): void {
     return { server, socketPath: join(folder, 'socket') }
   }
 
-  test('a unix socket serves, and its file goes with the server', async t => {
+  test('a unix socket serves, and its file is removed with the server', async t => {
     const { server, socketPath } = start(t)
     assert.deepEqual(await server.listen({ socketPath }), { socketPath })
     const { message } = await request(openClient(t, `unix:${socketPath}`), '/test.Test/Peer')
@@ -87,11 +87,11 @@ function socketFileContract(createServer: CreateServer): void {
     assert.equal(existsSync(socketPath), false)
   })
 
-  test('a drain of a unix socket under load answers each call that it has taken', async t => {
+  test('a drain of a unix socket under load answers each call that it has accepted', async t => {
     const { server, socketPath } = start(t)
     await server.listen({ socketPath })
     let answered = 0
-    /** Calls until the server is gone. */
+    /** Calls until the server has closed. */
     async function callOn(client: ReturnType<typeof openClient>, caller: number): Promise<void> {
       for (let call = 0; ; call += 1) {
         const text = `call ${call} of ${caller}`
@@ -113,7 +113,7 @@ function socketFileContract(createServer: CreateServer): void {
     assert.equal(existsSync(socketPath), false)
   })
 
-  test('a socket file that nobody listens on is replaced', async t => {
+  test('a socket file without a listener is replaced', async t => {
     const { server, socketPath } = start(t)
     const die = `process.kill(process.pid, 'SIGKILL')`
     const leave = `require('net').createServer().listen(process.argv[1], () => ${die})`
@@ -124,7 +124,7 @@ function socketFileContract(createServer: CreateServer): void {
     assert.equal(status.code, statusCodes.OK)
   })
 
-  test('a socket file that somebody listens on, or another file, is EADDRINUSE', async t => {
+  test('a socket file with a listener, or another file, is EADDRINUSE', async t => {
     const first = start(t)
     await first.server.listen({ socketPath: first.socketPath })
     const { server, socketPath } = start(t)
@@ -151,7 +151,7 @@ function openWatch(client: ReturnType<typeof openClient>, service: string) {
 }
 
 function healthContract(createServer: CreateServer): void {
-  test('health Check tells what the table says, and NOT_FOUND of other names', async t => {
+  test('health Check answers from the table, and with NOT_FOUND for other names', async t => {
     const { client, health } = await startRig(t, createServer, [])
     health.set('', true)
     health.set('sick', false)
@@ -166,7 +166,7 @@ function healthContract(createServer: CreateServer): void {
     }
   })
 
-  test('health Watch tells the present status, then each change, until the caller has enough', async t => {
+  test('health Watch sends the current status, then each change, until the caller cancels', async t => {
     const { client, health, server } = await startRig(t, createServer, [])
     const watch = openWatch(client, 'service')
     assert.equal(await watch.next(), servingStatus.SERVICE_UNKNOWN)
@@ -182,7 +182,7 @@ function healthContract(createServer: CreateServer): void {
 }
 
 function drainContract(createServer: CreateServer): void {
-  /** A call that runs until it is told to answer. */
+  /** A call that runs until it is released. */
   function createHeld() {
     const gate = Promise.withResolvers<void>()
     const held = texts.unary('/test.Test/Held', async text => {
@@ -192,7 +192,7 @@ function drainContract(createServer: CreateServer): void {
     return { held, release: gate.resolve }
   }
 
-  test('drain: NOT_SERVING is told, connections are refused, running calls end, all is closed', async t => {
+  test('drain: sends NOT_SERVING, rejects connections, lets running calls end, and closes', async t => {
     const { held, release } = createHeld()
     const { client, health, server, port } = await startRig(t, createServer, [held])
     health.set('', true)
@@ -207,7 +207,7 @@ function drainContract(createServer: CreateServer): void {
       drained = true
     })
     assert.equal(await watch.next(), servingStatus.NOT_SERVING)
-    await waitFor('an idle connection that is told to go', () => session.destroyed)
+    await waitFor('an idle connection to be closed', () => session.destroyed)
     const refused = await request(openClient(t, `127.0.0.1:${port}`), held.path)
     assert.equal(refused.status.code, statusCodes.UNAVAILABLE)
     assert.equal(drained, false)
@@ -222,7 +222,7 @@ function drainContract(createServer: CreateServer): void {
     await assert.rejects(server.listen({ host: '127.0.0.1', port: 0 }))
   })
 
-  test('drain: what still runs after the grace is cut with UNAVAILABLE', async t => {
+  test('drain: calls that still run after the grace period are aborted with UNAVAILABLE', async t => {
     const signals: AbortSignal[] = []
     const { client, server } = await startRig(t, createServer, [
       texts.unary('/test.Test/Endless', (_, call) => {
@@ -246,7 +246,7 @@ function drainContract(createServer: CreateServer): void {
     assert.equal(server.activeCalls, 0)
   })
 
-  test('drain: a caller that does not read is cut too', async t => {
+  test('drain: a caller that does not read is disconnected too', async t => {
     const { client, server } = await startRig(t, createServer, [
       texts.serverStream('/test.Test/Flood', async function* () {
         for (;;) yield 'x'.repeat(64 * 1024)
@@ -259,7 +259,7 @@ function drainContract(createServer: CreateServer): void {
     await waitFor('no call', () => server.activeCalls === 0)
   })
 
-  test('drain twice: both resolve, and the shorter grace counts', async t => {
+  test('drain twice: both resolve, and the shorter grace period applies', async t => {
     const { held } = createHeld()
     const { client, server } = await startRig(t, createServer, [held])
     const call = request(client, held.path)

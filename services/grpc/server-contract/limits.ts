@@ -16,7 +16,7 @@ import {
   waitFor,
 } from './support.ts'
 
-/** Every limit of `GrpcLimits` is reached, and is an answer. */
+/** Every limit of `GrpcLimits` is reached, and leads to an answer. */
 export function limitContract(createServer: CreateServer): void {
   sizeContract(createServer)
   concurrencyContract(createServer)
@@ -40,7 +40,7 @@ function sizeContract(createServer: CreateServer): void {
     await waitFor('no call', () => server.activeCalls === 0)
   })
 
-  test('a length that promises too much is refused before the message has come', async t => {
+  test('a length above the limit is rejected before the message has arrived', async t => {
     const { port } = await startRig(t, createServer, [echo], { maxReceiveBytes: 1000 })
     const session = await openSession(t, port)
     const { trailers } = await rawRequest(session, grpcHeaders(echo.path), [
@@ -81,7 +81,7 @@ function sizeContract(createServer: CreateServer): void {
     })
   }
 
-  test('metadata that is longer than any server takes fails, and the next call succeeds', async t => {
+  test('metadata that is longer than any server accepts fails, and the next call succeeds', async t => {
     const { client, server } = await startRig(t, createServer, [echo])
     const metadata = new GrpcJsMetadata()
     metadata.set('x-long', 'x'.repeat(200_000))
@@ -92,7 +92,7 @@ function sizeContract(createServer: CreateServer): void {
     assert.equal(next.status.code, statusCodes.OK)
   })
 
-  test('what is no HTTP/2 costs its connection, and nothing else', async t => {
+  test('bytes that are not HTTP/2 end only their connection', async t => {
     const { client, port } = await startRig(t, createServer, [echo])
     const socket = connect(port, '127.0.0.1')
     const closed = new Promise(resolve => socket.once('close', resolve).on('error', () => {}))
@@ -118,7 +118,7 @@ function concurrencyContract(createServer: CreateServer): void {
       ],
       { maxConcurrentStreams },
     )
-    // The client knows the server's limit only once it is connected.
+    // The client knows the server's limit only after it is connected.
     await request(client, '/test.Test/Count')
     const bodies = Array.from({ length: 1000 }, (_, index) => String(index))
     const outcomes = await Promise.all(bodies.map(body => request(client, '/test.Test/Count', body)))
@@ -132,7 +132,7 @@ function concurrencyContract(createServer: CreateServer): void {
 }
 
 function connectionAgeContract(createServer: CreateServer): void {
-  /** On a busy machine a connection may be old before its first call begins: then undefined. */
+  /** On a busy machine a connection may be old before its first call begins: undefined then. */
   async function beginCall(t: TestContext, port: number) {
     const session = await openSession(t, port)
     let code: number | undefined
@@ -149,7 +149,7 @@ function connectionAgeContract(createServer: CreateServer): void {
     return body === 'begun' ? { session, stream, code: () => code, body: () => body } : undefined
   }
 
-  test('an old connection is told to go, its running call ends, a new one is taken', async t => {
+  test('an old connection is drained, its running call ends, a new connection is accepted', async t => {
     const { port } = await startRig(t, createServer, [echoEach], { maxConnectionAgeMs: 50 })
     let call: Awaited<ReturnType<typeof beginCall>>
     await waitFor('a call that began in time', async () => {
@@ -167,7 +167,7 @@ function connectionAgeContract(createServer: CreateServer): void {
     await waitFor('a call on a new connection', async () => (await beginCall(t, port)) !== undefined)
   })
 
-  test('a call that outlives maxConnectionAgeGraceMs is cut', async t => {
+  test('a call that exceeds maxConnectionAgeGraceMs is aborted', async t => {
     const limits = { maxConnectionAgeMs: 20, maxConnectionAgeGraceMs: 30 }
     const { client, server } = await startRig(t, createServer, [echoEach], limits)
     const { write, status } = openStream(client, echoEach.path)

@@ -23,7 +23,7 @@ export function sinkContract(createServer: CreateServer): void {
 
 const path = '/test.Test/Push'
 const kilobyte = 'x'.repeat(1024)
-/** No connection's windows and buffers take so many of those. */
+/** More messages than the windows and buffers of a connection hold. */
 const tooMany = 2000
 const prefixBytes = 5
 
@@ -53,14 +53,14 @@ function pushNumbered(
 const numberOf = (text: string | undefined) => Number(text?.split(' ')[0])
 
 function orderContract(createServer: CreateServer): void {
-  // What stalls would go on with the next ping.
+  // A stalled call would continue with the next ping, so the timeout is short.
   test('messages of any length arrive whole and in order', { timeout: 10_000 }, async t => {
     const lengths = [0, 1, 1300, 16_379, 16_380, 40_000, 0, 200_000, 7]
     const sent = lengths.map((length, index) => String(index).repeat(length))
     const memory = Buffer.alloc(Math.max(...lengths))
     const { client, server } = await startRig(t, createServer, [
       texts.serverSink(path, async (_, _call, sink) => {
-        // A sink has what it needs of the bytes when it returns.
+        // A sink does not need the bytes after it has returned.
         for (const text of sent) sink.write(memory.subarray(0, memory.write(text)))
       }),
     ])
@@ -71,7 +71,7 @@ function orderContract(createServer: CreateServer): void {
     assert.equal(server.activeCalls, 0)
   })
 
-  test('one message goes to many callers, from outside of their handlers', async t => {
+  test('one message is sent to many callers, from outside of their handlers', async t => {
     const sinks: MessageSink[] = []
     const end = Promise.withResolvers<void>()
     const { client } = await startRig(t, createServer, [
@@ -95,7 +95,7 @@ function orderContract(createServer: CreateServer): void {
 }
 
 function backPressureContract(createServer: CreateServer): void {
-  test('a reader that does not read stops its writer, and starts it again', async t => {
+  test('a reader that pauses stops its writer, and starts it again', async t => {
     const written: MessageSink[] = []
     const { client } = await startRig(t, createServer, [
       texts.serverSink(path, async (_, _call, sink) => {
@@ -115,7 +115,7 @@ function backPressureContract(createServer: CreateServer): void {
     assert.equal((await status).code, statusCodes.OK)
   })
 
-  test('a reader that does not read stops nobody else on its connection', async t => {
+  test('a reader that pauses does not stop others on its connection', async t => {
     const { port } = await startRig(t, createServer, [
       texts.serverSink(path, (_, _call, sink) => pushNumbered(sink, tooMany, kilobyte)),
     ])
@@ -130,7 +130,7 @@ function backPressureContract(createServer: CreateServer): void {
     assert.ok(stalled.readableLength < sinkHighWaterBytes * 2, `${stalled.readableLength} bytes`)
   })
 
-  test('what waits can be dropped for an error', async t => {
+  test('waiting messages can be dropped for an error', async t => {
     const gate = Promise.withResolvers<void>()
     let written = 0
     const { client, defects } = await startRig(t, createServer, [
@@ -159,9 +159,9 @@ function endContract(createServer: CreateServer): void {
   for (const [name, error, expected] of [
     ['OK', undefined, { code: statusCodes.OK, details: '' }],
     ['a GrpcError', new GrpcError('ABORTED', 'no more'), { code: statusCodes.ABORTED, details: 'no more' }],
-    ['a defect', new Error('secret'), { code: statusCodes.INTERNAL, details: 'internal error' }],
+    ['an exception', new Error('secret'), { code: statusCodes.INTERNAL, details: 'internal error' }],
   ] as const) {
-    test(`an end by ${name} comes after the messages that wait`, async t => {
+    test(`an end by ${name} comes after the waiting messages`, async t => {
       const count = 200
       let late = true
       const { client, server, defects } = await startRig(t, createServer, [
@@ -186,10 +186,10 @@ function endContract(createServer: CreateServer): void {
       )
       const { code, details, metadata } = await status
       assert.deepEqual({ code, details }, expected)
-      assert.deepEqual(metadata.get('x-late'), name === 'a defect' ? [] : ['yes'])
+      assert.deepEqual(metadata.get('x-late'), name === 'an exception' ? [] : ['yes'])
       assert.equal(late, false, 'a write after the end')
       assert.equal(server.activeCalls, 0)
-      assert.deepEqual(defects, name === 'a defect' ? [{ path, error }] : [])
+      assert.deepEqual(defects, name === 'an exception' ? [{ path, error }] : [])
     })
   }
 
@@ -219,7 +219,7 @@ function endContract(createServer: CreateServer): void {
 }
 
 function abortContract(createServer: CreateServer): void {
-  test('after a cancellation nothing waits, nothing is taken and nobody is called', async t => {
+  test('after a cancellation no message waits or is accepted, and no listener is called', async t => {
     const sinks: MessageSink[] = []
     let told = 0
     const { client, server, defects } = await startRig(t, createServer, [
@@ -248,7 +248,7 @@ function abortContract(createServer: CreateServer): void {
     assert.deepEqual(defects, [])
   })
 
-  test('a call that waits to be read after its handler has ended can be cancelled', async t => {
+  test('a call whose handler has ended and whose messages wait can be cancelled', async t => {
     let ended = false
     const { client, server } = await startRig(t, createServer, [
       texts.serverSink(path, async (_, _call, sink) => {
@@ -265,7 +265,7 @@ function abortContract(createServer: CreateServer): void {
     await waitFor('no call', () => server.activeCalls === 0)
   })
 
-  test('a listener that throws is a defect, and harms nobody else', async t => {
+  test('a listener that throws is reported, and does not affect others', async t => {
     const error = new Error('in the listener')
     const { client, defects } = await startRig(t, createServer, [
       texts.serverSink(path, async (_, call, sink) => {

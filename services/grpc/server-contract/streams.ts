@@ -25,11 +25,11 @@ export function streamContract(createServer: CreateServer): void {
 }
 
 const bigText = 'x'.repeat(64 * 1024)
-/** No connection's windows and buffers take so many of those. */
+/** More messages than the windows and buffers of a connection hold. */
 const tooMany = 300
 
 function backPressureContract(createServer: CreateServer): void {
-  test('a slow reader holds a fast writer, and loses nothing', async t => {
+  test('a slow reader slows down a fast writer, and loses no message', async t => {
     let produced = 0
     const { client } = await startRig(t, createServer, [
       texts.serverStream('/test.Test/Fast', async function* () {
@@ -44,7 +44,7 @@ function backPressureContract(createServer: CreateServer): void {
     assert.equal((await readAll()).length, tooMany - 1)
   })
 
-  test('a slow handler holds a fast client, and loses nothing', async t => {
+  test('a slow handler slows down a fast client, and loses no message', async t => {
     const gate = Promise.withResolvers<void>()
     const { client } = await startRig(t, createServer, [
       texts.clientStream('/test.Test/Slow', async requests => {
@@ -68,7 +68,7 @@ function backPressureContract(createServer: CreateServer): void {
 }
 
 function halfCloseContract(createServer: CreateServer): void {
-  test('bidi: each side may wait for the other, and the server has the last word', async t => {
+  test('bidi: each side may wait for the other, and the server ends the call', async t => {
     const { client, server } = await startRig(t, createServer, [
       texts.bidi('/test.Test/Talk', async function* (requests) {
         yield 'welcome'
@@ -108,8 +108,8 @@ function halfCloseContract(createServer: CreateServer): void {
 }
 
 /**
- * Methods whose handlers run until their signal is aborted, and what became of them. Callers on Node
- * half-close before they cancel, so that an end of the requests alone must not end the handler.
+ * Methods whose handlers run until their signal is aborted, and their outcome. Callers on Node half-close
+ * before they cancel, so the end of the requests alone must not end the handler.
  */
 function createEndless() {
   const seen: { call: Call | undefined; finished: boolean } = { call: undefined, finished: false }
@@ -177,7 +177,7 @@ function cancellationContract(createServer: CreateServer): void {
         const { port, server, defects } = await startRig(t, createServer, methods)
         const proxy = await openProxy(t, port)
         const client = openClient(t, `127.0.0.1:${proxy.port}`)
-        // The connection is made before, so that a deadline measures the call.
+        // The connection is opened before, so that the deadline measures only the call.
         await new Promise(resolve => client.waitForReady(Date.now() + 10_000, resolve))
         const late = cause === 'the deadline passes'
         const call = openStream(client, path, late ? { timeoutMs: 300 } : {})
@@ -198,7 +198,7 @@ function cancellationContract(createServer: CreateServer): void {
         await waitFor('no call', () => server.activeCalls === 0)
         const { reason } = seen.call?.signal ?? {}
         assert.ok(reason instanceof GrpcError)
-        // A caller whose deadline passes cancels as well, and that may come first.
+        // A caller whose deadline passes also cancels, and the cancellation may arrive first.
         const reasons: number[] = [statusCodes.CANCELLED, ...(late ? [statusCodes.DEADLINE_EXCEEDED] : [])]
         assert.ok(reasons.includes(reason.code), reason.message)
         assert.deepEqual(defects, [])
@@ -206,7 +206,7 @@ function cancellationContract(createServer: CreateServer): void {
     }
   }
 
-  test('a reset ends the stream of requests by an error, whatever waits unread before it', async t => {
+  test('a reset ends the stream of requests with an error, also before unread messages', async t => {
     const gate = Promise.withResolvers<void>()
     const signals: AbortSignal[] = []
     let outcome = ''
@@ -231,12 +231,12 @@ function cancellationContract(createServer: CreateServer): void {
     await waitFor('an aborted signal', () => signals[0]?.aborted === true)
     gate.resolve()
     await waitFor('an outcome', () => outcome !== '')
-    assert.match(outcome, /caller is gone/)
+    assert.match(outcome, /caller has disconnected/)
     await waitFor('only the second call', () => server.activeCalls === 1)
     assert.equal(signals[1]?.aborted, false)
   })
 
-  test('a caller that cancels while its messages wait to be sent is noticed', async t => {
+  test('a cancellation is noticed while messages wait to be sent', async t => {
     let finished = false
     const { client, server } = await startRig(t, createServer, [
       texts.bidi('/test.Test/Flood', async function* () {
@@ -255,7 +255,7 @@ function cancellationContract(createServer: CreateServer): void {
     await waitFor('no call', () => server.activeCalls === 0)
   })
 
-  test('a connection that breaks ends all of its calls', async t => {
+  test('a broken connection ends all its calls', async t => {
     const signals: AbortSignal[] = []
     const { port, server } = await startRig(t, createServer, [
       texts.bidi('/test.Test/Bidi', async function* (requests, call) {
@@ -289,7 +289,7 @@ function cancellationContract(createServer: CreateServer): void {
     assert.equal(signal?.aborted, false)
   })
 
-  test('a defect after the caller has gone is still reported', async t => {
+  test('an exception after the caller has disconnected is still reported', async t => {
     const error = new Error('in the finally block')
     const { client, defects } = await startRig(t, createServer, [
       texts.serverStream('/test.Test/Stream', async function* (_, call) {
@@ -297,7 +297,7 @@ function cancellationContract(createServer: CreateServer): void {
           yield 'one'
           await new Promise(resolve => call.signal.addEventListener('abort', resolve))
         } finally {
-          // biome-ignore lint/correctness/noUnsafeFinally: this is the defect that the test is about
+          // biome-ignore lint/correctness/noUnsafeFinally: this is the exception under test
           throw error
         }
       }),

@@ -16,7 +16,7 @@ import type {
 
 export type CreateServer = (options: GrpcServerOptions) => GrpcServer
 
-/** A server under test on a free port, and a client of grpc-js, which is nothing of ours, that calls it. */
+/** A server under test on a free port, and a client of grpc-js, an independent implementation. */
 export interface Rig {
   readonly server: GrpcServer
   readonly client: Client
@@ -32,7 +32,7 @@ export const textCodec: Codec<string, string> = {
 
 export const bytesCodec: Codec<Uint8Array, Uint8Array> = { decode: bytes => bytes, encode: bytes => bytes }
 
-/** Methods over texts, in the form in which most tests want them. */
+/** Methods over texts, for most tests. */
 export const texts = {
   unary: (path: string, handle: (request: string, call: Call) => string | Promise<string>): AnyMethod => ({
     ...textCodec,
@@ -74,7 +74,7 @@ export async function startRig(
   return { server, client: openClient(t, `127.0.0.1:${bound.port}`), port: bound.port, health, defects }
 }
 
-/** A client with a connection of its own and no limits. */
+/** Opens a client with a separate connection and no limits. */
 export function openClient(t: TestContext, target: string): Client {
   const client = new Client(target, credentials.createInsecure(), {
     'grpc.use_local_subchannel_pool': 1,
@@ -86,7 +86,7 @@ export function openClient(t: TestContext, target: string): Client {
   return client
 }
 
-/** A way to the server that can be cut as a connection is, or silenced as a cable is that somebody cuts. */
+/** A proxy to the server that can break connections, or silence them like a cut cable. */
 export async function openProxy(t: TestContext, serverPort: number) {
   const sockets: Socket[] = []
   let answers = 0
@@ -100,7 +100,7 @@ export async function openProxy(t: TestContext, serverPort: number) {
   function cut(): void {
     for (const socket of sockets) socket.destroy()
   }
-  /** From now on nothing comes through, and nobody is told. */
+  /** Forwards nothing from now on, without closing the connections. */
   function silence(): void {
     for (const socket of sockets) socket.unpipe().removeAllListeners('data').pause()
   }
@@ -133,7 +133,7 @@ export const asBuffer = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.b
 
 const identity = (bytes: Buffer) => bytes
 
-/** One unary call; every end of it is an outcome. */
+/** Sends one unary call; every result is an outcome. */
 export function request(
   client: Client,
   path: string,
@@ -155,8 +155,8 @@ export function request(
 }
 
 /**
- * A call of streams. `read` gives undefined at the end of the messages; `status` resolves when the call
- * ended.
+ * A streaming call. `read` resolves with undefined at the end of the messages; `status` resolves when the
+ * call ended.
  */
 export function openStream(
   client: Client,
@@ -206,7 +206,7 @@ export function openStream(
   }
 }
 
-/** Waits for what must come soon, and says what did not. */
+/** Waits for a condition; fails with its name. */
 export async function waitFor(
   what: string,
   condition: () => boolean | Promise<boolean>,
@@ -214,16 +214,17 @@ export async function waitFor(
 ): Promise<void> {
   const giveUpMs = performance.now() + patienceMs
   while (!(await condition())) {
-    if (performance.now() > giveUpMs) throw new Error(`${what}: not so after ${patienceMs} ms`)
+    if (performance.now() > giveUpMs)
+      throw new Error(`timeout after ${patienceMs} ms while waiting for ${what}`)
     await new Promise(resolve => setTimeout(resolve, 2))
   }
 }
 
-/** Waits until a number has been the same for a while: what could run on, has. */
+/** Waits until a number has not changed for a while. */
 export async function waitUntilStill(read: () => number, stillMs = 100): Promise<number> {
   let last = read()
   let sinceMs = performance.now()
-  await waitFor('a number that stands still', () => {
+  await waitFor('a number that does not change', () => {
     if (read() !== last) {
       last = read()
       sinceMs = performance.now()
@@ -233,7 +234,7 @@ export async function waitUntilStill(read: () => number, stillMs = 100): Promise
   return last
 }
 
-/** A connection on which a test says what it wants, in frames. */
+/** Opens a connection on which a test sends requests with Node's HTTP/2 client. */
 export async function openSession(t: TestContext, port: number): Promise<http2.ClientHttp2Session> {
   const session = http2.connect(`http://127.0.0.1:${port}`)
   t.after(() => session.destroy())
@@ -243,8 +244,8 @@ export async function openSession(t: TestContext, port: number): Promise<http2.C
 }
 
 /**
- * HTTP/2 frames by hand (RFC 9113, 4.1), for what Node's client does not do: for one, a reset without a
- * half-close.
+ * HTTP/2 frames by hand (RFC 9113, 4.1), for actions that Node's client does not support, such as a reset
+ * without a half-close.
  */
 export async function openFrames(t: TestContext, port: number) {
   const socket = connect(port, '127.0.0.1')
@@ -292,7 +293,7 @@ export const grpcHeaders = (path: string): http2.OutgoingHttpHeaders => ({
   te: 'trailers',
 })
 
-/** Sends the chunks each as a DATA frame of its own, then half-closes. */
+/** Sends each chunk as a separate DATA frame, then half-closes. */
 export async function rawRequest(
   session: http2.ClientHttp2Session,
   headers: http2.OutgoingHttpHeaders,
@@ -312,7 +313,7 @@ export async function rawRequest(
   return { headers: received, body: Buffer.concat(body), trailers: { ...received, ...trailers } }
 }
 
-/** A message as gRPC frames it: a flag, the length, the bytes. */
+/** Returns a message with gRPC's framing: a flag, the length, the bytes. */
 export function frame(body: string | Uint8Array): Buffer {
   const bytes = Buffer.from(body)
   const prefix = Buffer.alloc(5)

@@ -22,14 +22,14 @@ const namesEach = texts.bidi('/test.Test/NamesEach', async function* (requests, 
   for await (const _ of requests) yield call.peerCertificate?.subjectAltName ?? 'none'
 })
 
-/** TLS with client certificates: who is served, who is not, and what a change of credentials does. */
+/** TLS with client certificates: accepted and rejected callers, and changes of the credentials. */
 export function tlsContract(createServer: CreateServer): void {
   callerContract(createServer)
   credentialContract(createServer)
   handshakeLimitContract(createServer)
 }
 
-/** A server that takes only members of the fleet, and but one of them. */
+/** Starts a server that accepts only members of the fleet, except one. */
 async function start(t: TestContext, createServer: CreateServer, limits: Partial<GrpcLimits> = {}) {
   let current: TlsCredentials = fleet.issue(serverName)
   const listeners = new Set<() => void>()
@@ -73,7 +73,7 @@ function openClient(t: TestContext, target: string | number, own: TlsCredentials
   return client
 }
 
-/** Whether the server says anything to this caller, as it does to everyone whom it serves. */
+/** Returns whether the server sends data to this caller, as it does to every accepted one. */
 async function isServed(t: TestContext, socket: Socket): Promise<boolean> {
   t.after(() => socket.destroy())
   return new Promise(resolve => {
@@ -106,7 +106,7 @@ function callerContract(createServer: CreateServer): void {
     assert.equal(Buffer.from(message ?? []).toString(), 'unix')
   })
 
-  test('without the wish for client certificates everyone is served', async t => {
+  test('without requireClientCert every caller is served', async t => {
     const { server, tls } = await start(t, createServer)
     const bound = await server.listen({
       host: '127.0.0.1',
@@ -127,7 +127,7 @@ function callerContract(createServer: CreateServer): void {
   const cases: readonly [string, ConnectionOptions, RegExp][] = [
     ['no certificate', { ...good, cert: undefined, key: undefined }, /did not return a certificate/],
     ['a certificate of another authority', { ...good, ...strangers.issue('member.test'), ca: fleet.ca }, /./],
-    ['a certificate that verifyClient does not want', { ...good, ...fleet.issue('banned.test') }, /banned/],
+    ['a certificate that verifyClient rejects', { ...good, ...fleet.issue('banned.test') }, /banned/],
     ['no ALPN', { ...good, ALPNProtocols: undefined }, /h2 by ALPN/],
     ['only HTTP/1.1 by ALPN', { ...good, ALPNProtocols: ['http/1.1'] }, /./],
     [
@@ -136,32 +136,32 @@ function callerContract(createServer: CreateServer): void {
       /unsupported protocol/,
     ],
   ]
-  test('who is refused, while a member is served', async t => {
+  test('rejected callers, while a member is served', async t => {
     const { port, refused } = await start(t, createServer)
     const client = openClient(t, port)
     assert.equal(await isServed(t, connect(port, '127.0.0.1', good)), true)
     for (const [what, options, reason] of cases) {
       refused.length = 0
       assert.equal(await isServed(t, connect(port, '127.0.0.1', options)), false, what)
-      await waitFor(`a word about ${what}`, () => refused.length > 0)
+      await waitFor(`the log of ${what}`, () => refused.length > 0)
       assert.match(refused.join(), reason, what)
       assert.equal((await request(client, peer.path)).status.code, statusCodes.OK, what)
     }
   })
 
-  test('who speaks no TLS, or hangs up, costs a connection and nothing else', async t => {
+  test('a caller without TLS, or one that disconnects, affects only its connection', async t => {
     const { port, refused } = await start(t, createServer)
     const plain = connectPlain(port, '127.0.0.1')
     plain.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
     assert.equal(await isServed(t, plain), false)
     const hasty = connectPlain(port, '127.0.0.1', () => hasty.resetAndDestroy())
-    await waitFor('a word about both', () => refused.length === 2)
+    await waitFor('the log of both', () => refused.length === 2)
     assert.equal((await request(openClient(t, port), peer.path)).status.code, statusCodes.OK)
   })
 }
 
 function credentialContract(createServer: CreateServer): void {
-  test('a change concerns new handshakes, and no running call', async t => {
+  test('a change applies to new handshakes, and not to running calls', async t => {
     const { port, change, listeners, server } = await start(t, createServer)
     const early = openClient(t, port)
     const stream = openStream(early, echoEach.path)
@@ -179,10 +179,10 @@ function credentialContract(createServer: CreateServer): void {
     assert.equal((await request(late, peer.path)).status.code, statusCodes.OK, 'a new one with new ones')
 
     await server.drain(0)
-    assert.equal(listeners.size, 0, 'nobody listens to changes any more')
+    assert.equal(listeners.size, 0, 'no listener for changes is left')
   })
 
-  test('credentials that are none are refused at once, and by a change that changes nothing', async t => {
+  test('invalid credentials are rejected at the start, and ignored after a change', async t => {
     const { port, change, server, tls } = await start(t, createServer)
     const { cert, key } = fleet.issue(serverName)
     const wrong: readonly [TlsCredentials, RegExp][] = [
@@ -206,13 +206,13 @@ function credentialContract(createServer: CreateServer): void {
 }
 
 function handshakeLimitContract(createServer: CreateServer): void {
-  test('a handshake that takes too long is refused', async t => {
+  test('a handshake that takes too long is rejected', async t => {
     const { port, refused } = await start(t, createServer, { handshakeTimeoutMs: 50 })
     assert.equal(await isServed(t, connectPlain(port, '127.0.0.1')), false)
     assert.match(refused.join(), /timeout/)
   })
 
-  test('beyond maxHandshakes unfinished ones the next is closed, and taken when one has ended', async t => {
+  test('beyond maxHandshakes unfinished handshakes the next one is closed, until one has ended', async t => {
     const { port, refused } = await start(t, createServer, { maxHandshakes: 2 })
     const first = connectPlain(port, '127.0.0.1')
     const waiting = [isServed(t, first), isServed(t, connectPlain(port, '127.0.0.1'))]
@@ -220,15 +220,15 @@ function handshakeLimitContract(createServer: CreateServer): void {
     assert.match(refused.join(), /more than 2 unfinished/)
     first.destroy()
     await waiting[0]
-    await waitFor('a word about who gave up', () => refused.length === 2)
+    await waitFor('the log of both', () => refused.length === 2)
     const client = openClient(t, port)
     assert.equal((await request(client, peer.path)).status.code, statusCodes.OK)
-    // A finished handshake counts no more.
+    // A finished handshake does not count any more.
     const next = openClient(t, port)
     assert.equal((await request(next, peer.path)).status.code, statusCodes.OK)
   })
 
-  test('unfinished handshakes of one address do not keep out another one', async t => {
+  test('unfinished handshakes of one address do not block another one', async t => {
     const { port, refused } = await start(t, createServer, { maxHandshakesOfPeer: 2 })
     const open = (localAddress: string) => connectPlain({ port, host: '127.0.0.1', localAddress })
     for (let count = 0; count < 2; count += 1) isServed(t, open('127.0.0.2'))
@@ -242,7 +242,7 @@ function handshakeLimitContract(createServer: CreateServer): void {
     const socket = connectPlain(port, '127.0.0.1')
     const served = isServed(t, socket)
     await new Promise(resolve => socket.once('connect', resolve))
-    // By the answer to a later caller the server has taken the one before.
+    // When a later caller is answered, the server has accepted the earlier one.
     await request(openClient(t, port), peer.path)
     await server.drain(60_000)
     assert.equal(await served, false)

@@ -4,21 +4,26 @@ import { frameBytes, frameFlags, frameTypes, wordBytes } from '../frames.ts'
 import { encodeHeaderBlock } from '../hpack-encoder.ts'
 import { requestFields, settingsPayload } from './raw-client.ts'
 
-/** What a peer does to a connection: it sends a frame, sound or not, or the server begins to drain. */
+/** An action of a peer on a connection: it sends a frame, valid or not, or the server begins to drain. */
 export interface Step {
   readonly type: number
   readonly flags: number
-  /** The frame is for the newest stream, or so many before it; or for the connection. HEADERS begin one. */
+  /**
+   * The stream of the frame: the newest one, or this many before it; or the connection. HEADERS begin one.
+   */
   readonly back: number | 'connection'
   readonly payload: Uint8Array
-  /** Bytes that are written over, counted from the beginning of the frame; behind its end they do nothing. */
+  /**
+   * Bytes that are overwritten, counted from the beginning of the frame; positions after its end have no
+   * effect.
+   */
   readonly mutations: readonly { readonly at: number; readonly byte: number }[]
-  /** Where the frame is cut in two chunks. */
+  /** The position at which the frame is split into two chunks. */
   readonly cut: number | undefined
   readonly drains: boolean
 }
 
-/** The bytes of a step's frame, and the newest stream after it. */
+/** Returns the bytes of a step's frame, and the newest stream after it. */
 export function toFrame(step: Step, newestId: number): { readonly bytes: Buffer; readonly newestId: number } {
   const begins = step.type === frameTypes.HEADERS && step.back === 0
   const newest = begins ? newestId + 2 : newestId
@@ -48,7 +53,7 @@ function frames(
   return fc.record({ type: fc.constant(type), flags: fc.constantFrom(...flags), back, payload })
 }
 
-/** Frames as a client sends them, so that those that are not sound meet streams in every state. */
+/** Frames as a client sends them, so that invalid ones meet streams in every state. */
 function soundFrame(paths: readonly string[]) {
   const { END_HEADERS, END_STREAM, ACK } = frameFlags
   return fc.oneof(
@@ -70,7 +75,7 @@ function soundFrame(paths: readonly string[]) {
   )
 }
 
-/** Steps with calls of these paths. Half of the frames are mutated, a fifth makes no sense to begin with. */
+/** Steps with calls of these paths. Half of the frames are mutated, and a fifth is random. */
 export function frameStep(paths: readonly string[]): fc.Arbitrary<Step> {
   const anyFrame = fc.record({
     type: fc.oneof(fc.constantFrom(...Object.values(frameTypes)), fc.nat(255)),

@@ -25,7 +25,7 @@ export const requestFields = (path: string, more: Fields = []): Fields => [
 
 const typeNames = new Map<number, string>(Object.entries(frameTypes).map(([name, type]) => [type, name]))
 
-/** A client that sends the frames that a test says, good or bad, and keeps what it gets. */
+/** A client that sends the frames of a test, valid or not, and keeps the received ones. */
 export async function openRawClient(t: TestContext, port: number, settings: Uint8Array = Buffer.alloc(0)) {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   t.after(() => socket.destroy())
@@ -85,13 +85,13 @@ export async function openRawClient(t: TestContext, port: number, settings: Uint
   }
 }
 
-/** The name of the error in a GOAWAY or RST_STREAM. */
+/** Returns the name of the error in a GOAWAY or RST_STREAM. */
 export function errorOf({ type, payload }: ReceivedFrame): string | undefined {
   const code = payload.readUInt32BE(type === 'GOAWAY' ? 4 : 0)
   return Object.entries(errorCodes).find(([, known]) => known === code)?.[0]
 }
 
-/** The payload of SETTINGS. */
+/** Returns the payload of SETTINGS. */
 export function settingsPayload(...settings: readonly (readonly [id: number, value: number])[]): Buffer {
   const payload = Buffer.alloc(settings.length * 6)
   for (const [index, [id, value]] of settings.entries()) {
