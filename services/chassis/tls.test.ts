@@ -132,7 +132,7 @@ test('files that may appear later are waited for, and then used like any others'
 test('files that may appear later must be valid if they exist at the start', { skip }, t => {
   const folder = place()
   for (const name of ['tls.crt', 'tls.key']) writeFileSync(join(folder, name), 'nonsense')
-  assert.throws(() => open(t, folder, { mayComeLater: true }), /A_CERT: .*holds no certificate/)
+  assert.throws(() => open(t, folder, { mayComeLater: true }), /A_CERT: .*contains no certificate/)
 })
 
 test('invalid or incomplete files are reported once, and the last good pair stays in use', {
