@@ -23,9 +23,9 @@ test('every setting whose address cannot be bound is named', async t => {
   })
   // Processes that share the port, or use a socket instead, do not need it exclusively.
   await assertAddressesFree({ ...anyPort, grpcPort: port, reusePort: true }, [])
-  const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/nonexistent/socket' }
+  const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/proc/nonexistent/socket' }
   await assert.rejects(assertAddressesFree(elsewhere, [debug]), {
-    message: `GRPC_UDS: /nonexistent/socket: its folder cannot be written to: ENOENT; DEBUG_PORT: ${taken}`,
+    message: `GRPC_UDS: /proc/nonexistent/socket: its folder cannot be written to: ENOENT; DEBUG_PORT: ${taken}`,
   })
 })
 
@@ -38,7 +38,7 @@ test('a unix socket needs a path that a server can have', async t => {
   const served = createServer()
   t.after(() => served.close())
   await new Promise<void>(resolve => served.listen(join(folder, 'served'), resolve))
-  await assert.rejects(look(join(folder, 'served')), /: another process listens there$/)
+  await assert.rejects(look(join(folder, 'served')), /: another process listens on it$/)
   await assert.rejects(look(join(folder, 'file')), /: the file is not a socket$/)
   await assert.rejects(look(join(folder, 'x'.repeat(108))), / bytes, and at most 10[37] are allowed$/)
 })

@@ -152,7 +152,7 @@ test('an address in use ends the process at once, also while the backend is away
   await new Promise<void>(resolve => tcp.listen(0, host, resolve))
   const { port } = tcp.address() as { port: number }
   const cases: readonly [Env, RegExp][] = [
-    [{ GRPC_UDS: path }, /GRPC_UDS: .*taken.sock: another process listens there/],
+    [{ GRPC_UDS: path }, /GRPC_UDS: .*taken.sock: another process listens on it/],
     [{ PORT: `${port}` }, /PORT: listen EADDRINUSE/],
     [{ PORT: `${port}`, WORKERS: '2' }, /PORT: listen EADDRINUSE/],
   ]

@@ -11,7 +11,7 @@ import { frame } from '@tollway/grpc/server-contract/support.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-/** h2load is nghttp2, an HTTP/2 of others, at full speed. */
+/** h2load is part of nghttp2, an independent HTTP/2 implementation; it runs at full speed. */
 const calls = 20_000
 const body = frame('a message')
 const echo: AnyMethod = {
@@ -44,7 +44,7 @@ for (const [scheme, secured] of [
     const { stdout } = await promisify(execFile)(h2load, [...load, ...headers, url])
     const all = new RegExp(`${calls} done, ${calls} succeeded, 0 failed, 0 errored, 0 timeout`)
     assert.match(stdout, all, stdout)
-    // Headers, a message and trailers each: what is no call is answered without a body.
+    // Each call has headers, a message and trailers: a rejected call has no body.
     assert.match(stdout, new RegExp(`\\(${calls * body.length}\\) data`), stdout)
   })
 }

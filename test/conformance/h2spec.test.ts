@@ -7,8 +7,8 @@ import { createSocketServer } from '@tollway/grpc/socket-server.ts'
 import { findProgram } from '../support/require-server.ts'
 
 /**
- * h2spec judges an HTTP/2 server by RFC 9113 and RFC 7541. Its requests are no gRPC, so that they are
- * answered by 415; how the frames are treated is the same.
+ * h2spec tests an HTTP/2 server against RFC 9113 and RFC 7541. Its requests are not gRPC, so they are
+ * answered with 415; the frames are handled the same.
  */
 const echo: AnyMethod = {
   path: '/test.Test/Echo',
@@ -18,10 +18,10 @@ const echo: AnyMethod = {
   handle: message => message,
 }
 
-test('h2spec finds no failure, strict cases included', { timeout: 120_000 }, async t => {
+test('h2spec finds no failure, including strict cases', { timeout: 120_000 }, async t => {
   const h2spec = findProgram('h2spec')
   if (h2spec === undefined) {
-    // It is built by Go, which not every machine has, so that no other setting makes it a failure.
+    // Building it needs Go, which not every machine has, so its absence is never a failure.
     process.stderr.write('SKIPPED: h2spec is not on the PATH\n')
     return t.skip('h2spec is not on the PATH')
   }

@@ -7,8 +7,8 @@ import { builtTests } from './reference-integration/paths.ts'
 import { openReferenceTests } from './reference-integration/play.ts'
 
 /**
- * One or two of each group of the reference's integration tests, since each of them sleeps for two seconds. The
- * command `node test/conformance/reference-integration/run.ts` runs all of them.
+ * One or two tests of each group of the reference's integration tests, since each of them sleeps for two
+ * seconds. The command `node test/conformance/reference-integration/run.ts` runs all of them.
  */
 const chosen: readonly string[] = [
   '^TestBasicConfig$/^WithPerSecondRedisWithLocalCache$',
@@ -30,7 +30,7 @@ const chosen: readonly string[] = [
 
 test("the reference's integration tests pass against the service", { timeout: 240_000 }, async t => {
   if (!existsSync(builtTests)) {
-    // Go compiles them, which not every machine has, so that no other setting makes their lack a failure.
+    // Compiling them needs Go, which not every machine has, so their absence is never a failure.
     const reason = 'not built: node test/conformance/reference-integration/build.ts'
     process.stderr.write(`SKIPPED: the reference's integration tests are ${reason}\n`)
     return t.skip(reason)

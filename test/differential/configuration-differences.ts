@@ -1,55 +1,58 @@
 /**
- * Configurations that only one side takes, or of which the two tell different things, on purpose. A row holds
- * for a file when each of its patterns is found.
+ * Intentional differences: configurations that only one side accepts, or about which the two report different
+ * problems. A row applies to a file when each of its patterns matches.
  */
 export interface ConfigurationDifference {
   readonly name: string
   readonly reason: string
-  /** Who refuses the file; `both` when only the messages differ, `neither` when only what was understood. */
+  /**
+   * Which side rejects the file; `both` when only the messages differ, `neither` when only the meaning
+   * differs.
+   */
   readonly refusedBy: 'us' | 'reference' | 'both' | 'neither'
-  /** In one of the problems that we tell. */
+  /** Matches one of the service's problems. */
   readonly ours?: RegExp
-  /** In the reference's message. */
+  /** Matches the reference's message. */
   readonly reference?: RegExp
-  /** In the file. */
+  /** Matches the file. */
   readonly file?: RegExp
 }
 
-/** A `<<` below a field of the same map, roughly. */
+/** Approximates a `<<` below a field of the same map. */
 const mergeAfterFields = /[\w<]+: +\S[^\n]*\n\s+<<:/
 
 const yaml = 'error loading config file: yaml: '
 
 export const configurationDifferences: readonly ConfigurationDifference[] = [
   {
-    name: 'a key twice in one map',
+    name: 'a duplicate key in a map',
     reason:
-      'YAML forbids it; the reference keeps the second, and with the first a whole list can be lost unseen',
+      'YAML forbids it; the reference keeps the second, so that a whole list can be lost silently with the first',
     refusedBy: 'us',
     ours: /duplicated mapping key/,
   },
   {
-    name: 'what comes after the first document',
-    reason: 'the reference stops reading where the first document seems to end, whatever comes after it',
+    name: 'text after the first document',
+    reason: 'the reference stops reading where the first document seems to end, whatever follows',
     refusedBy: 'us',
     ours: /line \d+: end of the stream or a document separator/,
   },
   {
-    name: 'what comes after the mark at the end of the first document',
-    reason: 'the reference stops reading there; we read on, and tell of what is no YAML',
+    name: 'text after the mark at the end of the first document',
+    reason: 'the reference stops reading there; the service reads on, and reports invalid YAML',
     refusedBy: 'us',
     ours: /yaml: line \d+: /,
     file: /\n(?:---|\.\.\.)\s/,
   },
   {
     name: 'tags that the language does not have',
-    reason: 'the reference takes a value of an unknown type for a text; !!binary hides what a limit is about',
+    reason: 'the reference treats a value of an unknown type as text; !!binary hides the key of a limit',
     refusedBy: 'us',
     ours: /line \d+: (?:unknown \w+ tag|cannot resolve a node|tag |named tag|unidentified)/,
   },
   {
-    name: 'fields farther left than those before',
-    reason: 'YAML forbids it, and readers do not agree which map the later fields belong to',
+    name: 'fields with less indentation than those before',
+    reason: 'YAML forbids it, and parsers disagree about the map of the later fields',
     refusedBy: 'us',
     ours: /line \d+: bad indentation|deficient indentation|a multiline key|a line break is expected/,
   },
@@ -67,7 +70,7 @@ export const configurationDifferences: readonly ConfigurationDifference[] = [
   },
   {
     name: 'a * within the value of share_threshold',
-    reason: 'later versions of the reference take it anywhere in the value',
+    reason: 'later versions of the reference accept it anywhere in the value',
     refusedBy: 'reference',
     reference: /share_threshold can only be used with wildcard values \(ending/,
   },
@@ -79,13 +82,13 @@ export const configurationDifferences: readonly ConfigurationDifference[] = [
   },
   {
     name: 'escaped halves of a character',
-    reason: 'as in JSON, two halves of one character are right; half of one is told of by nobody else',
+    reason: 'as in JSON, a surrogate pair is valid; only the service reports an unpaired surrogate',
     refusedBy: 'reference',
     reference: /found invalid Unicode character escape code/,
   },
   {
     name: 'directives',
-    reason: 'YAML asks to pass over those that are unknown',
+    reason: 'YAML requires unknown ones to be ignored',
     refusedBy: 'reference',
     reference: /found (?:unexpected non-alpha|unknown directive|extremely long version)|directive name/,
   },
@@ -102,15 +105,15 @@ export const configurationDifferences: readonly ConfigurationDifference[] = [
     ours: /unknown escape sequence|expected hexadecimal/,
   },
   {
-    name: 'aliases within what they stand for, tabs, and what can be merged',
+    name: 'recursive aliases, tabs, and merged values',
     reason:
-      'an alias of an earlier anchor of this name is meant; tabs may stand in empty lines; nothing adds nothing',
+      'the alias refers to an earlier anchor of this name; empty lines may have tabs; merging null adds no field',
     refusedBy: 'reference',
     reference: /contains itself|found a tab character|map merge requires/,
   },
   {
-    name: 'nothing, with the tag of a map or a list',
-    reason: 'the reference passes over it where a text is asked for',
+    name: 'null, with the tag of a map or a list',
+    reason: 'the reference ignores it where a text is required',
     refusedBy: 'us',
     ours: /cannot be a (?:map|list)/,
     file: /!!(?:map|seq)/,
@@ -124,29 +127,26 @@ export const configurationDifferences: readonly ConfigurationDifference[] = [
   },
   {
     name: 'where an anchor, a key or a value ends, in messages',
-    reason: 'as before, and YAML 1.1 takes `?` within brackets for an indicator without a space',
+    reason: 'as before, and YAML 1.1 treats `?` within brackets as an indicator without a space',
     refusedBy: 'both',
     reference: /unknown key|not of type string/,
     file: /&\w*[^\w\s]|\?\S|\? :|!!map :|::|:[,}\]]/,
   },
   {
     name: 'fields that are merged after others',
-    reason:
-      'YAML prefers a field of the map itself, wherever << stands; the reference the one that comes last',
+    reason: 'YAML prefers a field of the map itself, wherever << is; the reference prefers the last one',
     refusedBy: 'reference',
     file: mergeAfterFields,
   },
   {
-    name: 'fields that are merged after others, in what is understood',
-    reason:
-      'YAML prefers a field of the map itself, wherever << stands; the reference the one that comes last',
+    name: 'fields that are merged after others, in the meaning',
+    reason: 'YAML prefers a field of the map itself, wherever << is; the reference prefers the last one',
     refusedBy: 'neither',
     file: mergeAfterFields,
   },
   {
-    name: 'fields that are merged after others, that are wrong then',
-    reason:
-      'YAML prefers a field of the map itself, wherever << stands; the reference the one that comes last',
+    name: 'fields that are merged after others, that are invalid then',
+    reason: 'YAML prefers a field of the map itself, wherever << is; the reference prefers the last one',
     refusedBy: 'us',
     file: mergeAfterFields,
   },
@@ -176,34 +176,34 @@ export const configurationDifferences: readonly ConfigurationDifference[] = [
   },
   {
     name: 'keys that are booleans in YAML 1.1',
-    reason: 'y, n, yes, no, on and off are texts in YAML 1.2, so that as a key they are unknown ones',
+    reason: 'y, n, yes, no, on and off are texts in YAML 1.2, so they are unknown as keys',
     refusedBy: 'both',
     ours: /unknown key /,
     reference: /not of type string: (?:true|false)/,
   },
   {
     name: 'a : before a comma',
-    reason: 'YAML 1.1 takes it for a part of the text within brackets; to YAML 1.2 it ends a key',
+    reason: 'YAML 1.1 treats it as a part of the text within brackets; in YAML 1.2 it ends a key',
     refusedBy: 'us',
     ours: /missed comma/,
     file: /:,/,
   },
   {
     name: 'a ? without a space',
-    reason: 'YAML 1.1 takes it for an indicator within brackets; to YAML 1.2 it is a part of the key',
+    reason: 'YAML 1.1 treats it as an indicator within brackets; in YAML 1.2 it is a part of the key',
     refusedBy: 'us',
     ours: /unknown key '\?/,
   },
   {
     name: 'how numbers and maps are printed',
-    reason: 'we quote what was written, the reference what it was read as',
+    reason: 'the service quotes the text, the reference the parsed value',
     refusedBy: 'both',
     ours: /not of type string: |list of type other than map: /,
     reference: /not of type string: |list of type other than map: /,
   },
   {
-    name: 'the YAML library tells of something else first',
-    reason: 'a file that is no YAML to us is looked at no further',
+    name: 'the YAML library reports another problem first',
+    reason: 'a file that is invalid YAML for the service is not checked further',
     refusedBy: 'both',
     ours: new RegExp(`^${yaml}`),
   },

@@ -12,11 +12,11 @@ import { type ConfigFile, missingReference, startJudge, type Verdict } from './s
 
 const skip = missingReference()
 
-/** A long run is a hundred times the reference's acceptance corpus that anybody would write by hand. */
+/** A long run has a hundred times as many files as a handwritten acceptance corpus would have. */
 const runs = process.env['SOAK'] === '1' ? Math.max(10_000, Number(process.env['FC_RUNS'] ?? 0)) : 500
 const seed = Number(process.env['FC_SEED'] ?? (process.env['SOAK'] === '1' ? Date.now() % 2 ** 31 : 1))
 
-/** Problems, or what is in force as the reference's debug page lists it, sorted. */
+/** The problems, or the active limits as listed by the reference's debug page, sorted. */
 interface Judgement {
   readonly problems: readonly Problem[]
   readonly rules: string
@@ -41,7 +41,7 @@ function judge(files: readonly { name: string; text: string }[], merge: boolean)
 
 const sortedLines = (text: string) => text.split('\n').sort().join('\n')
 
-/** Which kind of difference there is between the two; undefined for none. */
+/** Returns the kind of difference between the two results; undefined for none. */
 function differenceOf({ problems, rules }: Judgement, verdict: Verdict) {
   const refused = verdict.refused ?? verdict.crashed
   if (refused === undefined) {
@@ -49,7 +49,7 @@ function differenceOf({ problems, rules }: Judgement, verdict: Verdict) {
     return rules === sortedLines(verdict.rules ?? '') ? undefined : 'neither'
   }
   if (problems.length === 0) return 'reference'
-  // What the reference's YAML library says is in words of its own, and the reference tells one problem of many.
+  // The reference's YAML library has its own texts, and the reference reports only one of several problems.
   const isOfLibrary = /^[^:]*: error loading config file: yaml/.test(refused)
   const told = problems.some(({ source, message }) => `${source}: ${message}` === refused)
   return isOfLibrary || told ? undefined : 'both'
@@ -71,10 +71,10 @@ function rowFor(
   )
 }
 
-/** A problem of the whole file, or of a field without a name, says where it is in its words. */
+/** A problem of the whole file, or of a field without a name, has its position in the message. */
 const hasPlace = /yaml: (?:line \d+: |the |requests|aliases|lists)|unknown key ''/
 
-test(`${runs} mutated files: who is refused, why, and what is understood (FC_SEED=${seed})`, {
+test(`${runs} mutated files: result, reason and meaning (FC_SEED=${seed})`, {
   skip,
 }, async t => {
   const ask = startJudge(t)
@@ -91,7 +91,7 @@ test(`${runs} mutated files: who is refused, why, and what is understood (FC_SEE
     })
     assert.ok(tookMs < maxHostileCpuMs, `${tookMs} ms of CPU for:\n${text}`)
     for (const { path, message } of own.problems) {
-      assert.ok(path !== '' || hasPlace.test(message), `no place: ${message}`)
+      assert.ok(path !== '' || hasPlace.test(message), `no position: ${message}`)
     }
     const verdict = await asked
     if (own.problems.length === 0) accepted += 1
@@ -103,16 +103,16 @@ test(`${runs} mutated files: who is refused, why, and what is understood (FC_SEE
   }
   for (const [name, times] of seen) t.diagnostic(`${times} × ${name}`)
   assert.equal(unexplained.length, 0, unexplained.slice(0, maxShown).join('\n\n'))
-  assert.ok(accepted > runs / 20, `only ${accepted} were accepted, so hardly anything was tried`)
+  assert.ok(accepted > runs / 20, `only ${accepted} were accepted, so the test covers too little`)
 })
 
 const refusals = {
   us: 'only we refuse',
-  reference: 'only the reference refuses',
-  both: 'both refuse, for different reasons',
-  neither: 'both take, and understand different things',
+  reference: 'only the reference rejects',
+  both: 'both reject, for different reasons',
+  neither: 'both accept, with different meanings',
 }
-/** A failure of a long run shows the first ones. */
+/** The number of failures that are shown after a long run. */
 const maxShown = 20
 
 function explain({ problems, rules }: Judgement, verdict: Verdict): string {
@@ -160,7 +160,7 @@ const together: readonly (readonly [string, readonly string[], boolean, string])
     '0.yaml: should not specify rate limit unit when unlimited',
   ],
   [
-    'unlimited with a unit that is none',
+    'unlimited with an invalid unit',
     [config('{key: a, rate_limit: {unlimited: true, unit: foo}}')],
     false,
     '',
@@ -181,7 +181,7 @@ const together: readonly (readonly [string, readonly string[], boolean, string])
 ]
 
 for (const [name, texts, merge, said] of together) {
-  test(`both say of ${name}: ${said || 'all right'}`, { skip }, async t => {
+  test(`both agree on ${name}: ${said || 'valid'}`, { skip }, async t => {
     const files: (ConfigFile & { text: string })[] = texts.map((text, index) => ({
       name: `${index}.yaml`,
       text,

@@ -28,7 +28,7 @@ descriptors:
       - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
 `
 
-/** Asked one after the other; both answer the same. */
+/** Sequential requests with the same answer from both. */
 const same = `
 user=alice                          -> OK: OK 4/5 YEAR
 user=alice +0                       -> OK: OK 4/5 YEAR
@@ -69,17 +69,17 @@ d: nothing                          -> UNKNOWN rate limit descriptor list must n
 : nothing                           -> UNKNOWN rate limit domain must not be empty
 `
 
-/** A request, our answer, the reference's, and why they differ. */
+/** A request, the service's answer, the reference's answer, and the reason of the difference. */
 const different: readonly (readonly [string, string, string, string])[] = [
-  ['files=a-z', 'OK: OK 4/5 YEAR', 'OK: OK', 'later versions of the reference take a * anywhere'],
+  ['files=a-z', 'OK: OK 4/5 YEAR', 'OK: OK', 'later versions of the reference accept a * anywhere'],
   [
     'a=b_c',
     'OK: OK',
     'OK: OK 4/5 YEAR',
-    'to the reference the key a with the value b_c is the key a_b with the value c; only the cache key is alike',
+    'the reference confuses the key a with the value b_c and the key a_b with the value c; only the cache keys are equal',
   ],
   ['quota=x', 'OK: OK 0/1 YEAR', 'OK: OK 0/1 YEAR', ''],
-  ['quota=x', 'OVER: OVER 0/1 YEAR', 'OK: OK 0/1 YEAR', 'later versions tell of a quota that is used up'],
+  ['quota=x', 'OVER: OVER 0/1 YEAR', 'OK: OK 0/1 YEAR', 'later versions report a used quota'],
   [
     'quota=x | user=q',
     'OVER: OVER 0/1 YEAR | OK 4/5 YEAR',
@@ -90,20 +90,20 @@ const different: readonly (readonly [string, string, string, string])[] = [
     'quota=x | quota=y',
     'OK: OVER 0/1 YEAR | OK 0/1 YEAR',
     'OK: OK 0/1 YEAR | OK 0/1 YEAR',
-    'not all quotas are',
+    'not all quotas are used up',
   ],
   [
     'user=week limit=2/7',
     'INVALID_ARGUMENT descriptors[0].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR',
     'OK: OK 1/2 WEEK',
-    'the unit of a limit in a request has no 7; the reference takes it for one of its answers',
+    'the unit of a limit in a request has no value 7; the reference uses the unit of its answers',
   ],
   [
     'user=minus +9223372036854775808 | user=neighbour',
     'OVER: OVER 0/5 YEAR | OK 4/5 YEAR',
     'UNKNOWN command ["INCRBY" "reference:d_user_minus_WINDOW" "-9223372036854775808"] in pipeline returned ' +
       'error: invalid character - at position 0 in parseUint',
-    'more than a counter holds is over the limit; the reference counts backwards and fails',
+    'a value beyond the counter is over the limit; the reference counts backwards and fails',
   ],
   ['user=neighbour', 'OK: OK 3/5 YEAR', 'OK: OK 3/5 YEAR', ''],
   [
@@ -149,7 +149,7 @@ describe('decisions of both', { skip }, () => {
     })
   }
 
-  test('both have the same gauges and timers, but for those of Go and of its libraries', async () => {
+  test('both have the same gauges and timers, except those of Go and of its libraries', async () => {
     const named = (names: ReadonlySet<string>) =>
       [...names].filter(name => expectedName(name) !== undefined || name.endsWith('cx_active')).sort()
     const all = ['ratelimit.redis_pool.cx_active', 'ratelimit_server.ShouldRateLimit.response_time']
@@ -158,7 +158,7 @@ describe('decisions of both', { skip }, () => {
     assert.deepEqual(both(), [all, all])
   })
 
-  test('/stats shows what was sent', async () => {
+  test('/stats shows the sent values', async () => {
     const stats = await pair.ours.process.stats()
     const shown = Object.entries(stats).filter(([name]) =>
       /\.rate_limit\.|\.call\.|_server\..*requests$/.test(name),
@@ -167,7 +167,7 @@ describe('decisions of both', { skip }, () => {
     assert.ok(expected.size > 20)
     const sent = (name: string) => pair.ours.sums().get(expectedName(name) ?? name)
     const missing = () => [...expected].filter(([name, value]) => sent(name) !== value)
-    await waitFor('all of it to be sent', () => missing().length === 0, 2000).catch(() =>
+    await waitFor('all values to be sent', () => missing().length === 0, 2000).catch(() =>
       assert.deepEqual(
         missing().map(([name, value]) => `${name}: ${value}, sent: ${sent(name)}`),
         [],
@@ -175,15 +175,15 @@ describe('decisions of both', { skip }, () => {
     )
   })
 
-  test('the key of a limit with a * in its key is told as configured', async () => {
+  test('the statistics of a limit with a * in its key have the configured key', async () => {
     const name = (key: string) => `ratelimit.service.rate_limit.d.${key}.total_hits`
     await pair.ask(parseRequest('wilder=x', 'd'))
-    // The reference makes a name of the request's key as soon as the configured one is not like it.
+    // The reference uses the request's key as soon as it differs from the configured one.
     await waitFor('its statistics', () => pair.reference.sums().get(name('wilder_wild*')) === 1)
     await waitFor('our statistics', () => pair.ours.sums().get(name('wild*')) === 1)
   })
 
-  test('a request that ends the reference is refused', async t => {
+  test('a request that crashes the reference is rejected', async t => {
     const noUnit = parseRequest('user=x limit=1/0', 'd')
     const answer = await pair.ours.ask(noUnit)
     assert.match(

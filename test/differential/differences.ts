@@ -2,21 +2,21 @@ import type { JsonObject, JsonValue } from '@bufbuild/protobuf'
 import type { Answer, Request } from './pair.ts'
 
 /**
- * Where our service answers differently from this version of the reference, on purpose. Each row makes the
- * reference's answer into the one that is right for us; everything else must be equal as it is.
+ * Intentional differences from this version of the reference. Each row converts the reference's answer to the
+ * answer of the service; all other parts must be equal.
  */
 export interface Difference {
   readonly name: string
   readonly reason: string
-  /** Answers what it was given where it does not apply. */
+  /** Returns its argument where the difference does not apply. */
   rewrite(answer: Answer, about: About): Answer
 }
 
-/** What a difference may depend on. */
+/** The context of an answer. */
 export interface About {
   readonly request: Request
   readonly ours: Answer
-  /** Whether a descriptor is a quota, given the status that the reference answers for it. */
+  /** Whether a descriptor is a quota, given the reference's status for it. */
   isQuota(status: JsonObject, index: number): boolean
   readonly globalShadowMode: boolean
 }
@@ -26,7 +26,7 @@ const maxUint32 = '4294967295'
 export const answerDifferences: readonly Difference[] = [
   {
     name: 'a second passes between the two answers',
-    reason: 'the two processes look at the clock one after the other; tests see to it that no window ends',
+    reason: 'the two processes read the clock at different times; tests ensure that no window ends',
     rewrite(answer, { ours }) {
       const statuses = statusesOf(answer).map((status, index) => {
         const own = statusesOf(ours)[index]?.['durationUntilReset']
@@ -46,7 +46,7 @@ export const answerDifferences: readonly Difference[] = [
     },
   },
   {
-    name: 'a quota that is used up is told',
+    name: 'a used quota is reported',
     reason:
       'later versions of the reference answer OVER_LIMIT and the time until the reset for a quota that is used ' +
       'up, and overall when all quotas of the request are; this version calls it OK without a time',
@@ -70,7 +70,7 @@ export const answerDifferences: readonly Difference[] = [
     },
   },
   {
-    name: 'metadata does not tell of quotas',
+    name: 'metadata does not contain quotas',
     reason:
       'later versions of the reference have no quotaModeEnabled and quotaModeViolations in the metadata',
     rewrite(answer) {
@@ -82,7 +82,7 @@ export const answerDifferences: readonly Difference[] = [
   },
   {
     name: 'spaces in a limit as a text',
-    reason: 'the reference prints a protobuf message, whose spaces vary from build to build on purpose',
+    reason: 'the reference prints a protobuf message, whose spaces intentionally vary between builds',
     rewrite(answer) {
       const metadata = answer['dynamicMetadata']
       if (!isObject(metadata) || !Array.isArray(metadata['descriptors'])) return answer
@@ -107,7 +107,7 @@ export const answerDifferences: readonly Difference[] = [
   },
 ]
 
-/** The reference's answer after all rows; `used` notes those that changed something. */
+/** Returns the reference's answer after all rows; adds those that changed the answer to `used`. */
 export function expectedAnswer(reference: Answer, about: About, used: Set<string>): Answer {
   return answerDifferences.reduce((answer, { name, rewrite }) => {
     const rewritten = rewrite(answer, about)
@@ -116,15 +116,15 @@ export function expectedAnswer(reference: Answer, about: About, used: Set<string
   }, reference)
 }
 
-/** A series that is named otherwise with us, or whose value is not comparable. */
+/** A series with another name in the service, or with a value that cannot be compared. */
 export interface StatDifference {
   readonly names: RegExp
   readonly reason: string
-  /** The reference's name under ours; without it the series is not compared. */
+  /** Converts the reference's name; without it the series is not compared. */
   rename?(name: string): string
 }
 
-/** Names are those of statsd; everything that is not here has the same name and the same value. */
+/** Names in the form of statsd; all other series have the same name and the same value. */
 export const statDifferences: readonly StatDifference[] = [
   {
     names: /\.(?=__)/,
@@ -142,17 +142,18 @@ export const statDifferences: readonly StatDifference[] = [
   },
   {
     names: /^ratelimit\.redis_pool\./,
-    reason: 'the reference opens a pool of 10 connections at once; ours are few and opened when needed',
+    reason:
+      'the reference opens a pool of 10 connections at once; the service opens few connections, on demand',
   },
 ]
 
-/** Our name for a series of the reference; undefined for one that is not compared. */
+/** Returns the service's name of a series of the reference; undefined for one that is not compared. */
 export function expectedName(name: string): string | undefined {
   const difference = statDifferences.find(({ names }) => names.test(name))
   return difference === undefined ? name : difference.rename?.(name)
 }
 
-/** Sums of counters under our names: those of the reference, or our own, which have no name to be changed. */
+/** Returns the sums of counters under the service's names, of the reference or of the service. */
 export function comparableSums(sums: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
   const comparable = new Map<string, number>()
   for (const [name, value] of sums) {
@@ -178,7 +179,7 @@ function objectsIn(list: JsonValue | undefined): JsonObject[] {
   return Array.isArray(list) ? list.filter(isObject) : []
 }
 
-/** `42s` as 42; NaN for what is no duration. */
+/** Returns `42s` as 42; NaN for an invalid duration. */
 function secondsOf(duration: JsonValue | undefined): number {
   return typeof duration === 'string' ? Number(duration.replace(/s$/, '')) : Number.NaN
 }

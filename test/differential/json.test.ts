@@ -14,7 +14,7 @@ descriptors:
   - {key: free, rate_limit: {unlimited: true}}
 `
 
-/** Bodies have values of their own, so that they count apart from each other. */
+/** Each body has a different value, so that their counters are independent. */
 let bodies = 0
 const value = () => `v${bodies++}`
 const entry = (key: string, text = value()) => `{"entries":[{"key":"${key}","value":"${text}"}]}`
@@ -29,7 +29,7 @@ const deep = (text: string, end: string, depth: number) => text.repeat(depth) + 
 
 type Body = string | Uint8Array<ArrayBuffer>
 
-/** Both give the same status and the same body, whose white space is Go's own affair. */
+/** Bodies with the same status and body from both, apart from Go's white space. */
 const same: Readonly<Record<number, Readonly<Record<string, readonly Body[]>>>> = {
   200: {
     limits: [
@@ -95,7 +95,7 @@ const same: Readonly<Record<number, Readonly<Record<string, readonly Body[]>>>> 
       '{"domain":"","descriptors":[]}',
       '{"domain":null,"descriptors":null}',
     ],
-    'what only looks like JSON': [
+    'invalid JSON': [
       `//c\n${list(entry('none'))}`,
       list(entry('none')).replace('}', ',}'),
       list(entry('none')).replaceAll('"', "'"),
@@ -165,7 +165,7 @@ const same: Readonly<Record<number, Readonly<Record<string, readonly Body[]>>>> 
     'halves of characters': ['\\ud800', '\\udc00x', '\\u00', '\\x', '\n', '\t'].map(text =>
       list(entry('n', text)),
     ),
-    'bytes that are no UTF-8': [
+    'invalid UTF-8': [
       bytes('{"domain":"d', 0xff, '","descriptors":[{}]}'),
       bytes('{"domain":"d', 0xed, 0xa0, 0x80, '","descriptors":[{}]}'),
       bytes('{"domain":"d', 0xc0, 0x80, '","descriptors":[{}]}'),
@@ -185,9 +185,9 @@ const same: Readonly<Record<number, Readonly<Record<string, readonly Body[]>>>> 
   },
 }
 
-/** A body, our status, the reference's, and why they differ. */
+/** A body, the service's status, the reference's status, and the reason of the difference. */
 const different: readonly (readonly [string, Body, number, number, string])[] = [
-  ['a byte order mark', `\ufeff${list(entry('none'))}`, 200, 400, 'RFC 8259 lets readers pass over it'],
+  ['a byte order mark', `\ufeff${list(entry('none'))}`, 200, 400, 'RFC 8259 allows parsers to ignore it'],
   [
     '03',
     hits('"03"'),
@@ -198,7 +198,7 @@ const different: readonly (readonly [string, Body, number, number, string])[] = 
   ['0x10', hits('"0x10"'), 429, 400, 'as before'],
   ['2^64-1 hits', ownHits('"18446744073709551615"'), 429, 400, 'the reference counts backwards and fails'],
   ['1e19 hits', ownHits('1e19'), 429, 400, 'as before'],
-  ['a week', ownLimit('{"requestsPerUnit":2,"unit":7}'), 400, 200, 'no unit of a request has this number'],
+  ['a week', ownLimit('{"requestsPerUnit":2,"unit":7}'), 400, 200, 'requests have no unit with this number'],
   ['2 MB', list(entry('n', 'x'.repeat(2_000_000))), 400, 200, 'a body has at most 1 MiB'],
   [
     '10,001 descriptors',
@@ -246,7 +246,7 @@ describe('/json of both', { skip }, () => {
     })
   }
 
-  test('both take any method, and know no other path', async () => {
+  test('both accept any method, and no other path', async () => {
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
       const of = async ({ httpPort }: { readonly httpPort: number }, path: string) => {
         const response = await fetch(`http://127.0.0.1:${httpPort}${path}`, { method })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** Files that both accept, with about everything that the language has. */
+/** Files that both accept, with most features of the language. */
 export const seedFiles: readonly string[] = [
   `
 domain: shop # what
@@ -72,7 +72,7 @@ descriptors: &all
 `,
 ]
 
-/** What a slip of the hand, or an attacker, puts into a file. */
+/** Texts that a typo, or an attacker, puts into a file. */
 const pieces = [
   ...'-:{}[]*&!|>\'"%@#,?~ \n\r\t\0\ufeff=<.',
   '<<',
@@ -123,7 +123,7 @@ const pieces = [
   '- - a\n',
 ]
 
-/** Values for one field, instead of its own. */
+/** Values that replace the value of one field. */
 const fieldValues = [
   ...[
     '',
@@ -232,7 +232,7 @@ const edits = fc.array(
   { minLength: 1, maxLength: 3, size: 'max' },
 )
 
-/** Anything anywhere. */
+/** Arbitrary edits of a file. */
 const mangled = fc.tuple(fc.constantFrom(...seedFiles), edits).map(([file, list]) => {
   let text = file
   for (const { at, drop, put } of list) {
@@ -242,7 +242,7 @@ const mangled = fc.tuple(fc.constantFrom(...seedFiles), edits).map(([file, list]
   return text
 })
 
-/** Another value for one field, another name for it, or its line twice, gone, or indented otherwise. */
+/** Changes of one line: another value, another name, a duplicate, a removal, or another indentation. */
 const retold = fc
   .tuple(
     fc.constantFrom(...seedFiles),
@@ -281,5 +281,5 @@ const retold = fc
     return lines.join('\n')
   })
 
-/** Files that are slightly or wholly wrong, and some that are right after all. */
+/** Files that are partly or completely invalid, and some that are valid. */
 export const mutatedFiles: fc.Arbitrary<string> = fc.oneof(mangled, retold)

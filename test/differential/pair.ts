@@ -16,42 +16,44 @@ import { listenStatsd, type StatsdSums } from './statsd-sums.ts'
 
 export type Request = MessageInitShape<typeof RateLimitRequestSchema>
 
-/** An answer, or the status of an error, as JSON: with equal members it is the same answer. */
+/** An answer, or the status of an error, as JSON. */
 export type Answer = { readonly [name: string]: JsonValue }
 
 /** One of the two services. */
 export interface Side {
   readonly name: 'ours' | 'reference'
   ask(request: Request): Promise<Answer>
-  /** The status and body of /json. */
+  /** Resolves with the status and the body of /json. */
   askJson(body: string | Uint8Array<ArrayBuffer>): Promise<{ readonly status: number; readonly body: string }>
-  /** Each key of a domain in Redis, without this side's prefix: its value, and how long it is kept. */
+  /**
+   * Returns the keys of a domain in Redis, without this side's prefix, with their values and remaining times.
+   */
   counters(
     domain: string,
   ): Promise<ReadonlyMap<string, { readonly value: string; readonly ttlSeconds: number }>>
-  /** Sums of the counters that it sent to its statsd server so far. */
+  /** Returns the sums of the counters that were sent to its statsd server so far. */
   sums(): ReadonlyMap<string, number>
-  /** Names of what it sent as `|g` or `|ms` so far. */
+  /** Returns the names that were sent as `|g` or `|ms` so far. */
   gaugesAndTimers(): ReadonlySet<string>
 }
 
-/** Our service and the reference, with the same settings and configuration, over one Redis. */
+/** The service and the reference, with the same settings and configuration, and one Redis. */
 export interface Pair {
   readonly ours: Side & { readonly process: RateLimitProcess }
   readonly reference: Side & { readonly process: ReferenceProcess }
-  /** Both answers to one request, asked at the same time. */
+  /** Sends a request to both at the same time, and returns both answers. */
   ask(request: Request): Promise<{ readonly ours: Answer; readonly reference: Answer }>
 }
 
 export interface PairOptions {
   readonly redis: RedisServer
-  /** The text of each file of the configuration. */
+  /** The text of each configuration file. */
   readonly files: readonly string[]
   /** Settings of both, by the reference's names. */
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** The reference waits for its backend for ever; a machine that is busy with other tests is slow at times. */
+/** The reference waits indefinitely for its backend, which can be slow on a busy machine. */
 const patience = { BACKEND_DEADLINE: '10s' }
 
 export async function startPair(t: Cleanup, { redis, files, env = {} }: PairOptions): Promise<Pair> {
@@ -140,7 +142,7 @@ function createSide(
   }
 }
 
-/** A key can hold any character, so that they come as one JSON text. */
+/** A key can contain any character, so they are returned as one JSON text. */
 const dumpScript = `local all = {}
 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ARGV[2] .. '_*')) do
   all[#all + 1] = {string.sub(key, #ARGV[1] + 1), redis.call('GET', key), redis.call('TTL', key)}

@@ -5,13 +5,13 @@ import { type About, expectedAnswer } from './differences.ts'
 import type { Answer, Pair, Request } from './pair.ts'
 import { type Descriptor, type RequestPlan, requestOf } from './random-traffic.ts'
 
-/** A domain and what is asked of it. */
+/** A domain and its requests. */
 export interface Scene {
-  /** The domain's name; each further try has a domain of its own with the same rules. */
+  /** The domain's name; each retry uses another domain with the same rules. */
   readonly name: string
   readonly descriptors: readonly Descriptor[]
   readonly plans: readonly RequestPlan[]
-  /** Whether all of its rules are quotas. */
+  /** Whether all its rules are quotas. */
   readonly quotas: boolean
 }
 
@@ -20,12 +20,15 @@ export interface Mode {
   readonly globalQuotaMode: boolean
 }
 
-/** A scene is played again, in another domain, when a window ended meanwhile: each side may see it end. */
+/**
+ * A scene is repeated in another domain when a window ended meanwhile, since the sides may see its end at
+ * different times.
+ */
 export const maxTries = 3
 
 export const domainOf = ({ name }: Scene, attempt: number) => `${name}-${attempt}`
 
-/** The files that both services read for a scene. */
+/** Returns the configuration files of a scene, for both services. */
 export function filesOf(scene: Scene): readonly string[] {
   return Array.from({ length: maxTries }, (_, attempt) =>
     JSON.stringify({ domain: domainOf(scene, attempt), descriptors: scene.descriptors }),
@@ -33,8 +36,8 @@ export function filesOf(scene: Scene): readonly string[] {
 }
 
 /**
- * Asks both sides everything, one request after the other, and fails with the first difference. Answers the
- * domain in which no window ended meanwhile; undefined when there was none.
+ * Sends all requests to both sides, one at a time, and fails at the first difference. Returns the domain in
+ * which no window ended meanwhile; undefined when there was none.
  */
 export async function play(
   pair: Pair,
@@ -78,7 +81,7 @@ export async function play(
   return undefined
 }
 
-/** Of every limit in the configuration; those that requests bring along are of an hour or more. */
+/** Returns the lengths of all windows in the configuration; limits in requests have at least an hour. */
 function windowLengths(descriptors: readonly Descriptor[]): readonly number[] {
   const lengths = new Set<number>([unitSeconds.hour, unitSeconds.day])
   const collect = (level: readonly Descriptor[]) => {
@@ -92,7 +95,7 @@ function windowLengths(descriptors: readonly Descriptor[]): readonly number[] {
   return [...lengths]
 }
 
-/** A status without a limit is that of no quota, unless all are; that of an unlimited rule never is. */
+/** A status without a limit is not a quota, unless all are; that of an unlimited rule never is. */
 function quotaRule(scene: Scene, mode: Mode, request: Request): About['isQuota'] {
   return (status: JsonObject, index: number) => {
     if (mode.globalQuotaMode) return 'currentLimit' in status || !('limitRemaining' in status)
@@ -101,8 +104,8 @@ function quotaRule(scene: Scene, mode: Mode, request: Request): About['isQuota']
 }
 
 /**
- * What both sides left in Redis for a domain. The reference sets the time that a key is kept anew with each
- * hit, we with the first, so that they can lie apart by the time that the scene took.
+ * Compares the keys of a domain in Redis. The reference sets the expiry of a key at each hit, the service at
+ * the first, so they may differ by the duration of the scene.
  */
 async function compareCounters(
   pair: Pair,
@@ -113,11 +116,12 @@ async function compareCounters(
   const [ours, reference] = await Promise.all([pair.ours.counters(domain), pair.reference.counters(domain)])
   try {
     for (const [key, { value, ttlSeconds }] of reference) {
-      // It may be gone on the other side by now.
+      // The key may have expired on the other side by now.
       if (ttlSeconds <= 2) continue
       const own = ours.get(key)
-      // The reference leaves a 0 where it only looked.
-      if (value === '0') assert.ok(own === undefined || own.value === '0', `${key} is ${own?.value} with us`)
+      // The reference leaves a 0 where it only read.
+      if (value === '0')
+        assert.ok(own === undefined || own.value === '0', `${key} is ${own?.value} in the service`)
       else {
         assert.equal(own?.value, value, `the value of ${key}`)
         assert.ok(
@@ -127,13 +131,13 @@ async function compareCounters(
       }
     }
     for (const [key, { ttlSeconds }] of ours)
-      assert.ok(ttlSeconds <= 2 || reference.has(key), `only we have ${key}`)
+      assert.ok(ttlSeconds <= 2 || reference.has(key), `only the service has ${key}`)
   } catch (error) {
     fail(error)
   }
 }
 
-/** Runs a check; its error then tells of the configuration and of everything that was asked before. */
+/** Runs a check; its error then includes the configuration and all earlier requests. */
 function explain(check: () => void, scene: Scene, asked: readonly { readonly request: Request }[]): void {
   try {
     check()

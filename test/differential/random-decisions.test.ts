@@ -12,7 +12,7 @@ import { missingReference } from './start-reference.ts'
 
 const skip = missingProgram('redis-server') || missingReference()
 
-/** Requests altogether. */
+/** The total number of requests. */
 const runs = Number(process.env['FC_RUNS'] ?? 200)
 const seed = Number(process.env['FC_SEED'] ?? (process.env['SOAK'] === '1' ? Date.now() % 2 ** 31 : 1))
 
@@ -29,7 +29,7 @@ const usual: Variant = {
   quotas: false,
   units: ['second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'year'],
 }
-// A counter in the local cache outlives a window that ended, so that these have none that ends soon.
+// A counter in the local cache outlives its window, so windows must not end soon here.
 const longUnits = ['day', 'week', 'month', 'year']
 
 const variants: Readonly<Record<string, Variant>> = {
@@ -60,7 +60,7 @@ const variants: Readonly<Record<string, Variant>> = {
 }
 
 const runsOfVariant = Math.ceil(runs / Object.keys(variants).length)
-/** More would make the configurations of one process large, and its counters in Redis many. */
+/** More runs would make the configurations of one process large, and its counters in Redis numerous. */
 const maxRunsOfRound = 4000
 
 for (const [name, variant] of Object.entries(variants)) {
@@ -73,7 +73,7 @@ for (const [name, variant] of Object.entries(variants)) {
     for (let round = 0; round < rounds; round++) {
       await playRound(t, variant, seed + round, Math.ceil(runsOfVariant / rounds), used)
     }
-    t.diagnostic(`differences on purpose that were seen: ${[...used].join('; ')}`)
+    t.diagnostic(`intentional differences that occurred: ${[...used].join('; ')}`)
   })
 }
 
@@ -123,7 +123,7 @@ function asQuota(descriptor: Descriptor): Descriptor {
   return { ...descriptor, quota_mode: true, ...(descriptors && { descriptors: descriptors.map(asQuota) }) }
 }
 
-/** Both sent the same sums, but for the domains that were not judged. */
+/** Compares the sums of statistics, except for domains that were not compared. */
 async function compareStats(pair: Pair, thrown: ReadonlySet<string>): Promise<void> {
   const counted = (sums: ReadonlyMap<string, number>) =>
     new Map(
@@ -138,9 +138,9 @@ async function compareStats(pair: Pair, thrown: ReadonlySet<string>): Promise<vo
   const differing = () => {
     const [own, its] = [ours(), reference()]
     const names = [...new Set([...own.keys(), ...its.keys()])].filter(name => own.get(name) !== its.get(name))
-    return names.map(name => `${name}: ${own.get(name)} with us, ${its.get(name)} with the reference`)
+    return names.map(name => `${name}: ${own.get(name)} in the service, ${its.get(name)} in the reference`)
   }
-  // They are sent from time to time, so that the last ones are on their way.
+  // Statistics are sent periodically, so the last ones may be in transit.
   await waitFor('the same statistics', () => differing().length === 0).catch(() => {
     assert.fail(differing().slice(0, 50).join('\n'))
   })

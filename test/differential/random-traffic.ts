@@ -2,7 +2,7 @@ import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import fc from 'fast-check'
 import type { Request } from './pair.ts'
 
-/** A descriptor of a configuration file, as YAML has it. */
+/** A descriptor of a configuration file, as in YAML. */
 export interface Descriptor {
   readonly key: string
   readonly value?: string
@@ -12,11 +12,11 @@ export interface Descriptor {
   readonly [flag: string]: unknown
 }
 
-/** What a descriptor of a request is made of; it becomes one when it meets a configuration. */
+/** The plan of a descriptor of a request, which is resolved against a configuration. */
 interface Step {
-  /** Which of the descriptors of this level is meant; what is beyond is a key of nobody. */
+  /** The index of the descriptor in its level; a larger one selects an unknown key. */
   readonly child: number
-  /** For a descriptor of any value, or instead of the one that it names. */
+  /** The value for a descriptor with any value, or instead of the configured one. */
   readonly value: string
   readonly keepsToConfig: boolean
 }
@@ -33,7 +33,7 @@ export interface RequestPlan {
   readonly hitsAddend: number
 }
 
-/** No `_` but in names that JavaScript's objects have: `a_b` can be a key, or a key and its value. */
+/** `_` occurs only in names of JavaScript's objects: `a_b` can be a key, or a key and its value. */
 const keys = ['k', 'user-agent', 'a.b', '__proto__', 'constructor', 'ключ']
 const values = ['', 'v', 'w_x', 'files/a', 'files/b', '10.1.2.3', 'a:b|c', 'é☃😀', 'x y', '*', 'toString']
 const wildcards = ['*', 'files/*', 'w*', 'é*']
@@ -111,7 +111,7 @@ function descriptorsOf(options: TrafficOptions, depth: number): fc.Arbitrary<rea
   return fc.uniqueArray(one, { minLength: 1, maxLength: 6, selector: spelling })
 }
 
-/** The descriptors of one domain. */
+/** Generates the descriptors of one domain. */
 export const configurations = (options: TrafficOptions) => descriptorsOf(options, 2)
 
 const steps = fc.record<Step>({
@@ -135,7 +135,7 @@ const descriptorPlans = fc.record<DescriptorPlan>({
   limit: fc.oneof({ weight: 12, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: ownLimits }),
 })
 
-/** Requests, to be made of a configuration by `requestOf`. */
+/** Plans of requests, which `requestOf` resolves against a configuration. */
 export const requestPlans = fc.record<RequestPlan>({
   domain: fc.oneof(
     { weight: 30, arbitrary: fc.constant('known' as const) },

@@ -6,18 +6,18 @@ import { type Program, startProgram } from '../support/program.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** On a machine that may be busy with other tests. */
+/** The machine may be busy with other tests. */
 const startDeadlineMs = 60_000
 
 const reference: GoProgram = { name: 'ratelimit-reference', folder: 'test/differential/reference' }
 
-/** Why tests that need the reference are to be skipped; false when it is there. */
+/** Returns the reason to skip tests that need the reference; false when it is available. */
 export const missingReference = () => missingGoProgram(reference)
 
-/** @throws Error that says how to build it. */
+/** @throws Error that explains how to build it */
 export const referencePath = () => goProgramPath(reference)
 
-/** The reference service in its own process, on ports of its own. */
+/** The reference service in a separate process, on separate ports. */
 export interface ReferenceProcess {
   readonly program: Program
   readonly grpcPort: number
@@ -57,8 +57,8 @@ export interface ConfigFile {
 }
 
 /**
- * What the reference says of a configuration: `refused` is its message, `crashed` a panic that is none, and
- * `rules` what its debug page would list, in any order.
+ * The reference's result for a configuration: `refused` is its message, `crashed` a panic without one, and
+ * `rules` the list of its debug page, in any order.
  */
 export interface Verdict {
   readonly rules?: string
@@ -67,7 +67,7 @@ export interface Verdict {
   readonly tookMs: number
 }
 
-/** The reference's own loader, which judges one configuration after the other. */
+/** Starts the reference's loader, which checks configurations one at a time. */
 export function startJudge(t: Cleanup): (files: readonly ConfigFile[], merge?: boolean) => Promise<Verdict> {
   const child = spawn(referencePath(), ['judge'], { stdio: ['pipe', 'pipe', 'inherit'] })
   t.after(async () => {

@@ -1,10 +1,10 @@
 import { createServer, type Socket } from 'node:net'
 
-/** A statsd server over TCP that adds up what it is sent, and keeps no line: long runs send millions. */
+/** A statsd server over TCP that sums the received values and keeps no lines: long runs send millions. */
 export interface StatsdSums {
   readonly port: number
   readonly counters: ReadonlyMap<string, number>
-  /** Names of what came as `|g` or `|ms`. */
+  /** The names that were received as `|g` or `|ms`. */
   readonly gaugesAndTimers: ReadonlySet<string>
   close(): Promise<void>
 }

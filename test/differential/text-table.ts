@@ -4,10 +4,10 @@ import { statusesOf } from './differences.ts'
 import type { Answer, Request } from './pair.ts'
 
 /**
- * A request of one line: `user=alice path=/x +2 | user=bob limit=3/4 hits=5`. Descriptors are separated by
- * ` | `; `+2` is a descriptor's own hits, `limit=3/4` its own limit of 3 in the unit with the number 4, and
- * `hits=5` those of the request. `domain:` in front is another domain; `nothing` is no descriptor, and `-` one
- * without entries.
+ * Parses a request of one line: `user=alice path=/x +2 | user=bob limit=3/4 hits=5`. Descriptors are
+ * separated by ` | `; `+2` is a descriptor's hits, `limit=3/4` its limit of 3 in the unit with the number 4,
+ * and `hits=5` those of the request. A leading `domain:` selects another domain; `nothing` is no descriptor,
+ * and `-` one without entries.
  */
 export function parseRequest(line: string, usualDomain: string): Request {
   const [, named, rest = ''] = /^(?:(\S*): )?(.*)$/s.exec(line) ?? []
@@ -41,8 +41,8 @@ function parseEntry(word: string) {
 }
 
 /**
- * An answer in one line: `OVER: OK 4/5 YEAR | OVER 0/3 DAY x | OK | OK unlimited`, each with what remains of
- * how many in which unit and the limit's name; an error as `UNKNOWN its message`.
+ * Formats an answer in one line: `OVER: OK 4/5 YEAR | OVER 0/3 DAY x | OK | OK unlimited`, each with the
+ * remaining requests, the limit, the unit and the limit's name; an error as `UNKNOWN its message`.
  */
 export function formatAnswer(answer: Answer): string {
   if ('status' in answer) return `${answer['status']} ${answer['message']}`

@@ -6,12 +6,12 @@ import { okAnswer, overAnswer } from './load/answer.ts'
 import type { CallRecord, LoadRecord } from './load/fault-load.ts'
 import { isLimited, type Tally } from './load/questions.ts'
 
-/** One time that a fault was there; the times are those of `performance.now()`. */
+/** One injection of a fault; times are those of `performance.now()`. */
 export interface Round {
   readonly injectedMs: number
   readonly removalMs: number
   readonly goneMs: number
-  /** What `/healthcheck` said before the end. */
+  /** The status of `/healthcheck` before the end. */
   readonly health: number
   readonly rssGrowthMiB: number
 }
@@ -32,21 +32,24 @@ export interface Observed {
   readonly limit: number
   readonly rounds: readonly Round[]
   readonly record: LoadRecord
-  /** Of the calls after the load, until the limit was reached. */
+  /** The calls after the load, until the limit was reached. */
   readonly rest: Tally
-  /** What the backend has counted under the limit. */
+  /** The backend's count of hits under the limit. */
   readonly counted: number
-  /** By how much a statistic has grown. */
+  /** Returns the increase of a statistic. */
   readonly grown: (name: string) => number
   readonly goAways: number
   readonly lostConnections: number
-  /** What the service has logged. */
+  /** The log of the service. */
   readonly output: string
 }
 
-/** A breaker opens after 100 ms without an answer, or after the deadline where that is longer. */
+/** A breaker opens after 100 ms without an answer, or after the deadline if that is longer. */
 const breakerMs = 300
-/** What calls get when a backend, or a busy machine, is late: at their deadline, or from an open breaker. */
+/**
+ * The errors of calls while a backend, or a busy machine, is late: at their deadline, or from an open
+ * breaker.
+ */
 const lateTexts = [
   /^2 the backend did not answer within \d+ ms$/,
   /^2 (?:(?:memcached )?[\d.]+:\d+: )?\w+ owed replies and sent nothing for \d+ ms$/,
@@ -57,11 +60,11 @@ const rssBoundMiB = 256
 const isAnswer = ({ outcome }: CallRecord) => outcome === okAnswer || outcome === overAnswer
 const isError = (record: CallRecord) => !isAnswer(record)
 
-/** What the fault came to, and what was not as it must be. */
+/** Returns the figures of the fault, and the violations. */
 export function judgeFault(observed: Observed): FaultReport {
   const { script, rounds, record, goAways, extent } = observed
   const [first] = rounds
-  if (first === undefined) throw new Error('the fault was never there')
+  if (first === undefined) throw new Error('the fault was never injected')
   const answers = answerFigures(record.calls, first)
   const counts = countFigures(observed)
   const tells = (script.mode ?? 'error') === 'error' && script.messages.length > 0
@@ -87,7 +90,7 @@ function answerFigures(
   calls: readonly CallRecord[],
   { injectedMs, removalMs, goneMs }: Round,
 ): AnswerFigures {
-  // One that passes by itself has no removal before its end.
+  // A fault that ends by itself has no removal before its end.
   const endMs = removalMs - injectedMs < breakerMs ? goneMs : removalMs
   const held = calls.filter(({ dueMs }) => dueMs >= injectedMs && dueMs < endMs)
   const open = held.filter(({ dueMs }) => dueMs >= injectedMs + breakerMs)
@@ -113,7 +116,10 @@ function countFigures({ limit, record, rest, counted }: Observed): CountFigures 
   return { limit, admitted, unanswered: Math.max(0, counted - answered) }
 }
 
-/** From the end to the last error among the calls that were due after it, or else to the first answer. */
+/**
+ * Returns the time from the end to the last error among the calls that were due after it, or else to the
+ * first answer.
+ */
 function recoveryMs(calls: readonly CallRecord[], { goneMs }: Round): number {
   const later = calls.filter(({ dueMs }) => dueMs >= goneMs).sort((a, b) => a.dueMs - b.dueMs)
   const endMs = ({ dueMs, latencyMs }: CallRecord) => dueMs + latencyMs
@@ -165,7 +171,7 @@ function answerViolations({ script, record, rest, grown }: Observed): readonly s
   return wrong
 }
 
-/** Of a call that ended with the status UNKNOWN, as with the reference. */
+/** Matches a call that ended with the status UNKNOWN, as with the reference. */
 function withCode({ source, flags }: RegExp): RegExp {
   return new RegExp(`^2 (?:${source})$`, flags)
 }
@@ -184,7 +190,7 @@ function countViolations(
   if (mixedUp.length > 0 && mode !== 'deny')
     wrong.push(`${mixedUp.length} calls without a limit were over it`)
   if (counted > sent) wrong.push(`${counted} hits were counted of ${sent} calls: some counted twice`)
-  // Counters that are lost begin anew, once.
+  // Lost counters start again from 0, once.
   const most = limit * (1 + mayExceedBy + (losesCounters ? 1 : 0))
   if (admitted > most) wrong.push(`${admitted} calls were admitted, and at most ${most} may be`)
   if (losesCounters || mode !== 'error') return wrong

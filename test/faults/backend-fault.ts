@@ -8,43 +8,43 @@ import { type FaultLoad, withFaultLoad } from './load/fault-load.ts'
 import { limitedKey, questions, reachLimit } from './load/questions.ts'
 import type { Stage } from './stages.ts'
 
-/** A fault of a backend: how it is made, how it is undone, and what is to come of it. */
+/** A fault of a backend: how it is injected and removed, and the expected effects. */
 export interface BackendFaultScript<B extends Backend> {
   readonly name: string
   readonly title: string
   readonly needs: readonly string[]
   readonly openBackend: OpenBackend<B>
-  /** More settings of the service. */
+  /** Additional settings of the service. */
   readonly settings?: Readonly<Record<string, string>>
-  /** BACKEND_FAILURE_MODE; `error` when left out. */
+  /** BACKEND_FAILURE_MODE. Defaults to `error`. */
   readonly mode?: 'error' | 'allow' | 'deny' | 'local'
-  /** Resolves when the fault holds. */
+  /** Resolves when the fault is active. */
   inject(backend: B, extent: Extent): Promise<unknown>
-  /** Resolves when it is gone; for one that ends by itself, when it has ended. */
+  /** Resolves when the fault is removed; for a fault that ends by itself, when it has ended. */
   remove(backend: B): Promise<unknown>
-  /** It cannot be had a second time: `once`, or not even be held, since it ends by itself: `passes`. */
+  /** `once`: the fault cannot be repeated. `passes`: it ends by itself, so its duration cannot be chosen. */
   readonly extent?: 'once' | 'passes'
-  /** What the errors may say; none may come when it is empty. */
+  /** The expected error texts; empty if no errors are expected. */
   readonly messages: readonly RegExp[]
-  /** Perhaps no call fails at all. */
+  /** The fault may cause no errors at all. */
   readonly mayPassUnnoticed?: boolean
-  /** The backend loses counters by it. */
+  /** The fault loses counters of the backend. */
   readonly losesCounters?: boolean
-  /** How far the limit may be exceeded for the mode's sake, as a share of it. */
+  /** How far the failure mode may exceed the limit, as a share of it. */
   readonly mayExceedBy?: number
-  /** What `/healthcheck` says while it holds; 200 when left out. */
+  /** The status of `/healthcheck` during the fault. Defaults to 200. */
   readonly health?: 200 | 500
-  /** In which time after its end answers are to come again. */
+  /** The time after the end of the fault within which calls must be answered again. */
   readonly recoveryGoalMs?: number
 }
 
-/** The limit is reached in the first fault, when hits are counted then. */
+/** The limit is reached during the first fault, if hits are counted then. */
 const limitInWarmUps = 1.5
-/** Half of the calls fall under the limit. */
+/** Half of the calls count against the limit. */
 const limitedShare = 0.5
 const answersBeforeFault = 20
 const settledMs = 300
-/** A machine may be as slow as that. */
+/** A generous deadline for slow machines. */
 const recoveryDeadlineMs = 30_000
 
 export function backendFault<B extends Backend>(script: BackendFaultScript<B>): FaultCase {
@@ -57,7 +57,7 @@ export function backendFault<B extends Backend>(script: BackendFaultScript<B>): 
       try {
         return await runFault(script, extent)
       } catch (error) {
-        // The fault may still hold there.
+        // The fault may still be active there.
         await extent.stages.close()
         throw error
       }
@@ -133,7 +133,7 @@ async function runRounds<B extends Backend>(
     await script.inject(backend, extent)
     const injectedMs = performance.now()
     await waitFor(
-      'the fault to have held',
+      'the duration of the fault to pass',
       () => performance.now() - injectedMs >= holdMs,
       2 * holdMs + 1_000,
     )
@@ -148,7 +148,7 @@ async function runRounds<B extends Backend>(
   return rounds
 }
 
-/** Waits until calls are answered and counted again, and no failure comes for a while. */
+/** Waits until calls are answered and counted again, and no error occurs for a while. */
 async function recovered({ service }: Stage<Backend>, load: FaultLoad): Promise<void> {
   let failures = Number.NaN
   let sinceMs = performance.now()

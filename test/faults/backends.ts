@@ -4,16 +4,16 @@ import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.t
 import { type RedisSentinels, startRedisSentinels } from '../support/redis-sentinels.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 
-/** Where the service counts, in a form in which it can be struck. */
+/** A backend of the service, to which faults are applied. */
 export interface Backend {
-  /** The settings of the service that lead to it. */
+  /** The settings of the service for this backend. */
   readonly settings: Readonly<Record<string, string>>
-  /** The counter's value; 0 when there is none. */
+  /** Returns the counter's value; 0 when there is none. */
   count(key: string): Promise<number>
   stop(): Promise<void>
 }
 
-/** The seed decides what the way to it does by chance. */
+/** The seed determines the random behaviour of the proxy. */
 export type OpenBackend<B extends Backend> = (seed: number) => Promise<B>
 
 export interface ProxiedRedis extends Backend {
@@ -27,7 +27,7 @@ export async function openRedis(seed: number): Promise<ProxiedRedis> {
   return { server, proxy, ...behind(proxy, redisBackend(server, proxy.address)) }
 }
 
-/** The backend ends after the way to it. */
+/** Stops the proxy and then the backend. */
 function behind(proxy: BackendProxy, backend: Backend): Backend {
   return {
     ...backend,
@@ -38,7 +38,7 @@ function behind(proxy: BackendProxy, backend: Backend): Backend {
   }
 }
 
-/** @param address where the service reaches it: `host:port` */
+/** @param address at which the service connects: `host:port` */
 export function redisBackend(server: RedisServer, address: string): Backend {
   return {
     settings: { KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: address },
@@ -49,7 +49,7 @@ export function redisBackend(server: RedisServer, address: string): Backend {
 
 export interface SentinelBackend extends Backend {
   readonly set: RedisSentinels
-  /** Who calls itself master now, of those that run. */
+  /** Returns the running server whose role is master. */
   findMaster(): Promise<RedisServer | undefined>
 }
 
@@ -82,7 +82,7 @@ export async function openCluster(): Promise<ClusterBackend> {
   return {
     cluster,
     settings: { KVSTORE_TYPE: 'cluster', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: cluster.url },
-    /** Who has the key answers; a replica or another master tells where it is, which is an error. */
+    /** Only the owner of the key answers; a replica or another master redirects, which is an error. */
     async count(key) {
       for (const server of [...cluster.replicas, ...cluster.masters]) {
         const value = await server.command('GET', key).catch(() => undefined)
@@ -105,7 +105,7 @@ export async function openMemcached(seed: number): Promise<ProxiedMemcached> {
   return { server, proxy, ...behind(proxy, memcachedBackend(server, proxy.address)) }
 }
 
-/** @param address where the service reaches it: `host:port` */
+/** @param address at which the service connects: `host:port` */
 export function memcachedBackend(server: MemcachedServer, address: string): Backend {
   return {
     settings: { BACKEND_TYPE: 'memcache', MEMSTORE_HOST_PORT: address },

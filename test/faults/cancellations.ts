@@ -6,27 +6,27 @@ import { okAnswer } from './load/answer.ts'
 import { withFaultLoad } from './load/fault-load.ts'
 import { questions } from './load/questions.ts'
 
-/** Node's own HTTP/2 server ends a connection at so many cancelled calls. */
+/** Node's HTTP/2 server ends a connection after this many cancelled calls. */
 const cancellations = 1_000
-/** As Envoy's timeout is by default. */
+/** Envoy's default timeout. */
 const cancelAfterMs = 20
 const limit = 1_000_000
 /**
- * REFUSED_STREAM: a cancelled call keeps its place among those that may run until its counters have answered,
- * so that cancelling does not buy more work.
+ * REFUSED_STREAM: a cancelled call counts as running until its counters have answered, so that cancelling
+ * does not allow more work.
  */
 const refused = 'RST_STREAM 7'
 
-/** Redis hangs, and callers have less patience than the service: every call is cancelled. */
+/** Redis hangs, and callers have a shorter timeout than the service: every call is cancelled. */
 export const cancellationsCase: FaultCase = {
   name: 'cancelled',
-  title: 'black hole, and callers that give up after 20 ms, before the service does',
+  title: 'black hole, and callers with a timeout of 20 ms, below that of the service',
   needs: ['redis-server'],
   async run({ seed, callsPerSecond, stages }) {
     const settings = { BACKEND_DEADLINE: '10s', KVSTORE_TIMEOUT: '10s' }
     const { backend, service } = await stages.open({ openBackend: openRedis, seed, limit, settings })
     const { bodyOf } = questions('cancelled')
-    // One connection, as that of an Envoy with one worker.
+    // One connection, like that of an Envoy with one worker.
     const ports = [service.grpcPort]
     const options = { ports, connections: 1, callsPerSecond, bodyOf, cancelAfterMs }
     const { recoveryMs, calls, sent, load } = await withFaultLoad(options, async load => {
@@ -55,7 +55,7 @@ export const cancellationsCase: FaultCase = {
       goals: [{ what: 'recovery', unit: 'ms', goal: { atMost: 1_000 }, figure: recoveryMs }],
       violations,
       notes: [
-        `${load.outcomes().get('cancelled')} of ${sent} calls were cancelled, ${load.outcomes().get(refused) ?? 0} refused`,
+        `${load.outcomes().get('cancelled')} of ${sent} calls were cancelled, ${load.outcomes().get(refused) ?? 0} rejected`,
       ],
     }
   },

@@ -11,21 +11,24 @@ import { domain, rules, startService } from './stages.ts'
 const limit = 5
 const hourMs = 3_600_000
 
-/** Where the clock is put, in milliseconds from the middle of this hour, and how many are to be admitted. */
+/**
+ * The positions of the clock, in milliseconds from the middle of this hour, and the expected number of
+ * admitted calls.
+ */
 const steps: readonly (readonly [what: string, offsetMs: number, admitted: number])[] = [
   ['the middle of this hour', 0, limit],
   ['an hour later: the next window', hourMs, limit],
   ['back again: the same window as before', 0, 0],
-  ['an hour earlier: a window that was never seen', -hourMs, limit],
+  ['an hour earlier: a new window', -hourMs, limit],
   ['the last second of this hour: still the same window', hourMs / 2 - 1_000, 0],
   ['the first of the next hour: the window of above', hourMs / 2 + 1, 0],
   ['two hours later: another window', 2 * hourMs, limit],
 ]
 
-/** The clock of the service is set, forward and back and over the edges of windows. */
+/** The clock of the service is set forward and back and across the bounds of windows. */
 export const clockStepsCase: FaultCase = {
   name: 'clock-steps',
-  title: 'the clock is set by an hour, forward and back, and over the edges of windows',
+  title: 'the clock is set by an hour, forward and back, and across the bounds of windows',
   needs: ['redis-server'],
   async run({ seed }) {
     const ends: (() => Promise<void>)[] = []
@@ -51,7 +54,7 @@ export const clockStepsCase: FaultCase = {
         const { admitted, resets } = await exhaust(shouldRateLimit)
         if (admitted !== expected) violations.push(`${what}: ${admitted} were admitted and not ${expected}`)
         const wrong = resets.find(seconds => seconds < 1 || seconds > hourMs / 1000)
-        if (wrong !== undefined) violations.push(`${what}: the window is said to end in ${wrong} s`)
+        if (wrong !== undefined) violations.push(`${what}: the window is reported to end in ${wrong} s`)
       }
       return { goals: [], violations, notes: [`${steps.length} settings of the clock`] }
     } finally {
@@ -60,7 +63,10 @@ export const clockStepsCase: FaultCase = {
   },
 }
 
-/** Puts the clock so far from the middle of this hour; resolves when the service has it. */
+/**
+ * Returns a function that sets the clock relative to the middle of this hour; resolves when the service uses
+ * it.
+ */
 function clockOf({ program }: RateLimitProcess, file: string): (offsetMs: number) => Promise<void> {
   const nowMs = Date.now()
   const middleMs = nowMs - (nowMs % hourMs) + hourMs / 2
@@ -73,7 +79,10 @@ function clockOf({ program }: RateLimitProcess, file: string): (offsetMs: number
   }
 }
 
-/** Calls until the limit is surely reached; answers how many were let through, and all times to the reset. */
+/**
+ * Calls until the limit is certainly reached; returns how many calls were admitted, and all times to the
+ * reset.
+ */
 async function exhaust(
   shouldRateLimit: ReturnType<typeof callRateLimit>['shouldRateLimit'],
 ): Promise<{ admitted: number; resets: readonly number[] }> {

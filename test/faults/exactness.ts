@@ -5,14 +5,14 @@ import type { FaultCase } from './fault-case.ts'
 import { openFleet } from './fleet.ts'
 import { limitedKey, question, questions, tallyFlatOut } from './load/questions.ts'
 
-/** Nothing is wrong but the number of those who count: each process sees but its own share of the calls. */
+/** No fault, but many processes: each process sees only its share of the calls. */
 function exactness(name: string, program: string, openBackend: OpenBackend<Backend>): FaultCase {
   return {
     name,
-    title: `nothing, but many processes and connections count one key in ${program}`,
+    title: `no fault: many processes and connections count one key in ${program}`,
     needs: [program],
     async run({ seed, exactness: { processes, connections, limit } }) {
-      // An answer that comes too late is counted and not admitted, and this is not about time.
+      // A late answer is counted and not admitted, and this case is not about time.
       const fleet = await openFleet({
         openBackend,
         seed,

@@ -27,10 +27,10 @@ const replaced = [
 ]
 const partial = [/CLUSTERDOWN .+/, /MASTERDOWN .+/, /TRYAGAIN .+/]
 
-/** A node of a cluster may be named before. */
+/** The message may start with the address of a cluster node. */
 const ofNode = ({ source }: RegExp) => new RegExp(`(?:127\\.0\\.0\\.1:\\d+: )?(?:${source})`)
 
-/** How long keys of a slot are on their way to another master, twice a move. */
+/** How long the keys of a slot are in migration, twice for each move. */
 const underwayMs = 50
 
 const failover = {
@@ -44,9 +44,9 @@ async function askSentinel(port: number, ...words: string[]) {
   return askOnce({ endpoint: { host: '127.0.0.1', port }, timeoutMs: 5_000 }, 'SENTINEL', ...words)
 }
 
-/** The next master is there, and every sentinel says so. */
+/** Waits until there is another master that every sentinel reports. */
 async function masterChanged({ set, findMaster }: SentinelBackend): Promise<void> {
-  await waitFor('the sentinels to tell of another master', async () => {
+  await waitFor('the sentinels to report another master', async () => {
     for (const port of set.sentinelPorts) {
       const reply = await askSentinel(port, 'get-master-addr-by-name', 'mymaster')
       if (!isArrayReply(reply) || reply[1] === `${set.master.port}`) return false
@@ -59,7 +59,7 @@ function sentinelFailover(): FaultCase {
   return backendFault<SentinelBackend>({
     ...failover,
     name: 'sentinel-asked',
-    title: 'sentinels: a failover that was asked for',
+    title: 'sentinels: a requested failover',
     openBackend: openSentinels,
     messages: [...away, ...replaced],
     mayPassUnnoticed: true,
@@ -77,7 +77,7 @@ function sentinelKill(): FaultCase {
     name: 'sentinel-killed',
     title: 'sentinels: the master is killed',
     openBackend: openSentinels,
-    // Only so that it gets a stage of its own.
+    // The setting only gives the case a separate stage.
     settings: { KVSTORE_POOL_SIZE: '1' },
     messages: [...away, ...replaced],
     inject: ({ set }) => set.master.kill('SIGKILL'),
@@ -85,7 +85,7 @@ function sentinelKill(): FaultCase {
   })
 }
 
-/** The master of the limit's slot. */
+/** Returns the master of the limit's slot. */
 async function ownerOf({ cluster }: ClusterBackend, slot: number): Promise<ClusterServer> {
   for (const master of cluster.masters) {
     const keys = await master.command('CLUSTER', 'COUNTKEYSINSLOT', `${slot}`)
@@ -94,7 +94,7 @@ async function ownerOf({ cluster }: ClusterBackend, slot: number): Promise<Clust
   throw new Error(`no master has a key in slot ${slot}`)
 }
 
-/** Its slot goes from master to master; each time its keys are on their way for a while. */
+/** Moves the slot from master to master; each time its keys are in migration for a while. */
 function reshard(): FaultCase {
   const name = 'cluster-reshard'
   let going = false

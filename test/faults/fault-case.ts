@@ -2,25 +2,25 @@ import type { Goal } from '../bench/goals.ts'
 import type { LatencyFigures } from '../bench/percentiles.ts'
 import type { Stages } from './stages.ts'
 
-/** One line of the table: something that goes wrong, and what the service makes of it. */
+/** One row of the table: a fault, and its effects on the service. */
 export interface FaultCase {
   readonly name: string
-  /** What goes wrong, in a few words. */
+  /** The fault in a few words. */
   readonly title: string
-  /** Programs of the machine. */
+  /** Programs that must be on the PATH. */
   readonly needs: readonly string[]
   run(extent: Extent): Promise<FaultReport>
 }
 
-/** How long and how much. */
+/** The duration and the load of a case. */
 export interface Extent {
-  /** Decides what happens by chance. */
+  /** Determines the random behaviour. */
   readonly seed: number
   readonly callsPerSecond: number
   readonly connections: number
-  /** Load before the first fault. */
+  /** The duration of the load before the first fault. */
   readonly warmUpMs: number
-  /** How long the fault holds, time after time; answers are measured in the first of them. */
+  /** The durations of the consecutive injections; answers are measured in the first one. */
   readonly holdsMs: readonly number[]
   /** BACKEND_DEADLINE. */
   readonly deadlineMs: number
@@ -29,15 +29,15 @@ export interface Extent {
 }
 
 export interface FaultReport {
-  /** To the calls that were due while the fault held. */
+  /** The answers to the calls that were due during the fault. */
   readonly answers?: AnswerFigures
   readonly counts?: CountFigures
-  /** From the end of the fault to the last error after it, or else to the first answer; each time. */
+  /** The times from the end of the fault to the last error after it, or else to the first answer. */
   readonly recoveriesMs?: readonly number[]
   readonly rssGrowthMiB?: number
   readonly goAways?: number
   readonly goals: readonly GoalLine[]
-  /** What must not be, however slow the machine is. */
+  /** Violations that do not depend on the speed of the machine. */
   readonly violations: readonly string[]
   readonly notes: readonly string[]
 }
@@ -47,13 +47,13 @@ export interface AnswerFigures extends LatencyFigures {
   readonly over: number
   readonly errors: number
   readonly maxMs: number
-  /** When the circuit breaker had time to open; undefined when nothing was measured then. */
+  /** The latency after the circuit breaker had time to open; undefined when it was not measured. */
   readonly openP99Ms: number | undefined
   /** Every error by its status and message, the most frequent first. */
   readonly messages: readonly (readonly [message: string, count: number])[]
 }
 
-/** What became of one limit. */
+/** The figures of one limit. */
 export interface CountFigures {
   readonly limit: number
   /** Calls that were answered OK. */

@@ -8,7 +8,7 @@ import { createStages } from './stages.ts'
 const soak = process.env['SOAK'] === '1'
 const seed = Number(process.env['FAULT_SEED'] ?? (Date.now() % 2 ** 31) + 1)
 
-/** Deadlines and times that a busy machine keeps; how fast answers are is for `make faults` to tell. */
+/** Deadlines and durations for busy machines; `make faults` measures the latencies. */
 const extent: Omit<Extent, 'stages'> = soak
   ? {
       seed,
@@ -30,9 +30,9 @@ const extent: Omit<Extent, 'stages'> = soak
     }
 
 /**
- * Of each kind of fault those that ask most of the service, for every run of the tests: a way to the backend that ends,
- * hangs and lies; a backend that refuses, forgets, dies and moves; processes that end; a clock that jumps. The other
- * cases vary these, and are part of the long form and of `make faults`.
+ * The most demanding cases of each kind of fault, for every run of the tests: a connection that ends, hangs
+ * and sends garbage; a backend that rejects, loses data, dies and moves; processes that end; a clock that
+ * jumps. The other cases are variations, and part of the long form and of `make faults`.
  */
 const essential: ReadonlySet<string> = new Set([
   'refused',
@@ -56,7 +56,7 @@ const essential: ReadonlySet<string> = new Set([
 ])
 const played = cases.filter(({ name }) => soak || essential.has(name))
 
-/** Most of a case is waiting, so that some go on side by side. Cases of one stage stay in one lane. */
+/** A case mostly waits, so several run in parallel. Cases with the same stage are in one lane. */
 const laneCount = soak ? 1 : 3
 const lanes = Array.from({ length: laneCount }, (_, lane) =>
   played.slice(

@@ -11,7 +11,7 @@ import { helpText, type Options, readOptions } from './options.ts'
 import { answerTable, countTable, messageTable, type TitledReport, verdict } from './report.ts'
 import { createStages } from './stages.ts'
 
-/** Faults, with figures; `--help` tells how it is called. */
+/** Runs faults and prints figures; `--help` explains the options. */
 const options = optionsOrExit()
 const say = (text: string) => void process.stderr.write(`${text}\n`)
 
@@ -36,7 +36,7 @@ function extent(): Extent {
     return { ...common, connections: 10, warmUpMs: 500, holdsMs: [holdMs], exactness }
   }
   const exactness = { processes: 16, connections: 1_000, limit: 20_000 }
-  // Each shorter one ends at another moment between two tries to reach the backend.
+  // Each shorter one ends at a different moment between two attempts to reach the backend.
   const holdsMs = [holdMs, 2_100, 2_700, 3_300, 3_900]
   return { ...common, connections: 20, warmUpMs: 2_000, holdsMs, exactness }
 }
@@ -98,13 +98,13 @@ function keep(content: unknown): void {
   say(`kept in ${file}`)
 }
 
-/** Ctrl-C leaves nothing behind. */
+/** Ctrl-C ends all processes. */
 function endAll(): void {
   for (const pid of processTree(process.pid).slice(1)) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It has ended by itself.
+      // The process has already ended.
     }
   }
   process.exit(130)

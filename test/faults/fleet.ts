@@ -2,7 +2,7 @@ import type { RateLimitProcess } from '../support/rate-limit-process.ts'
 import type { Backend, OpenBackend } from './backends.ts'
 import { rules, startService } from './stages.ts'
 
-/** Several processes of the service that count in one backend. */
+/** Several processes of the service with one backend. */
 export interface Fleet<B extends Backend> {
   readonly backend: B
   readonly services: readonly RateLimitProcess[]
@@ -13,12 +13,12 @@ export interface FleetPlan<B extends Backend> {
   readonly openBackend: OpenBackend<B>
   readonly seed: number
   readonly processes: number
-  /** Of the descriptor `limited`, a year. */
+  /** The limit of the descriptor `limited`, per year. */
   readonly limit: number
   readonly settings: Readonly<Record<string, string>>
 }
 
-/** So many start at a time: each takes a core for half a second. */
+/** The number of concurrent starts: each takes a core for half a second. */
 const startsAtOnce = 2
 
 export async function openFleet<B extends Backend>(plan: FleetPlan<B>): Promise<Fleet<B>> {
@@ -35,7 +35,7 @@ export async function openFleet<B extends Backend>(plan: FleetPlan<B>): Promise<
     while (services.length < plan.processes) {
       const count = Math.min(startsAtOnce, plan.processes - services.length)
       const starts = Array.from({ length: count }, () => startService(t, rules(plan.limit), settings))
-      // Each must have left what ends it before any failure is told.
+      // Each start must have registered its cleanup before an error is thrown.
       await Promise.allSettled(starts)
       services.push(...(await Promise.all(starts)))
     }

@@ -12,10 +12,10 @@ const settleMs = 1_000
 const limit = 1_000_000
 const growthGoalMiB = 64
 
-/** As many calls as the service takes while Redis hangs: nothing may pile up. */
+/** As many calls as the service accepts while Redis hangs: nothing may pile up. */
 export const fullRateCase: FaultCase = {
   name: 'full-rate',
-  title: 'black hole, at as many calls as the service takes',
+  title: 'black hole, at as many calls as the service accepts',
   needs: ['redis-server'],
   async run({ seed, deadlineMs, holdsMs: [durationMs = 0], stages }) {
     const settings = { BACKEND_DEADLINE: `${deadlineMs}ms` }

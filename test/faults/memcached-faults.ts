@@ -18,7 +18,7 @@ const common = { needs: ['memcached'], openBackend: openMemcached, messages }
 const ways: readonly (readonly [name: string, title: string, fault: BackendFault])[] = [
   ['memcached-refused', 'memcached: connections are refused', { kind: 'refuse' }],
   ['memcached-black-hole', 'memcached: black hole', { kind: 'silence' }],
-  ['memcached-garbage', 'memcached: garbage comes instead of replies', { kind: 'garbage', share: 1 }],
+  ['memcached-garbage', 'memcached: replies are replaced by garbage', { kind: 'garbage', share: 1 }],
 ]
 
 export const memcachedFaults: readonly FaultCase[] = [
@@ -41,7 +41,7 @@ export const memcachedFaults: readonly FaultCase[] = [
   backendFault<ProxiedMemcached>({
     ...common,
     name: 'memcached-killed',
-    title: 'memcached is killed, and comes back empty',
+    title: 'memcached is killed, and restarts empty',
     losesCounters: true,
     extent: 'once',
     inject: ({ server }) => server.kill('SIGKILL'),

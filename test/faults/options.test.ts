@@ -5,7 +5,7 @@ import { helpText, readOptions } from './options.ts'
 const names = ['refused', 'drain']
 const read = (...args: string[]) => readOptions(args, {}, names, 42)
 
-test('all cases, for long, from the seed of the clock, unless something else is said', () => {
+test('by default all cases run, in the long form, with a seed from the clock', () => {
   assert.deepEqual(read(), {
     names: [],
     short: false,
@@ -36,10 +36,10 @@ const wrong: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   [['--fast'], /--fast/],
 ]
 for (const [args, message] of wrong) {
-  test(`${args.join(' ')} is refused`, () => assert.throws(() => read(...args), message))
+  test(`${args.join(' ')} is rejected`, () => assert.throws(() => read(...args), message))
 }
 
-test('the help has every case', () => {
+test('the help lists every case', () => {
   const text = helpText([{ name: 'refused', title: 'connections are refused' }])
   assert.match(text, /^ {2}refused +connections are refused$/m)
 })

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { readCount } from '../support/read-count.ts'
 
 export interface Options {
-  /** Names of cases; empty for all. */
+  /** The names of cases; empty for all. */
   readonly names: readonly string[]
   readonly short: boolean
   readonly markdown: boolean
@@ -15,10 +15,10 @@ export interface Options {
 const limits = { seed: 2 ** 31, rate: 50_000, hold: 3_600 } as const
 
 /**
- * Reads the command line; SHORT=1 in the environment is `--short`.
+ * Parses the command line; SHORT=1 in the environment is `--short`.
  *
- * @param seed what is taken without `--seed`
- * @throws Error that says what was found and what is allowed.
+ * @param seed the default of `--seed`
+ * @throws Error with the value that was found and the allowed ones
  */
 export function readOptions(
   args: readonly string[],

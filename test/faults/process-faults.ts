@@ -9,17 +9,17 @@ import { okAnswer, overAnswer } from './load/answer.ts'
 import { type FaultLoad, type LoadRecord, withFaultLoad } from './load/fault-load.ts'
 import { isLimited, limitedKey, questions, reachLimit, type Tally } from './load/questions.ts'
 
-/** Processes of the service that end, one way or another, while the others go on. */
+/** Processes of the service end in different ways while the others continue. */
 interface ProcessFault {
   readonly name: string
   readonly title: string
   readonly processes: number
   readonly settings: Readonly<Record<string, string>>
-  /** Resolves when it has happened, and answers what must not be. */
+  /** Ends processes; resolves with the violations. */
   strike(fleet: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]>
-  /** The kernel spreads connections by chance: with so many each worker has one. */
+  /** The kernel distributes connections randomly: with this many, each worker has one. */
   readonly connections?: number
-  /** Callers are told to leave by GOAWAY, and so none of their calls is lost. */
+  /** The processes end gracefully with GOAWAY, and no call is lost. */
   readonly inOrder: boolean
 }
 
@@ -72,7 +72,7 @@ async function runFault(fault: ProcessFault, extent: Extent): Promise<FaultRepor
   }
 }
 
-/** Each call counts once, but for those that were lost: of these each may have been counted or not. */
+/** Each call counts once, except for lost ones, each of which may have been counted or not. */
 function countsOf({ calls }: LoadRecord, rest: Tally, counted: number) {
   const limited = calls.filter(({ call }) => isLimited(call))
   const admitted = limited.filter(({ outcome }) => outcome === okAnswer).length + rest.ok
@@ -119,7 +119,7 @@ function figures({ record, struckMs, endedMs }: Struck): Pick<FaultReport, 'answ
   }
 }
 
-/** What must not be of how the calls ended. */
+/** Returns the violations in the outcomes of the calls. */
 function ends({ calls, sent }: LoadRecord, { inOrder }: ProcessFault, load: FaultLoad): string[] {
   const wrong: string[] = []
   if (calls.length !== sent) wrong.push(`${sent - calls.length} calls were never answered`)
@@ -127,17 +127,17 @@ function ends({ calls, sent }: LoadRecord, { inOrder }: ProcessFault, load: Faul
   const strange = calls.find(({ outcome }) => !expected.includes(outcome))
   if (strange !== undefined) wrong.push(`an unexpected end of a call: ${strange.outcome}`)
   if (inOrder && load.lostConnections > 0) wrong.push(`${load.lostConnections} connections were lost`)
-  if (inOrder && load.goAways === 0) wrong.push('nobody was told to leave')
+  if (inOrder && load.goAways === 0) wrong.push('no connection got GOAWAY')
   if (!inOrder && load.lostConnections === 0) wrong.push('no connection was lost')
   return wrong
 }
 
-/** Two of three are told to end: unhealthy at once, and gone when the delay and their calls are over. */
+/** Stops two of three processes: each is unhealthy at once, and ends after the delay and its calls. */
 async function drainTwo({ services }: Fleet<ProxiedRedis>): Promise<readonly string[]> {
   const wrong = await Promise.all(
     services.slice(0, 2).map(async ({ program, health }) => {
       program.process.kill('SIGTERM')
-      await waitFor('it to be unhealthy before it ends', async () => (await health()) === 500)
+      await waitFor('the process to be unhealthy before it ends', async () => (await health()) === 500)
       const code = await program.exited()
       return code === 0 ? [] : [`it ended with ${code}: ${program.output()}`]
     }),
@@ -151,7 +151,7 @@ async function killOne({ services }: Fleet<ProxiedRedis>, load: FaultLoad): Prom
   return []
 }
 
-/** One of the workers of one service: it is replaced, and the service stays healthy. */
+/** Kills one of the workers of one service: it is replaced, and the service stays healthy. */
 async function killWorker({ services }: Fleet<ProxiedRedis>, load: FaultLoad): Promise<readonly string[]> {
   const [service] = services
   if (service === undefined) return ['there is no service']
@@ -160,7 +160,7 @@ async function killWorker({ services }: Fleet<ProxiedRedis>, load: FaultLoad): P
   const [victim = 0] = before
   process.kill(victim, 'SIGKILL')
   await waitFor('callers to notice', () => load.lostConnections > 0)
-  // A connection of ours may have been on the one that was killed, too.
+  // The connection of the health check may have been on the killed worker too.
   const health = await waitFor('an answer about its health', service.health)
   await waitFor('another worker', () => !workers().includes(victim) && workers().length === before.length)
   return health === 200 ? [] : [`/healthcheck said ${health}`]
@@ -169,7 +169,7 @@ async function killWorker({ services }: Fleet<ProxiedRedis>, load: FaultLoad): P
 export const processFaults: readonly FaultCase[] = [
   processFault({
     name: 'drain',
-    title: 'two of three processes are told to end (SIGTERM)',
+    title: 'two of three processes get SIGTERM',
     processes: 3,
     settings: { DRAIN_DELAY: `${drainDelayMs}ms` },
     strike: drainTwo,

@@ -24,7 +24,7 @@ interface Way {
   readonly fault: (extent: Extent) => BackendFault
 }
 
-/** Faults of the way to Redis; its counters stay. */
+/** Faults of the connection to Redis; its counters are kept. */
 const ways: readonly Way[] = [
   {
     name: 'refused',
@@ -40,7 +40,7 @@ const ways: readonly Way[] = [
   },
   {
     name: 'hang-up',
-    title: 'connections are taken and end at once',
+    title: 'connections are accepted and closed at once',
     messages: [...away, reset],
     fault: () => ({ kind: 'hang-up' }),
   },
@@ -58,19 +58,19 @@ const ways: readonly Way[] = [
   },
   {
     name: 'cut',
-    title: 'one reply in 20 is cut in its middle, with the connection',
+    title: 'one reply in 20 is truncated, and the connection closed',
     messages: away,
     fault: () => ({ kind: 'cut', share: 0.05 }),
   },
   {
     name: 'garbage',
-    title: 'garbage comes instead of replies',
+    title: 'replies are replaced by garbage',
     messages: [...away, noReply, notRedis],
     fault: () => ({ kind: 'garbage', share: 1 }),
   },
   {
     name: 'drip',
-    title: 'replies come byte by byte, each as late as a third of the deadline',
+    title: 'replies arrive byte by byte, each byte delayed by a third of the deadline',
     messages: away,
     fault: ({ deadlineMs }) => ({ kind: 'drip', bytes: 1, everyMs: Math.ceil(deadlineMs / 3) }),
   },
@@ -124,7 +124,7 @@ const ofRedis: readonly FaultCase[] = [
   backendFault<ProxiedRedis>({
     ...common,
     name: 'killed',
-    title: 'Redis is killed, and comes back empty',
+    title: 'Redis is killed, and restarts empty',
     messages: [...away, reset],
     losesCounters: true,
     extent: 'once',
@@ -133,7 +133,7 @@ const ofRedis: readonly FaultCase[] = [
   }),
 ]
 
-/** Each for some tenths of a second, one after the other, until it is removed. */
+/** Injects each fault for some tenths of a second, one at a time, until it is removed. */
 function randomFaults(): FaultCase {
   let running: Promise<void> | undefined
   let going = false
@@ -147,7 +147,7 @@ function randomFaults(): FaultCase {
   return backendFault<ProxiedRedis>({
     ...common,
     name: 'random',
-    title: 'all of these on the way, by chance, one after the other',
+    title: 'all of these connection faults at random, one at a time',
     messages: [...away, reset, noReply, notRedis, new RegExp(loading)],
     extent: 'once',
     async inject(backend, { seed }) {
@@ -167,7 +167,7 @@ const refuse = {
   remove: ({ proxy }: ProxiedRedis) => proxy.setFault(),
 }
 
-/** What the modes make of the same fault, and the setting of health. */
+/** The effects of the failure modes on the same fault, and the setting of health. */
 const settings: readonly FaultCase[] = [
   backendFault<ProxiedRedis>({
     ...refuse,

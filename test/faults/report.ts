@@ -3,7 +3,7 @@ import { describeGoal, judge } from '../bench/goals.ts'
 import type { Table } from '../bench/report.ts'
 import type { FaultReport, GoalLine } from './fault-case.ts'
 
-/** A case, and what came of it; why it was left out when it was. */
+/** The report of a case, or why it was not run. */
 export interface TitledReport {
   readonly name: string
   readonly title: string
@@ -12,11 +12,11 @@ export interface TitledReport {
 
 const none = '–'
 
-/** How fast what was answered while each fault held, how soon all was well, and whether that is the goal. */
+/** The answers during each fault, the recovery time, and whether the goals were met. */
 export function answerTable(reports: readonly TitledReport[]): Table {
   const heading = [
-    ...['Fault', 'What goes wrong', 'OK / over / errors', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
-    ...['p99 ms, breaker open', 'Well again after ms', 'Goals'],
+    ...['Fault', 'Fault injected', 'OK / over / errors', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
+    ...['p99 ms, breaker open', 'Recovered after ms', 'Goals'],
   ]
   const rows = reports.map(({ name, title, report }) => {
     if ('leftOut' in report) return [name, title, ...Array.from({ length: 7 }, () => none), 'not run']
@@ -34,7 +34,7 @@ export function answerTable(reports: readonly TitledReport[]): Table {
   return { heading, rows }
 }
 
-/** What was counted, what memory was taken, and whether something came that must never come. */
+/** The counts, the memory, and the violations. */
 export function countTable(reports: readonly TitledReport[]): Table {
   const heading = ['Fault', 'Limit', 'Admitted', 'Over', 'Counted, not answered', 'Memory MiB', 'GOAWAY']
   const rows = reports.map(({ name, report }) => {
@@ -68,7 +68,7 @@ export function messageTable(reports: readonly TitledReport[]): Table {
   return { heading: ['Fault', 'Status and message', 'Calls'], rows }
 }
 
-/** The middle one, and the longest where there are several. */
+/** Formats the median, and the maximum of several values. */
 function describeAll(timesMs: readonly number[] = []): string {
   if (timesMs.length === 0) return none
   const sorted = timesMs.toSorted((a, b) => a - b)
@@ -76,7 +76,7 @@ function describeAll(timesMs: readonly number[] = []): string {
   return sorted.length === 1 ? middle : `${middle}, at most ${formatNumber(sorted.at(-1) ?? 0)}`
 }
 
-/** `met`, or what was missed and by how much; of the same goal only the worst figure. */
+/** Returns `met`, or the missed goals; of repeated goals only the worst figure. */
 export function verdict({ goals }: Pick<FaultReport, 'goals'>): string {
   if (goals.length === 0) return none
   const worst = new Map<string, GoalLine>()

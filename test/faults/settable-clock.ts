@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Preloaded into a service whose clock a test sets: `Date.now` is so many milliseconds off as the file says,
+ * Preloaded into a service whose clock a test sets: `Date.now` is shifted by the milliseconds in the file,
  * which is read again at each SIGUSR2.
  */
 const file = process.env['CLOCK_OFFSET_FILE'] ?? ''

@@ -5,13 +5,13 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { Backend, OpenBackend } from './backends.ts'
 
-/** A backend, and the service as a process of its own that counts in it. */
+/** A backend, and a process of the service that counts in it. */
 export interface Stage<B extends Backend> {
   readonly backend: B
   readonly service: RateLimitProcess
 }
 
-/** Opens stages, and keeps the last one for the next case that asks for the same. */
+/** Opens stages, and keeps the last one for the next case with the same plan. */
 export interface Stages {
   open<B extends Backend>(plan: StagePlan<B>): Promise<Stage<B>>
   close(): Promise<void>
@@ -21,13 +21,15 @@ export interface StagePlan<B extends Backend> {
   readonly openBackend: OpenBackend<B>
   readonly seed: number
   readonly settings: Readonly<Record<string, string>>
-  /** Of the descriptor `limited`, a year; the other one, `open`, has a limit that nobody reaches. */
+  /**
+   * The limit of the descriptor `limited`, per year; the descriptor `open` has a limit that is never reached.
+   */
   readonly limit: number
 }
 
 export const domain = 'faults'
 const unlimited = 1_000_000_000
-/** Several start at a time, on a machine that may be busy with others. */
+/** Several start concurrently, on a machine that may be busy. */
 const startDeadlineMs = 60_000
 
 export function createStages(): Stages {
@@ -45,7 +47,7 @@ export function createStages(): Stages {
         await close()
         kept = { key, ...(await openStage(plan)) }
       }
-      // The same opener has made it, so that it is of the same type.
+      // The same opener created it, so it has the same type.
       return kept.stage as Stage<B>
     },
     close,
@@ -71,7 +73,7 @@ async function openStage<B extends Backend>(plan: StagePlan<B>): Promise<{ stage
   }
 }
 
-/** Starts the service on a configuration of its own, and waits until it is healthy. */
+/** Starts the service with a separate configuration, and waits until it is healthy. */
 export async function startService(
   t: { after(end: Close): unknown },
   configuration: string,
@@ -88,11 +90,11 @@ export async function startService(
 
 async function isHealthy({ program, health }: RateLimitProcess): Promise<boolean> {
   const ended = program.process.exitCode !== null || program.process.signalCode !== null
-  if (ended) throw new Error(`the service ended; it said: ${program.output()}`)
+  if (ended) throw new Error(`the service ended with the output: ${program.output()}`)
   return (await health()) === 200
 }
 
-/** Windows of a year, so that no run sees two of them but one that a year ends in. */
+/** Windows of a year, so that a run sees two of them only at the end of a year. */
 export function rules(limit: number, unit: 'year' | 'hour' = 'year'): string {
   const descriptor = (key: string, requests: number) =>
     `- {key: ${key}, rate_limit: {unit: ${unit}, requests_per_unit: ${requests}}}\n`

@@ -11,29 +11,29 @@ interface StallPlan {
   readonly name: string
   readonly title: string
   readonly stallMs: number
-  /** BACKEND_DEADLINE; the service's own default when left out. */
+  /** BACKEND_DEADLINE. Defaults to the service's default. */
   readonly deadlineMs?: number
 }
 
 const plans: readonly StallPlan[] = [
-  { name: 'stall-20', title: 'Redis stands still for 20 ms, the default deadline', stallMs: 20 },
-  { name: 'stall-50', title: 'Redis stands still for 50 ms, the default deadline', stallMs: 50 },
+  { name: 'stall-20', title: 'Redis is paused for 20 ms, the default deadline', stallMs: 20 },
+  { name: 'stall-50', title: 'Redis is paused for 50 ms, the default deadline', stallMs: 50 },
   {
     name: 'stall-20-brief',
-    title: 'Redis stands still for 20 ms, a deadline of 15 ms',
+    title: 'Redis is paused for 20 ms, a deadline of 15 ms',
     stallMs: 20,
     deadlineMs: 15,
   },
   {
     name: 'stall-50-brief',
-    title: 'Redis stands still for 50 ms, a deadline of 15 ms',
+    title: 'Redis is paused for 50 ms, a deadline of 15 ms',
     stallMs: 50,
     deadlineMs: 15,
   },
 ]
 
 const defaultDeadlineMs = 100
-/** Between two stalls, so that each of them meets a service at rest. */
+/** The pause between two stalls, so that each of them meets a recovered service. */
 const restMs = 250
 const limit = 1_000_000_000
 const expected = [
@@ -41,7 +41,7 @@ const expected = [
   /^2 Redis owed replies and sent nothing for \d+ ms$/,
 ]
 
-/** One stall as it was: a machine that is busy may make it longer. */
+/** One stall as measured: a busy machine may make it longer. */
 interface Stall {
   readonly beginMs: number
   readonly endMs: number
@@ -58,7 +58,7 @@ async function runStalls(plan: StallPlan, extent: Extent): Promise<FaultReport> 
   const { callsPerSecond, connections, seed, stages } = extent
   const isTest = extent.deadlineMs > defaultDeadlineMs
   const { deadlineMs = defaultDeadlineMs } = plan
-  // The short form too runs with the documented default, and not with a kinder deadline.
+  // The short form also uses the documented default, not a longer deadline.
   const settings: Record<string, string> =
     plan.deadlineMs === undefined ? {} : { BACKEND_DEADLINE: `${plan.deadlineMs}ms` }
   const { backend, service } = await stages.open({ openBackend: openRedis, seed, limit, settings })
@@ -99,7 +99,7 @@ function report(
   const met = ({ dueMs, latencyMs }: CallRecord) =>
     stalls.some(({ beginMs, endMs }) => dueMs <= endMs && dueMs + latencyMs >= beginMs)
   const beyond = errors.filter(call => !met(call))
-  // A busy machine can stall longer than the deadline by itself, but hardly at each of these stalls.
+  // A busy machine can stall longer than the deadline by itself, but not at each of these stalls.
   const costly = stalls.filter(({ beginMs }, index) => {
     const untilMs = stalls[index + 1]?.beginMs ?? Number.POSITIVE_INFINITY
     return errors.some(({ dueMs }) => dueMs >= beginMs - stallMs && dueMs < untilMs - stallMs)

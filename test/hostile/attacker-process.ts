@@ -1,10 +1,13 @@
 import { attack } from './attacker.ts'
 import { attackerQuietMs, floods } from './floods.ts'
 
-/** `attacker-process.ts FLOOD PORT [RECONNECT_MS]`: floods the port until SIGTERM, prints what it sent. */
+/**
+ * `attacker-process.ts FLOOD PORT [RECONNECT_MS]`: floods the port until SIGTERM, and prints the number of
+ * sent frames.
+ */
 const [, , name = '', port = '', reconnectMs] = process.argv
 const flood = Object.entries(floods).find(([known]) => known === name)?.[1]
-if (flood === undefined) throw new Error(`there is no flood of ${name}`)
+if (flood === undefined) throw new Error(`unknown flood: ${name}`)
 const over = new Promise(resolve => process.once('SIGTERM', resolve))
 const { frames, goAways } = attack(flood, Number(port), over, {
   reconnectMs: reconnectMs === undefined ? undefined : Number(reconnectMs),

@@ -4,22 +4,22 @@ import { frameTypes, preface } from '@tollway/grpc/http2/frames.ts'
 import { type Flood, initialWindow, wholeCall } from './floods.ts'
 
 export interface Attack {
-  /** How many were sent. */
+  /** Returns the number of sent frames. */
   frames(): number
   /** The error code of each GOAWAY so far. */
   readonly goAways: readonly number[]
 }
 
 export interface AttackOptions {
-  /** After this a connection that the server has ended is opened again; never without it. */
+  /** The delay after which a connection that the server has closed is opened again; never without it. */
   readonly reconnectMs?: number | undefined
   /** How long a connection is quiet before its flood begins. */
   readonly quietMs?: number
-  /** Each connection sends no more frames than this. */
+  /** The most frames of each connection. */
   readonly maxFrames?: number
 }
 
-/** Frames are written in pieces of this length of time. */
+/** The interval in which frames are written. */
 const tickMs = 5
 
 /** Floods the port, on as many connections as the flood has, until `over` settles. */

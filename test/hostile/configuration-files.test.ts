@@ -8,7 +8,7 @@ import { startUnderAttack } from './service-under-attack.ts'
 const lines = (count: number, line: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => line(index)).join('\n')
 
-/** Files, and what the log says of each. What a file costs is held beside the parser. */
+/** Files, and the log of each. The tests of the parser bound its cost. */
 const files: readonly (readonly [name: string, text: string | { readonly bytes: number }, said: RegExp])[] = [
   ['100 MB of one text', { bytes: 100_000_000 }, /at most \d+/],
   ['a billion laughs', `a: &a0 [x, x]\n${lines(60, i => `b${i}: &a${i + 1} [*a${i}, *a${i}]`)}`, /aliases/],
@@ -21,13 +21,13 @@ const files: readonly (readonly [name: string, text: string | { readonly bytes: 
   ],
   ['many documents', '---\n'.repeat(100_000), /too many documents/],
   ['20,000 mistakes', `domain: e\n${lines(20_000, i => `k${i}: 1`)}`, /unknown key 'k0'/],
-  ['lines of its own', 'domain: "a\\nlevel=error msg=forged"\nunknown\u2028key: 1', /unknown key/],
+  ['forged log lines', 'domain: "a\\nlevel=error msg=forged"\nunknown\u2028key: 1', /unknown key/],
 ]
 
-/** The largest part of memory that a refusal may leave behind, with room for what is collected later. */
+/** The most memory that rejected files may leave, including garbage. */
 const maxGrowthBytes = 128 * 1024 * 1024
 
-test('hostile files are refused while the service goes on with what it had', async t => {
+test('hostile files are rejected, and the active configuration stays', async t => {
   const service = await startUnderAttack(t)
   const { program } = service.process
   const errors = async () => (await service.process.stats())['ratelimit.service.config_load_error'] ?? 0
@@ -50,7 +50,7 @@ test('hostile files are refused while the service goes on with what it had', asy
       const { statuses } = await service.caller.shouldRateLimit({ domain: 'd', descriptors: [{ entries }] })
       assert.equal(statuses[0]?.limitRemaining, 4)
       rmSync(path)
-      await waitFor('the file to be forgotten', () =>
+      await waitFor('the file to be removed', () =>
         program.output().slice(earlier).includes('configuration loaded'),
       )
     })
@@ -59,7 +59,7 @@ test('hostile files are refused while the service goes on with what it had', asy
   assert.ok(grownBytes < maxGrowthBytes, `it grew by ${grownBytes} bytes`)
 })
 
-/** Of a process of Linux; 0 elsewhere. */
+/** Returns the resident memory of a process on Linux; 0 elsewhere. */
 function residentBytes(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')

@@ -2,26 +2,26 @@ import { frameBytes, frameFlags, frameTypes, settingIds, wordBytes } from '@toll
 import { encodeHeaderBlock } from '@tollway/grpc/http2/hpack-encoder.ts'
 import { grpcRequest } from '../bench/load/requests.ts'
 
-/** What a hostile caller sends on each of its connections, as fast as the rate says. */
+/** The frames that a hostile caller sends on each of its connections, at the given rate. */
 export interface Flood {
   readonly connections: number
-  /** Of each connection. */
+  /** For each connection. */
   readonly framesPerSecond: number
-  /** Calls whose answers the caller does not take: its windows are closed. */
+  /** Calls whose answers the caller does not take, since its windows are closed. */
   readonly blockedAnswers: number
   /** Sent once, before the flood. */
   readonly begin?: Buffer
-  /** The n-th frame of the flood, from 0, or the frames that only make sense together. */
+  /** Returns the n-th frame of the flood, from 0, or several frames that belong together. */
   frame(n: number): Buffer
 }
 
 const path = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 const noBytes = Buffer.alloc(0)
-/** 2.4 MB/s of WINDOW_UPDATE, and of other frames as many. */
+/** 2.4 MB/s of WINDOW_UPDATE, and the same number of other frames. */
 const lineRate = 184_000
-/** Between the start of the process of an attacker and its flood: its blocked answers are there by then. */
+/** The time between the start of an attacker and its flood, in which its blocked answers arrive. */
 export const attackerQuietMs = 3000
-/** Behind the streams of the blocked answers. */
+/** The first stream after those of the blocked answers. */
 const firstFreeStream = 4001
 
 /** The head of a call, which gets an answer of some 40 bytes. */
@@ -52,7 +52,7 @@ export function initialWindow(bytes: number): Buffer {
   return frameBytes(frameTypes.SETTINGS, 0, 0, payload)
 }
 
-/** A field with a name of its own, which enters the table of HPACK and evicts others. */
+/** A field with a new name, which enters the table of HPACK and evicts others. */
 function churn(streamId: number, n: number): Buffer {
   const name = `x-${n}`.padEnd(20, 'x')
   const value = `${n}`.padEnd(100, 'v')

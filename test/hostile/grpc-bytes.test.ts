@@ -38,7 +38,7 @@ const valid = [
 
 const edits = fc.array(
   fc.oneof(
-    // Another byte, which can leave a message a message.
+    // Replaces a byte, which may leave the message valid.
     fc.record({ at: fc.nat(200), drop: fc.constant(1), put: fc.uint8Array({ minLength: 1, maxLength: 1 }) }),
     fc.record({
       at: fc.nat(200),
@@ -62,7 +62,7 @@ const mutated = fc.tuple(fc.constantFrom(...valid), edits).map(([message, list])
   return Uint8Array.from(bytes)
 })
 
-describe('what is no message', () => {
+describe('malformed messages', () => {
   let service: ServiceUnderAttack
   const ending: (() => Promise<unknown>)[] = []
   before(async () => {
@@ -85,9 +85,9 @@ describe('what is no message', () => {
   const table: readonly (readonly [string, readonly number[], RegExp])[] = [
     ['nothing', [], /^UNKNOWN rate limit domain must not be empty$/],
     ['a domain alone', [0x0a, 1, 0x64], /^UNKNOWN rate limit descriptor list must not be empty$/],
-    ['a text that is cut off', [0x0a, 5, 0x64], /^INTERNAL /],
+    ['a truncated text', [0x0a, 5, 0x64], /^INTERNAL /],
     ['a text of 4 GiB', [0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], /^INTERNAL /],
-    ['a text that is no UTF-8', [0x0a, 2, 0xc0, 0x80], /^INTERNAL /],
+    ['a text with invalid UTF-8', [0x0a, 2, 0xc0, 0x80], /^INTERNAL /],
     ['a number without an end', [0x18, ...Array(20).fill(0xff)], /^INTERNAL /],
     ['field 0', [0x00], /^INTERNAL /],
     ['a group that does not end', [0x0a, 1, 0x64, 0x23], /^INTERNAL /],
@@ -100,7 +100,7 @@ describe('what is no message', () => {
     })
   }
 
-  test(`${runs} mutated messages are answered or refused (FC_SEED=${seed})`, {
+  test(`${runs} mutated messages are answered or rejected (FC_SEED=${seed})`, {
     timeout: 7_200_000,
   }, async t => {
     const seen = new Map<string, number>()
@@ -113,7 +113,7 @@ describe('what is no message', () => {
       }
     }
     t.diagnostic([...seen].map(([status, count]) => `${count} ${status}`).join(', '))
-    assert.ok((seen.get('OK') ?? 0) > runs / 50, 'hardly any was still a message, so not much was tried')
+    assert.ok((seen.get('OK') ?? 0) > runs / 50, 'few were still valid, so the test covers too little')
     await service.check()
   })
 })

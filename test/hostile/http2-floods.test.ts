@@ -7,16 +7,16 @@ import { attack } from './attacker.ts'
 import { type FloodName, floods } from './floods.ts'
 import { type ServiceUnderAttack, startUnderAttack } from './service-under-attack.ts'
 
-/** Calls of another caller during a flood; they are made one after the other. */
+/** Sequential calls of another caller during a flood. */
 const calls = 50
-/** Of all floods together: what their 12,000 calls leave is collected late. */
+/** The growth of all floods together: the memory of their 12,000 calls is collected late. */
 const maxGrowthMiB = 128
-/** Of each connection; it may send 2,000 and what it has earned by 990 calls. */
+/** The most frames of each connection; it may send 2,000 and those that it has earned with 990 calls. */
 const maxFrames = 10_000
-/** These frames belong to calls, and make no more work than calls do. */
+/** These frames belong to calls, and cause no more work than calls do. */
 const accepted: readonly FloodName[] = ['calls that are reset', 'header fields that are always new']
 
-describe('a flood ends its own connection only', () => {
+describe('a flood ends only its connection', () => {
   let service: ServiceUnderAttack
   let rssBefore = 0
   const ending: (() => Promise<unknown>)[] = []

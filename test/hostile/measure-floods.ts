@@ -15,8 +15,8 @@ import { attackerQuietMs, type FloodName, floods } from './floods.ts'
  *
  *     measure-floods.ts [--seconds N] [--reconnect MS] [FLOOD ...]
  *
- * The service has core 0; the load of 1,000 calls a second and the attacker share core 1. With `--reconnect` the
- * attacker opens connections again that the service has ended.
+ * The service has core 0; the load of 1,000 calls a second and the attacker share core 1. With `--reconnect`
+ * the attacker reopens connections that the service has closed.
  */
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -43,7 +43,7 @@ for (const name of names) {
     const before = rssMiB(server.pid)
     const script = join(root, 'test/hostile/attacker-process.ts')
     const args = [script, name, `${server.port}`, ...(values.reconnect ? [values.reconnect] : [])]
-    // Without the priority that this process may have: what the attacker costs itself is not what is measured.
+    // Without the priority that this process may have: the attacker's own cost is not measured.
     const ordinary = ['-o', '0', 'taskset', '-c', otherCore]
     const attacker = startProgram('chrt', [...ordinary, process.execPath, ...args])
     await new Promise(resolve => setTimeout(resolve, attackerQuietMs - 500))

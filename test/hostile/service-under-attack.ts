@@ -16,18 +16,21 @@ descriptors:
       - {key: user, value: "a*", share_threshold: true, rate_limit: {unit: year, requests_per_unit: 5}}
 `
 
-/** More lines in the log than these, whatever callers send, would be a flood. */
+/** More log lines than this would be a flood. */
 const maxLogLines = 20
 
-/** The service with its counters in memory, and what must hold whatever it is sent. */
+/** The service with counters in memory, and its invariants under any input. */
 export interface ServiceUnderAttack {
   readonly process: RateLimitProcess
-  /** Of its configuration, which is read again when a file there changes. */
+  /** The folder of its configuration, which is read again when a file changes. */
   readonly configFolder: string
   readonly caller: ReturnType<typeof callRateLimit>
-  /** It lives, serves others, its log has few and whole lines, and `/stats` one series a line. */
+  /**
+   * Checks that it runs and serves others, that its log has few lines, all intact, and that `/stats` has one
+   * series per line.
+   */
   check(): Promise<void>
-  /** The text of `/stats`. */
+  /** Returns the text of `/stats`. */
   statsText(): Promise<string>
 }
 
@@ -56,7 +59,7 @@ export async function startUnderAttack(t: Cleanup): Promise<ServiceUnderAttack> 
     async check() {
       const entries = [{ key: 'user', value: `neighbour ${checks++}` }]
       const { statuses } = await caller.shouldRateLimit({ domain: 'd', descriptors: [{ entries }] })
-      assert.equal(statuses[0]?.limitRemaining, 4, 'a caller that is none of this is served')
+      assert.equal(statuses[0]?.limitRemaining, 4, 'another caller is served')
       assert.equal(await process.health(), 200)
       const lines = process.program.output().trimEnd().split('\n')
       assert.ok(

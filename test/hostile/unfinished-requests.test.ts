@@ -11,13 +11,13 @@ import { waitFor } from '../support/wait-for.ts'
 import { callHeaders, initialWindow } from './floods.ts'
 import { startUnderAttack } from './service-under-attack.ts'
 
-/** What one connection sends: calls whose messages lack their last byte. The long form has 900 of 4 MB. */
+/** The data of one connection: calls whose messages lack their last byte. The long form has 900 of 4 MB. */
 const [messages, bytes] = process.env['SOAK'] === '1' ? [900, 4_000_000] : [100, 1_000_000]
 const pieceBytes = 16_000
-/** The limit is 16 MiB; the rest is what was read and is not collected yet. */
+/** The limit is 16 MiB; the rest is received data that was not collected yet. */
 const maxGrowthMiB = 96
 
-/** Sends the messages one after the other, as far as the server takes them. */
+/** Sends the messages one at a time, as far as the server accepts them. */
 async function sendUnfinished(t: Cleanup, port: number): Promise<{ refused(): number }> {
   const windows = new Map<number, number>([[0, 65_535]])
   const ended = new Set<number>()
@@ -50,7 +50,7 @@ async function sendUnfinished(t: Cleanup, port: number): Promise<{ refused(): nu
   return { refused: () => ended.size }
 }
 
-test(`${messages} unfinished messages of ${bytes} bytes take no more than the limit`, async t => {
+test(`${messages} unfinished messages of ${bytes} bytes use no more than the limit`, async t => {
   const { process: service, caller, check } = await startUnderAttack(t)
   const ask = () =>
     caller.shouldRateLimit({ domain: 'd', descriptors: [{ entries: [{ key: 'k', value: '' }] }] })
@@ -62,7 +62,7 @@ test(`${messages} unfinished messages of ${bytes} bytes take no more than the li
   assert.ok(growth < maxGrowthMiB, `the service uses ${growth} MiB more`)
   await waitFor('refusals', () => refused() > messages / 2)
   await ask()
-  // What needs memory while none is left is refused over HTTP too.
+  // Requests that need memory are also rejected over HTTP while none is left.
   const socket = connect({ port: service.httpPort, host: '127.0.0.1' })
   let answer = ''
   socket.on('data', chunk => (answer += chunk)).on('error', () => {})

@@ -15,15 +15,15 @@ const one = (key: string, value: string, more: object = {}): Request => ({
 const fresh = 'OK: OK 4/5 YEAR'
 const most = 2n ** 64n - 1n
 
-/** Asked one after the other. */
+/** Sequential requests. */
 const table: readonly (readonly [string, Request, string])[] = [
   ['a line break', one('named', 'a\nlevel=error msg=x'), fresh],
   ['another line', one('named', 'a\r\nratelimit.service.config_load_error: 99'), fresh],
   ['signs of statsd', one('named', 'a:1|c\nfoo:5|c|#tag'), fresh],
-  ['signs of a terminal', one('named', '\x1b[2J\x07\b'), fresh],
+  ['terminal control characters', one('named', '\x1b[2J\x07\b'), fresh],
   ['signs of Unicode', one('named', '\u2028\u2029\u202e\ufeff\u0000'), fresh],
   ['NUL', one('user', '\0'), fresh],
-  ['NUL twice is another', one('user', '\0\0'), fresh],
+  ['two NUL characters are another value', one('user', '\0\0'), fresh],
   ['an empty value', one('user', ''), fresh],
   ['an empty key', one('', 'x'), 'OK: OK'],
   ['one megabyte', one('user', 'x'.repeat(1_000_000)), fresh],
@@ -38,9 +38,9 @@ const table: readonly (readonly [string, Request, string])[] = [
   ['constructor', one('constructor', 'prototype'), 'OK: OK'],
   ['constructor as a domain', { ...one('user', 'x'), domain: 'constructor' }, 'OK: OK'],
   ['a descriptor in a descriptor', parseRequest('__proto__=constructor user=x', 'd'), 'OK: OK'],
-  ['characters of two halves', one('user', '😀'), fresh],
-  ['the same, put together otherwise', one('user', 'e\u0301'), fresh],
-  ['the same as one', one('user', '\u00e9'), fresh],
+  ['surrogate pairs', one('user', '😀'), fresh],
+  ['a decomposed character', one('user', 'e\u0301'), fresh],
+  ['the composed character', one('user', '\u00e9'), fresh],
   ['no hits', one('user', 'hits', { hitsAddend: 0n }), 'OK: OK 5/5 YEAR'],
   ['2^32-1 hits', { ...one('user', 'h32'), hitsAddend: 0xffff_ffff }, 'OVER: OVER 0/5 YEAR'],
   ['2^64-1 hits', one('user', 'h64', { hitsAddend: most }), 'OVER: OVER 0/5 YEAR'],
@@ -103,19 +103,19 @@ describe('hostile values', () => {
     test(`${name} → ${shown}`, async () => assert.equal(await ask(request), answer))
   }
 
-  test('the process lives, others are served, and no line was forged', async () => {
+  test('the process runs, others are served, and no log line was forged', async () => {
     await service.check()
     const stats = await service.process.stats()
     assert.equal(stats['ratelimit.service.config_load_error'], 0)
   })
 
-  test('a name that is too long is counted with others, in an own series', async () => {
+  test('names that are too long share a separate series', async () => {
     const stats = await service.process.stats()
     assert.equal(stats['ratelimit.service.rate_limit.overflow.total_hits'], 1)
     assert.ok(Object.keys(stats).every(name => name.length < 2 * defaultNameLimits.requested.charactersOfOne))
   })
 
-  test('unknown domains make a bounded number of series, and one line in the log', async () => {
+  test('unknown domains create a bounded number of series, and one log line', async () => {
     const { names } = defaultNameLimits.unknownDomains
     const domains = Array.from({ length: names + 200 }, (_, index) => `nobody ${index}`)
     for (let at = 0; at < domains.length; at += 100) {
@@ -131,7 +131,7 @@ describe('hostile values', () => {
   })
 
   const soaks = process.env['SOAK'] === '1'
-  test('names after requests are bounded too', {
+  test('names from requests are bounded too', {
     skip: !soaks && 'takes a minute: with SOAK=1',
   }, async () => {
     const { names } = defaultNameLimits.requested

@@ -3,23 +3,23 @@ import { Agent, request } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What may go wrong on the way to an API server. A share is of all calls (or watches, or events), 0 to 1. */
+/** The faults of the connection to an API server. A share is of all calls (or watches, or events), 0 to 1. */
 export interface ApiFaults {
-  /** Calls that are answered by the proxy: so many with this status. */
+  /** The share of calls that the proxy answers with a status. */
   readonly answers?: readonly AnswerFault[]
-  /** Each call waits so long before it goes on. */
+  /** Delays each call. */
   readonly delayMs?: number
-  /** Events of which only the first half comes, and then the connection is cut. */
+  /** The share of events that are truncated to their first half, after which the connection is closed. */
   readonly cutEvents?: number
-  /** Events in whose place something that is no event comes. */
+  /** The share of events that are replaced by garbage. */
   readonly garbageEvents?: number
-  /** Events in whose place the server says by an error event that the resourceVersion is too old. */
+  /** The share of events that are replaced by an error event for an expired resourceVersion. */
   readonly goneEvents?: number
-  /** Events that never come. */
+  /** The share of events that are dropped. */
   readonly lostEvents?: number
-  /** Each watch is ended in an orderly way after this time. */
+  /** Ends each watch gracefully after this time. */
   readonly endWatchesAfterMs?: number
-  /** Nothing goes on in any direction, on connections that stay open: a peer that was cut off. */
+  /** Transfers no data in either direction, on connections that stay open: a partitioned peer. */
   readonly silent?: boolean
 }
 
@@ -27,7 +27,7 @@ export interface AnswerFault {
   readonly status: 401 | 409 | 410 | 429 | 500 | 503
   readonly share: number
   readonly retryAfterSeconds?: number
-  /** All calls without it. */
+  /** All calls when left out. */
   readonly of?: 'reads' | 'watches' | 'writes'
 }
 
@@ -36,17 +36,17 @@ export interface ProxiedCall {
   /** With its query. */
   readonly path: string
   readonly atMs: number
-  /** What came back, of whom ever; 0 as long as nothing did. */
+  /** The status of the answer, from the server or the proxy; 0 until there is one. */
   status: number
 }
 
-/** A way to an API server on which all can go wrong, as a seed says. It speaks plain HTTP to the client. */
+/** A proxy to an API server with seeded faults. It serves plain HTTP. */
 export interface ApiProxy {
   readonly url: string
-  /** From now on these, and no others; what runs is also struck. */
+  /** Replaces all faults, also for running calls. */
   setFaults(faults: ApiFaults): void
   calls(): readonly ProxiedCall[]
-  /** How many faults have struck. */
+  /** Returns the number of injected faults. */
   struck(): number
   stop(): Promise<void>
 }
@@ -54,11 +54,14 @@ export interface ApiProxy {
 export interface ApiProxyOptions {
   readonly target: { readonly host: string; readonly port: number; readonly ca: string }
   readonly seed: number
-  /** Told of each call that the API server has answered, before the client hears of it. */
+  /** Called for each call that the API server has answered, before the client gets the answer. */
   readonly onAnswer?: (call: ProxiedCall) => void
 }
 
-/** Numbers in [0, 1), for a seed always the same ones: a permuted congruential generator (PCG). */
+/**
+ * Returns a function for numbers in [0, 1), always the same ones for a seed: a permuted congruential
+ * generator (PCG).
+ */
 export function seededRandom(seed: number): () => number {
   let state = BigInt(seed)
   return () => {
@@ -77,7 +80,7 @@ export async function startApiProxy({ target, seed, onAnswer }: ApiProxyOptions)
   let faults: ApiFaults = {}
   let struck = 0
 
-  /** Whether a fault of this share strikes now. */
+  /** Returns whether a fault of this share is injected now. */
   const strikes = (share: number | undefined) => {
     const hit = share !== undefined && random() < share
     if (hit) struck += 1
@@ -145,7 +148,7 @@ export async function startApiProxy({ target, seed, onAnswer }: ApiProxyOptions)
     }
   }
 
-  /** Whether the watch goes on. */
+  /** Returns whether the watch continues. */
   function relayEvent(line: Buffer, client: ServerResponse): boolean {
     if (strikes(faults.lostEvents)) return true
     if (strikes(faults.cutEvents)) {
@@ -218,7 +221,7 @@ function withoutHopHeaders({ headers }: IncomingMessage): IncomingMessage['heade
   return rest
 }
 
-/** Each with its end. */
+/** Yields each line with its line end. */
 async function* linesOf(answer: IncomingMessage): AsyncGenerator<Buffer> {
   let rest: Buffer = Buffer.alloc(0)
   for await (const chunk of answer as AsyncIterable<Buffer>) {

@@ -6,7 +6,7 @@ import { type BackendFault, randomFault, startBackendProxy } from './backend-pro
 import { countCommands } from './count-commands.ts'
 import { waitFor } from './wait-for.ts'
 
-/** A server that answers each piece with the same piece, and a proxy before it. */
+/** Starts a server that echoes each chunk, and a proxy in front of it. */
 async function startEcho(t: TestContext) {
   const received: string[] = []
   const echo = createServer(socket => {
@@ -25,7 +25,7 @@ async function startEcho(t: TestContext) {
   return { proxy, received }
 }
 
-/** A client that keeps what it hears, and how its connection ended. */
+/** Opens a client that keeps the received data, and how its connection ended. */
 function dial(t: TestContext, port: number) {
   const heard = { text: '', end: '' }
   const socket: Socket = connect(port, '127.0.0.1')
@@ -51,7 +51,7 @@ async function startStruck(t: TestContext, fault: BackendFault) {
   return { proxy, received, ...client }
 }
 
-test('nothing goes wrong unless it is asked for', async t => {
+test('without a fault the data is unchanged', async t => {
   const { proxy } = await startEcho(t)
   const { socket, hears } = dial(t, proxy.port)
   socket.write('one')
@@ -59,7 +59,7 @@ test('nothing goes wrong unless it is asked for', async t => {
   assert.equal(proxy.struck(), 0)
 })
 
-test('refuse: connections end, and others are refused until it is over', async t => {
+test('refuse: connections end, and others are rejected until the fault is removed', async t => {
   const { proxy, heard } = await startStruck(t, { kind: 'refuse' })
   await waitFor('the end', () => heard.end !== '')
   const refused = dial(t, proxy.port)
@@ -70,14 +70,14 @@ test('refuse: connections end, and others are refused until it is over', async t
   await hears('back')
 })
 
-test('hang-up: connections are taken and end', async t => {
+test('hang-up: connections are accepted and closed', async t => {
   const { proxy, heard } = await startStruck(t, { kind: 'hang-up' })
   await waitFor('the end', () => heard.end !== '')
   const other = dial(t, proxy.port)
   await waitFor('the end of another one', () => other.heard.end !== '')
 })
 
-test('silence: connections stay, and what was sent arrives when it is over', async t => {
+test('silence: connections stay open, and data arrives when the fault is removed', async t => {
   const { proxy, socket, hears, received } = await startStruck(t, { kind: 'silence' })
   socket.write('late')
   const other = dial(t, proxy.port)
@@ -89,7 +89,7 @@ test('silence: connections stay, and what was sent arrives when it is over', asy
   await other.hears('other')
 })
 
-test('latency: replies come late, in their order', async t => {
+test('latency: replies are delayed, in order', async t => {
   const { socket, hears } = await startStruck(t, { kind: 'latency', ms: 50, jitterMs: 20 })
   const startedMs = performance.now()
   for (const text of ['a', 'b', 'c']) socket.write(text)
@@ -97,7 +97,7 @@ test('latency: replies come late, in their order', async t => {
   assert.ok(performance.now() - startedMs >= 49)
 })
 
-test('cut: half a reply, and the end', async t => {
+test('cut: half a reply, and the end of the connection', async t => {
   const { socket, heard, proxy } = await startStruck(t, { kind: 'cut', share: 1 })
   socket.write('halves')
   await waitFor('the end', () => heard.end === 'end')
@@ -105,13 +105,13 @@ test('cut: half a reply, and the end', async t => {
   assert.equal(proxy.struck(), 1)
 })
 
-test('garbage: bytes that no reply begins with', async t => {
+test('garbage: bytes with which no reply begins', async t => {
   const { socket, heard } = await startStruck(t, { kind: 'garbage', share: 1 })
   socket.write('x')
   await waitFor('garbage', () => /^before [\x80-\xff]{64}$/.test(heard.text))
 })
 
-test('drip: bit by bit', async t => {
+test('drip: byte by byte', async t => {
   const { socket, heard, hears } = await startStruck(t, { kind: 'drip', bytes: 1, everyMs: 10 })
   const startedMs = performance.now()
   socket.write('slow')
@@ -120,9 +120,9 @@ test('drip: bit by bit', async t => {
   assert.ok(performance.now() - startedMs >= 29)
 })
 
-test('answer: each command gets the line, and none reaches the server', async t => {
+test('answer: each command is answered with the line, and none reaches the server', async t => {
   const { proxy, heard, received } = await startStruck(t, { kind: 'answer', line: '-ERR no' })
-  await waitFor('the end of what was before', () => heard.end !== '')
+  await waitFor('the end of earlier connections', () => heard.end !== '')
   const { socket, hears } = dial(t, proxy.port)
   socket.write('*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n')
   await hears('-ERR no\r\n-ERR no\r\n')
@@ -136,7 +136,7 @@ const commands: readonly (readonly ['redis' | 'memcached', string, number])[] = 
   ['memcached', 'add a 0 60 1\r\n0\r\nincr a 1\r\nget b\r\n', 3],
 ]
 for (const [protocol, text, count] of commands) {
-  test(`${count} of ${protocol} are counted, in whatever pieces they come: ${JSON.stringify(text)}`, () => {
+  test(`${count} of ${protocol} are counted, for any split: ${JSON.stringify(text)}`, () => {
     for (const size of [1, 2, 7, text.length]) {
       const counted = countCommands(protocol)
       let sum = 0
@@ -148,7 +148,7 @@ for (const [protocol, text, count] of commands) {
   })
 }
 
-test('a seed says which faults come', () => {
+test('a seed determines the faults', () => {
   const row = (seed: number) => {
     const random = seededRandom(seed)
     return Array.from({ length: 20 }, () => randomFault(random))

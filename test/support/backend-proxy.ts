@@ -4,36 +4,36 @@ import { seededRandom } from './api-proxy.ts'
 import { type BackendProtocol, countCommands } from './count-commands.ts'
 import { waitFor } from './wait-for.ts'
 
-/** What may go wrong on the way to Redis or memcached. A share, 0 to 1, is of the pieces of replies. */
+/** The faults of the connection to Redis or memcached. A share, 0 to 1, is of the chunks of replies. */
 export type BackendFault =
-  /** Nobody listens; the connections that there are end. */
+  /** The port has no listener; open connections end. */
   | { readonly kind: 'refuse' }
-  /** Connections are taken and end at once, and so do those that there are. */
+  /** Connections are accepted and closed at once, and open ones end. */
   | { readonly kind: 'hang-up' }
-  /** Connections are taken and stay open, and nothing goes on in any direction: a peer that was cut off. */
+  /** Connections are accepted and stay open without data in either direction: a partitioned peer. */
   | { readonly kind: 'silence' }
-  /** Each reply comes that much later, and by chance up to `jitterMs` more; their order stays. */
+  /** Each reply is delayed by `ms`, plus a random time of at most `jitterMs`, in order. */
   | { readonly kind: 'latency'; readonly ms: number; readonly jitterMs?: number }
-  /** Replies of which only the first half comes, and then the connection ends. */
+  /** Replies are truncated to their first half, and the connection ends. */
   | { readonly kind: 'cut'; readonly share: number }
-  /** Replies in whose place something that is no reply comes. */
+  /** Replies are replaced by garbage. */
   | { readonly kind: 'garbage'; readonly share: number }
-  /** Replies come in bits of so many bytes, with so long a pause after each. */
+  /** Replies arrive in parts of `bytes` bytes, with a pause after each. */
   | { readonly kind: 'drip'; readonly bytes: number; readonly everyMs: number }
-  /** No command reaches the server: each is answered with this line. The connections before it are cut. */
+  /** No command reaches the server: each is answered with this line. Earlier connections are closed. */
   | { readonly kind: 'answer'; readonly line: string }
 
-/** A way to Redis or memcached on which all can go wrong, by chance as a seed says. */
+/** A proxy to Redis or memcached with seeded faults. */
 export interface BackendProxy {
   readonly port: number
   /** `127.0.0.1:port`. */
   readonly address: string
   /**
-   * Resolves when the fault holds; it is the only one from then on. Nothing goes wrong any more when it is left
-   * out, and what had to wait is delivered.
+   * Replaces the fault, and resolves when it is active. Without an argument it removes the fault, and
+   * delivers delayed data.
    */
   setFault(fault?: BackendFault): Promise<void>
-  /** How many connections, replies or commands were struck. */
+  /** Returns the number of affected connections, replies or commands. */
   struck(): number
   stop(): Promise<void>
 }
@@ -41,11 +41,11 @@ export interface BackendProxy {
 export interface BackendProxyOptions {
   readonly targetPort: number
   readonly seed: number
-  /** What the clients speak; Redis's when left out. */
+  /** The protocol of the clients. Defaults to Redis. */
   readonly protocol?: BackendProtocol
 }
 
-/** Looks like a reply of neither, whatever is made of its beginning. */
+/** Not the beginning of a reply in either protocol. */
 const garbageBytes = 64
 const waitMs = 5
 
@@ -90,7 +90,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
       } else if (!upstream.destroyed) upstream.write(bytes)
     })
     const replies = relay(upstream, (bytes, cameMs) => deliver(client, bytes, cameMs))
-    // What came before the end is still delivered, for a server may say something and hang up.
+    // Data before the end is still delivered, since a server may reply and then close.
     upstream.on('close', () => replies().then(() => client.destroy()))
   }
 
@@ -122,7 +122,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
     if (client.writable) client.write(bytes)
   }
 
-  /** Goes on in one piece when the fault is over. */
+  /** Sends the rest in one piece when the fault is removed. */
   async function drip(client: Socket, bytes: Buffer, size: number, everyMs: number): Promise<void> {
     let from = 0
     for (; fault?.kind === 'drip' && from < bytes.length && client.writable; from += size) {
@@ -149,7 +149,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
         server?.close()
         server = undefined
       } else {
-        // While nobody listens the system may lend the port to somebody's outgoing connection.
+        // While the port has no listener, the system may use it for an outgoing connection.
         server ??= await waitFor('the port of the proxy', () => listen(port, accept))
       }
       if (next !== undefined && ['refuse', 'hang-up', 'answer'].includes(next.kind)) cutAll()
@@ -162,7 +162,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
   }
 }
 
-/** By chance one of all kinds, as `random` says. */
+/** Returns a random fault of any kind. */
 export function randomFault(random: () => number): BackendFault {
   const kinds: readonly BackendFault[] = [
     { kind: 'refuse' },
@@ -177,7 +177,7 @@ export function randomFault(random: () => number): BackendFault {
   return kinds[Math.floor(random() * kinds.length)] ?? { kind: 'silence' }
 }
 
-/** Takes what comes, piece by piece. Answers how to wait until all that has come so far was taken. */
+/** Passes on chunks one at a time. Returns a function that waits until all received chunks were passed on. */
 function relay(from: Socket, take: (bytes: Buffer, cameMs: number) => Promise<void>): () => Promise<void> {
   let taken = Promise.resolve()
   from.on('data', bytes => {

@@ -5,7 +5,7 @@ import { type Program, startProgram } from './program.ts'
 import { type Cleanup, root } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
-/** The broker alone, from its environment. */
+/** The broker as a process, configured by its environment. */
 export interface BrokerProcess {
   readonly program: Program
   /** `host:port` for producers and consumers. */
@@ -14,7 +14,7 @@ export interface BrokerProcess {
   readonly debug: string
 }
 
-/** Resolves when it takes calls. Nothing of this process's own environment is inherited. */
+/** Resolves when it accepts calls. It inherits nothing from this process's environment. */
 export async function startBroker(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
@@ -37,6 +37,6 @@ export async function startBroker(
   const debug = `http://127.0.0.1:${debugPort}`
   const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
   await waitFor('the broker to be healthy', async () => ended() || (await fetch(`${debug}/healthcheck`)).ok)
-  assert.ok(!ended(), `the broker ended; it said: ${program.output()}`)
+  assert.ok(!ended(), `the broker ended with the output: ${program.output()}`)
   return { program, address: `127.0.0.1:${grpcPort}`, debug }
 }

@@ -11,9 +11,9 @@ export interface Certificate {
 }
 
 /**
- * One that has signed itself, so that it is its own authority. Needs openssl.
+ * Creates a self-signed certificate, which is its own authority. Needs openssl.
  *
- * @param name of the files
+ * @param name the name of the files
  * @param altNames `DNS:redis.test,IP:127.0.0.1`
  */
 export async function makeCertificate(folder: string, name: string, altNames: string): Promise<Certificate> {

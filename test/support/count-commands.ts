@@ -1,10 +1,10 @@
-/** The two protocols in which counters are kept. */
+/** The two protocols of backends. */
 export type BackendProtocol = 'redis' | 'memcached'
 
 /**
- * Counts the commands of one connection: called with each piece that a client sent, it answers how many
- * commands end in it. Redis's come as arrays of bulk strings, memcached's as lines of text, of which `add` and
- * `set` have a second one.
+ * Returns a function that counts the commands of one connection: called with each chunk of a client, it
+ * returns how many commands end in it. Redis's commands are arrays of bulk strings, memcached's are lines of
+ * text, of which `add` and `set` have a second one.
  */
 export function countCommands(protocol: BackendProtocol): (bytes: Buffer) => number {
   const lengthOf = protocol === 'redis' ? redisLength : memcachedLength
@@ -20,7 +20,7 @@ export function countCommands(protocol: BackendProtocol): (bytes: Buffer) => num
   }
 }
 
-/** Of the first command, with all its ends of lines; 0 while it is not whole. */
+/** Returns the length of the first command, with all its line ends; 0 while it is incomplete. */
 function redisLength(text: string): number {
   const [head, count] = /^\*(\d+)\r\n/.exec(text) ?? []
   if (head === undefined) return 0

@@ -7,19 +7,21 @@ import { type Cleanup, root } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
 export interface Envoy {
-  /** Where the application behind the sidecar is called. */
+  /** The port for calls of the application behind the sidecar. */
   readonly ingressPort: number
   readonly adminPort: number
 }
 
 export interface EnvoyOptions {
-  /** Threads, each of which has connections of its own. */
+  /** The number of threads, each of which has separate connections. */
   readonly concurrency: number
-  /** Changes the configuration, whose ports are the test's own by then. */
+  /** Changes the configuration, which has the test's ports by then. */
   readonly change?: (config: string) => string
 }
 
-/** The examples' sidecar on ports of its own, until the test ends; it asks the service on that port. */
+/**
+ * Starts the examples' sidecar on separate ports, until the test ends; it calls the service on `servicePort`.
+ */
 export async function startEnvoy(t: Cleanup, servicePort: number, options: EnvoyOptions): Promise<Envoy> {
   const { concurrency, change = config => config } = options
   const [ingress = 0, admin = 0, app = 0] = await freePorts(3)
@@ -35,7 +37,7 @@ export async function startEnvoy(t: Cleanup, servicePort: number, options: Envoy
   t.after(async () => {
     await envoy.end('SIGKILL')
   })
-  await waitFor('Envoy to take calls', async () => {
+  await waitFor('Envoy to accept calls', async () => {
     if (envoy.process.exitCode !== null) throw new Error(envoy.output())
     return (await fetch(`http://127.0.0.1:${admin}/ready`)).ok
   })

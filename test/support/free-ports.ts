@@ -1,20 +1,20 @@
 import { createServer, type Server } from 'node:net'
 
 /**
- * Ports lie above those that people know and below those that the kernel takes for connections of its own choice, in
- * blocks. A process has a block for as long as it listens on its first port, so that tests which run side by side never
- * give out the same port while nobody has bound it yet.
+ * The ports are above well-known ones and below the kernel's ephemeral range, in blocks. A process owns a
+ * block for as long as it listens on its first port, so that concurrent tests never return the same port
+ * before it is bound.
  */
 const lowest = 18_100
 const blockSize = 250
 const blocks = 56
-/** Above the last of them there is room for those that `ownPorts` of the operator reckons from another. */
+/** Ports above the last one are left for those that `ownPorts` of the operator derives from another. */
 const givenOfBlock = 100
 
 let block: Promise<number> | undefined
 let next = 1
 
-/** Ports of the loopback address that nobody has right now; none is given out twice. */
+/** Returns unused ports of the loopback address; none is returned twice. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
   while (ports.length < count) {
@@ -33,7 +33,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports
 }
 
-/** Answers the first port of a block that is nobody else's from now on. */
+/** Claims a block for this process, and returns its first port. */
 async function claimBlock(): Promise<number> {
   for (let tried = 0; tried < blocks; tried++) {
     const first = lowest + ((process.pid + tried) % blocks) * blockSize
@@ -42,7 +42,9 @@ async function claimBlock(): Promise<number> {
     claim.unref()
     return first
   }
-  throw new Error(`every block of ports from ${lowest} on has an owner; is something left of tests before?`)
+  throw new Error(
+    `every block of ports from ${lowest} on is in use; are processes of earlier tests still running?`,
+  )
 }
 
 function listen(port: number): Promise<Server | undefined> {

@@ -19,19 +19,19 @@ export interface FeedServerEvent {
   readonly version?: string
 }
 
-/** A management server on grpc-go and go-control-plane. */
+/** A management server with grpc-go and go-control-plane. */
 export interface GoFeedServer {
   /** `host:port`. */
   readonly address: string
-  /** What has happened so far, of one kind or of all. */
+  /** Returns the events so far, of one kind or of all. */
   events(kind?: FeedServerEvent['event']): readonly FeedServerEvent[]
-  /** Resolves with the event of this number, counted from 0, of the kind. */
+  /** Resolves with the event of this kind with this number, from 0. */
   event(kind: FeedServerEvent['event'], index: number): Promise<FeedServerEvent>
-  /** Puts a snapshot of one limit in force. The service refuses the unit UNKNOWN. */
+  /** Publishes a snapshot with one limit. The service rejects the unit UNKNOWN. */
   publish(version: string, unit: 'HOUR' | 'UNKNOWN', requestsPerUnit: number): void
 }
 
-/** @param args flags of the server; without any it has the defaults of grpc-go. */
+/** @param args flags of the server; without any it has the defaults of grpc-go */
 export async function startGoFeedServer(t: Cleanup, args: readonly string[] = []): Promise<GoFeedServer> {
   const child = spawn(goProgramPath(program), args, { stdio: ['pipe', 'pipe', 'inherit'] })
   t.after(async () => {

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { findProgram } from './require-server.ts'
 import { root } from './tollway.ts'
 
-/** A program of the tests that is written in Go, which not every machine has. */
+/** A test program in Go, which not every machine can build. */
 export interface GoProgram {
   readonly name: string
-  /** Of its module, below the root. */
+  /** The folder of its module, below the root. */
   readonly folder: string
 }
 
@@ -24,9 +24,9 @@ function findGoProgram({ name }: GoProgram): string | undefined {
 }
 
 /**
- * Why tests that need the program are to be skipped; false when it is there.
+ * Returns the reason to skip tests that need the program; false when it is available.
  *
- * @throws Error when it is missing, the machine has Go, and REQUIRE_SERVERS=1 says that nothing may be skipped.
+ * @throws Error when it is missing, the machine has Go, and REQUIRE_SERVERS=1 forbids skipping
  */
 export function missingGoProgram(program: GoProgram): string | false {
   if (findGoProgram(program) !== undefined) return false
@@ -38,7 +38,7 @@ export function missingGoProgram(program: GoProgram): string | false {
   return reason
 }
 
-/** @throws Error that says how to build the program. */
+/** @throws Error that explains how to build the program */
 export function goProgramPath(program: GoProgram): string {
   const path = findGoProgram(program)
   if (path === undefined) throw new Error(`${program.name} is not built: ${howToBuild(program)}`)

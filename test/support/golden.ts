@@ -5,8 +5,9 @@ import { test } from 'node:test'
 import { dump } from 'js-yaml'
 
 /**
- * A test for each `<case>.in.yaml` of the folder: what is made of its text must be what `<case>.out.yaml`
- * says. With GOLDEN=write the outs are written instead, and those without an in are removed.
+ * Registers a test for each `<case>.in.yaml` of the folder: the result for its text must equal
+ * `<case>.out.yaml`. With GOLDEN=write the outputs are written instead, and those without an input are
+ * removed.
  */
 export function goldenTests(folder: string, make: (text: string) => unknown): void {
   const names = readdirSync(folder)
@@ -24,10 +25,10 @@ export function goldenTests(folder: string, make: (text: string) => unknown): vo
       })
       if (write) writeFileSync(out, made)
       assert.ok(existsSync(out), `${out} is missing; make golden writes it`)
-      assert.equal(made, readFileSync(out, 'utf8'), `${out} says otherwise; make golden rewrites it`)
+      assert.equal(made, readFileSync(out, 'utf8'), `${out} differs; make golden rewrites it`)
     })
   }
-  test('there are cases, and no outs without an in', () => {
+  test('there are cases, and no outputs without an input', () => {
     assert.notEqual(cases.length, 0)
     if (write) for (const name of orphans) rmSync(join(folder, name))
     else assert.deepEqual(orphans, [])

@@ -2,7 +2,7 @@ import type { TestContext } from 'node:test'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { decodeExportRequest, type ReceivedSpan } from '../../services/chassis/tracing-under-test.ts'
 
-/** A collector of OTLP over gRPC on loopback, until the test ends. */
+/** Starts a collector of OTLP over gRPC on loopback, until the test ends. */
 export async function startGrpcCollector(
   t: Pick<TestContext, 'after'>,
 ): Promise<{ readonly url: string; readonly spans: readonly ReceivedSpan[] }> {

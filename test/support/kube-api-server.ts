@@ -10,11 +10,11 @@ import { type Program, startProgram } from './program.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
-/** A kube-apiserver with its etcd and nothing else: no controllers, no nodes. */
+/** A kube-apiserver with its etcd, without controllers and nodes. */
 export interface KubeApiServer {
   /**
-   * One call as an administrator. `body` is sent as JSON, of a PATCH as an apply; `accept` is the form of the
-   * answer.
+   * Makes one call as an administrator. `body` is sent as JSON, and as an apply patch with PATCH; `accept` is
+   * the media type of the answer.
    */
   call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
   /** The same call with a bearer token of another account. */
@@ -28,7 +28,7 @@ export interface KubeApiServer {
 export interface ApiAnswer {
   readonly status: number
   readonly body: unknown
-  /** What the server would tell people beside its answer. */
+  /** The warnings of the server. */
   readonly warnings: readonly string[]
 }
 
@@ -36,10 +36,10 @@ const token = 'administrator-of-a-test'
 const startDeadlineMs = 60_000
 
 /**
- * Why tests that need an API server are to be skipped; false when one can be started. For the `skip` option
- * of a suite. REQUIRE_SERVERS=1 does not ask for it: no package of a distribution brings its programs.
+ * Returns the reason to skip tests that need an API server; false when one can be started. For the `skip`
+ * option of a suite. REQUIRE_SERVERS=1 does not require it: no package of a distribution has its programs.
  *
- * @throws Error when KUBE_ASSETS names a folder that lacks one of them.
+ * @throws Error when KUBE_ASSETS names a folder without one of them
  */
 export function missingKubeAssets(): string | false {
   const folder = process.env['KUBE_ASSETS'] ?? ''
@@ -54,7 +54,7 @@ export function missingKubeAssets(): string | false {
 }
 
 /**
- * Starts both on free ports of the loopback address, with their data in a folder that goes with them. Needs openssl.
+ * Starts both on free ports of the loopback address, with their data in a temporary folder. Needs openssl.
  */
 export async function startKubeApiServer(): Promise<KubeApiServer> {
   const assets = process.env['KUBE_ASSETS'] ?? ''
@@ -62,7 +62,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
   const [etcdPort = 0, peerPort = 0, port = 0] = await freePorts(3)
   const etcdUrl = `http://127.0.0.1:${etcdPort}`
   const certificate = await makeCertificate(place, 'kube-apiserver', 'IP:127.0.0.1')
-  // For the minute that they live, to collect garbage costs more than to leave it.
+  // They run for a minute, in which garbage collection costs more than it frees.
   const options = { env: { ...process.env, GOGC: '400' } }
   const programs = [
     startProgram(
@@ -99,7 +99,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
   } catch (error) {
     const said = programs.map(program => program.output().slice(-4000)).join('\n')
     await stop()
-    throw new Error(`${(error as Error).message}; they said:\n${said}`)
+    throw new Error(`${(error as Error).message}; output:\n${said}`)
   }
 }
 
@@ -121,8 +121,8 @@ function etcdArguments(place: string, url: string, peerUrl: string): string[] {
 }
 
 /**
- * What no test asks for is switched off, and no key is of RSA, which takes long to find: of the 3.2 s of a core that
- * the server needs to begin, 0.7 s are spared.
+ * Unused features are disabled, and no key is of RSA, which takes long to generate: this saves 0.7 s of the
+ * 3.2 s of CPU time that the server needs to start.
  */
 function apiServerArguments(
   place: string,
@@ -163,9 +163,9 @@ const unusedGroups = [
 ]
 
 const unusedPlugins = [
-  // No controller makes the accounts that this plugin would ask for.
+  // No controller creates the accounts that this plugin requires.
   'ServiceAccount',
-  // These ask for objects of the groups above.
+  // These require objects of the groups above.
   'CertificateApproval',
   'CertificateSigning',
   'CertificateSubjectRestriction',
@@ -177,8 +177,8 @@ const unusedPlugins = [
 ]
 
 /**
- * Ends the programs when this process ends in a way in which it cannot do so itself: a shell that reads
- * from a pipe notices, for the kernel closes the other end.
+ * Ends the programs when this process ends without doing so itself: a shell that reads from a pipe notices
+ * it, since the kernel closes the other end.
  */
 function guardAgainstOrphans(
   programs: readonly Program[],
@@ -188,7 +188,7 @@ function guardAgainstOrphans(
   const script = 'read -r told || { kill -9 "$@"; sleep 1; rm -rf "$0"; }'
   const shell = spawn('sh', ['-c', script, place, ...pids], {
     stdio: ['pipe', 'ignore', 'ignore'],
-    // A Ctrl-C at the terminal is meant for the tests, and must not end their guard before it acted.
+    // Ctrl-C in the terminal must end the tests, and not their guard before it has acted.
     detached: true,
   })
   return {
@@ -207,7 +207,7 @@ function caller(ca: string, port: number, agent: Agent, bearer: string): KubeApi
     const headers = {
       authorization: `Bearer ${bearer}`,
       'content-type': method === 'PATCH' ? 'application/apply-patch+yaml' : 'application/json',
-      // Node would send the body of a DELETE without saying where it ends.
+      // Node would send the body of a DELETE without its length.
       'content-length': Buffer.byteLength(text),
       accept,
     }

@@ -4,19 +4,19 @@ import { freePorts } from './free-ports.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { waitFor } from './wait-for.ts'
 
-/** A memcached of its own on the loopback address and one port; it keeps nothing beyond its process. */
+/** A memcached on the loopback address and one port, without persistence. */
 export interface MemcachedServer extends ServerProcess {
   readonly port: number
   /** `127.0.0.1:port`. */
   readonly address: string
-  /** Sends lines of the text protocol over a connection of its own, and answers the lines that came. */
+  /** Sends lines of the text protocol over a separate connection, and returns the received lines. */
   command(...lines: string[]): Promise<string[]>
 }
 
-/** @param args more arguments of memcached, for example `['-m', '1']` */
+/** @param args additional arguments of memcached, such as `['-m', '1']` */
 export async function startMemcached(args: readonly string[] = []): Promise<MemcachedServer> {
   const [port = 0] = await freePorts(1)
-  // It does not run as root unless it is told to.
+  // It runs as root only with this option.
   const user = process.getuid?.() === 0 ? ['-u', 'root'] : []
   const start = () => startProcess(port, ['-p', String(port), '-l', '127.0.0.1', '-U', '0', ...user, ...args])
   const server = await startServerProcess(start)
@@ -36,7 +36,7 @@ export async function startMemcached(args: readonly string[] = []): Promise<Memc
 async function startProcess(port: number, args: readonly string[]): Promise<ChildProcess> {
   const child = spawn('memcached', args, { stdio: ['ignore', 'ignore', 'inherit'] })
   try {
-    await waitFor('memcached to take connections', () => {
+    await waitFor('memcached to accept connections', () => {
       if (child.exitCode !== null) throw new Error(`memcached ended with exit code ${child.exitCode}`)
       return takesConnections(port)
     })

@@ -10,8 +10,8 @@ const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: 
 const template = join(root, 'out/pglite', version)
 
 /**
- * A new folder with a database in which nothing is yet: to make one takes five seconds of a core, so that it is made
- * once and copied then. Whoever asks removes the folder.
+ * Returns a new folder with an empty database. Creating one takes five seconds of CPU time, so it is created
+ * once and then copied. The caller removes the folder.
  */
 export async function newPgliteFolder(): Promise<string> {
   if (!existsSync(template)) await makeTemplate()
@@ -25,7 +25,7 @@ async function makeTemplate(): Promise<void> {
   const folder = mkdtempSync(`${template}-`)
   const storage = await openPglite({ folder, clock: systemClock, random: Math.random })
   await storage.close()
-  // Another test may have been faster.
+  // Another test may have created it meanwhile.
   if (existsSync(template)) rmSync(folder, { recursive: true })
   else renameSync(folder, template)
 }

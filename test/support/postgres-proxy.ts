@@ -1,21 +1,21 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** What goes wrong on the way to PostgreSQL. */
+/** The faults of the connection to PostgreSQL. */
 export type PostgresFault =
-  /** Nothing goes on in any direction, and nobody hangs up: a server that was cut off. */
+  /** No data in either direction, without closing: a partitioned server. */
   | 'silence'
-  /** The connection ends when a commit is sent, and the server never sees it. */
+  /** The connection ends when a commit is sent, which the server does not receive. */
   | 'lose-commit'
-  /** The server commits, and the connection ends before its answer comes. */
+  /** The server commits, and the connection ends before its answer. */
   | 'lose-commit-answer'
 
 export interface PostgresProxy {
   readonly port: number
-  /** Holds until the next call; undefined for none. With a count, only that many times. */
+  /** Replaces the fault; undefined for none. With a count, it applies only that many times. */
   setFault(fault: PostgresFault | undefined, times?: number): void
-  /** How many commits were struck. */
+  /** Returns the number of affected commits. */
   struck(): number
-  /** Ends all connections that there are. */
+  /** Closes all open connections. */
   cut(): void
   stop(): void
 }

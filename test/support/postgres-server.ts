@@ -12,18 +12,18 @@ import { root } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
 /**
- * A PostgreSQL of its own in a folder of its own, which goes when it is stopped. It is as durable as one in
- * production: it survives SIGKILL, and a restart has the same port and data.
+ * A PostgreSQL in a temporary folder, which is removed when it is stopped. It is as durable as in production:
+ * it survives SIGKILL, and a restart has the same port and data.
  */
 export interface PostgresServer extends ServerProcess {
   readonly port: number
-  /** Of the database that there is from the start. */
+  /** The URL of the initial database. */
   readonly url: string
-  /** A new, empty database beside it; resolves with its URL. */
+  /** Creates an empty database; resolves with its URL. */
   createDatabase(name: string): Promise<string>
-  /** The URL of a database of that name, when it is reached over another port, such as a proxy's. */
+  /** Returns the URL of a database, optionally over another port, such as a proxy's. */
   urlOf(database: string, port?: number): string
-  /** Runs statements as the superuser with psql; resolves with what it prints. */
+  /** Runs statements as the superuser with psql; resolves with the output. */
   sql(statements: string, database?: string): Promise<string>
 }
 
@@ -32,14 +32,17 @@ const startTimeoutMs = 20_000
 const debianFolder = '/usr/lib/postgresql'
 const run = promisify(execFile)
 
-/** The path of one of PostgreSQL's programs: of the PATH, or the newest that Debian has installed. */
+/** Returns the path of one of PostgreSQL's programs: on the PATH, or the newest that Debian has installed. */
 export function findPostgresProgram(name: string): string | undefined {
   const versions = existsSync(debianFolder) ? readdirSync(debianFolder) : []
   const paths = versions.sort((a, b) => Number(b) - Number(a)).map(v => join(debianFolder, v, 'bin', name))
   return findProgram(name) ?? paths.find(path => existsSync(path))
 }
 
-/** Why tests that need PostgreSQL are to be skipped; false when it is there. @throws as `missingProgram` */
+/**
+ * Returns the reason to skip tests that need PostgreSQL; false when it is available. @throws as
+ * `missingProgram`
+ */
 export function missingPostgres(): string | false {
   if (findPostgresProgram('initdb') !== undefined && findPostgresProgram('postgres') !== undefined)
     return false
@@ -49,7 +52,7 @@ export function missingPostgres(): string | false {
   return reason
 }
 
-/** @param settings more settings of the server, for example `['max_connections=20']` */
+/** @param settings additional settings of the server, such as `['max_connections=20']` */
 export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
   const folder = temporaryFolder('tollway-postgres')
   const account = serverAccount()
@@ -58,7 +61,7 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   await makeData(data, { ...account, cwd: folder })
   const [port = 0] = await freePorts(1)
   const fixed = [`port=${port}`, 'listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`]
-  // One that is killed leaves behind what it shares between processes; so it is to lie in the folder.
+  // A killed server leaves its shared memory behind, so it is kept in the folder.
   const shared = 'dynamic_shared_memory_type=mmap'
   const quiet = ['logging_collector=off', 'lc_messages=C']
   const args = [...fixed, shared, ...quiet, ...settings].flatMap(s => ['-c', s])
@@ -97,7 +100,7 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   }
 }
 
-/** What initdb makes takes a second of a core: it is made once and copied then. */
+/** Running initdb takes a second of CPU time: its result is created once and then copied. */
 async function makeData(
   data: string,
   options: { readonly uid?: number; readonly cwd: string },
@@ -112,12 +115,12 @@ async function makeData(
     mkdirSync(dirname(template), { recursive: true })
     const copy = `${template}-${process.pid}`
     await run('cp', ['-a', data, copy])
-    // Another test may have been faster.
+    // Another test may have created it meanwhile.
     if (existsSync(template)) rmSync(copy, { recursive: true })
     else renameSync(copy, template)
     return
   }
-  // With the account that owns each file, which Node's own copy would not keep.
+  // Keeps the owner of each file, which Node's copy would not.
   await run('cp', ['-a', template, data])
 }
 
@@ -127,7 +130,7 @@ function program(name: string): string {
   return path
 }
 
-/** PostgreSQL refuses to run as root; it then runs as the account that its package made, or as nobody. */
+/** PostgreSQL refuses to run as root; it then runs as the account of its package, or as `nobody`. */
 function serverAccount(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {}
   for (const name of ['postgres', 'nobody']) {
@@ -135,13 +138,13 @@ function serverAccount(): { readonly uid?: number; readonly gid?: number } {
       const id = (flag: string) => Number(execFileSync('id', [flag, name], { stdio: 'pipe' }))
       return { uid: id('-u'), gid: id('-g') }
     } catch {
-      // There is no such account here.
+      // The account does not exist.
     }
   }
   throw new Error('running as root, and there is no account for PostgreSQL')
 }
 
-/** The server is a process with children, of which each has a session of its own. */
+/** The server is a process with children, each of which has a separate session. */
 async function signalAll(server: ServerProcess, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
   const pid = server.pid
   const children = childrenOf(pid)
@@ -150,7 +153,7 @@ async function signalAll(server: ServerProcess, signal: 'SIGKILL' | 'SIGSTOP' | 
     try {
       process.kill(child, signal)
     } catch {
-      // It has ended by itself.
+      // The process has already ended.
     }
   }
   if (signal !== 'SIGKILL') return
@@ -163,7 +166,7 @@ function childrenOf(pid: number): number[] {
     .map(Number)
 }
 
-/** One that has ended and was not yet waited for holds nothing any more. */
+/** A zombie process uses no resources any more. */
 function isRunning(pid: number): boolean {
   const stat = statOf(pid)
   return stat !== undefined && stat.state !== 'Z'

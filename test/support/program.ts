@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { waitFor } from './wait-for.ts'
 
-/** A program that a test started, and everything that it said. */
+/** A program that a test started, with its output. */
 export interface Program {
   readonly pid: number
   readonly process: ChildProcess
-  /** Standard output and error together, so far. */
+  /** Returns standard output and error so far. */
   output(): string
-  /** Resolves when the text was said; fails with everything that was, when the program ends before. */
+  /** Resolves when the output contains the text; fails with the whole output when the program ends before. */
   said(text: string | RegExp, deadlineMs?: number): Promise<void>
   /** Resolves with the exit code, or the signal that ended it. */
   exited(): Promise<number | string>
@@ -17,8 +17,8 @@ export interface Program {
 }
 
 /**
- * Starts a program with this process's environment, or with `env` alone. Where this process keeps what it compiled,
- * so does the program in either case: to strip the types of a service anew takes longer than most tests.
+ * Starts a program with this process's environment, or with `env` only. The program shares this process's
+ * compile cache in either case: stripping the types of a service again takes longer than most tests.
  */
 export function startProgram(
   command: string,
@@ -49,9 +49,9 @@ export function startProgram(
       try {
         await waitFor(`"${text}"`, () => heard() || ended(), deadlineMs)
       } catch (error) {
-        throw new Error(`${(error as Error).message}\nit said: ${said}`)
+        throw new Error(`${(error as Error).message}\nthe output was: ${said}`)
       }
-      if (!heard()) throw new Error(`${command} ended without "${text}"; it said: ${said}`)
+      if (!heard()) throw new Error(`${command} ended without "${text}"; the output was: ${said}`)
     },
     exited,
     end(signal = 'SIGTERM') {

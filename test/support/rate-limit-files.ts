@@ -4,7 +4,7 @@ import { temporaryFolder } from './temporary-folder.ts'
 
 /** A folder of configuration files for the rate limit service, removed with the test. */
 export interface RateLimitFiles {
-  /** The settings that name it; each change of a file is a reload. */
+  /** The settings for this folder; each change of a file is a reload. */
   readonly env: Readonly<Record<string, string>>
   /** Writes the file that the service reads. */
   write(yaml: string): void
@@ -19,7 +19,7 @@ export function rateLimitFiles(yaml: string): RateLimitFiles {
   return { env: { RUNTIME_ROOT: root, RUNTIME_WATCH_ROOT: 'false' }, write }
 }
 
-/** The domain `shop` with one limit of `user`: `3/day`. */
+/** Returns the domain `shop` with one limit of `user`: `3/day`. */
 export function userLimit(limit: string): string {
   const [count = '', unit = ''] = limit.split('/')
   const rateLimit = `{unit: ${unit}, requests_per_unit: ${count}}`

@@ -13,22 +13,22 @@ import { type Program, startProgram } from './program.ts'
 import { type Cleanup, root } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
-/** The rate limit service alone, from its environment, on ports of its own. */
+/** The rate limit service as a process, configured by its environment, on separate ports. */
 export interface RateLimitProcess {
   readonly program: Program
   readonly grpcPort: number
   readonly httpPort: number
   readonly debugPort: number
-  /** The status code of `/json` for one descriptor with one entry. */
+  /** Resolves with the status code of `/json` for one descriptor with one entry. */
   ask(domain: string, key: string, value: string): Promise<number>
-  /** The status code of `/healthcheck`. */
+  /** Resolves with the status code of `/healthcheck`. */
   health(): Promise<number>
   stats(): Promise<Readonly<Record<string, number>>>
-  /** Resolves when it answers that it is healthy. */
+  /** Resolves when it is healthy. */
   serves(): Promise<void>
 }
 
-/** Nothing of this process's own environment is inherited. */
+/** The process inherits nothing from this process's environment. */
 export async function startRateLimit(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
@@ -37,7 +37,7 @@ export async function startRateLimit(
   const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
   const ports = { GRPC_PORT: `${grpcPort}`, PORT: `${httpPort}`, DEBUG_PORT: `${debugPort}` }
   const hosts = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' }
-  // On a machine that runs other tests too, a backend may well take longer than the 15 ms of the default.
+  // A backend may take longer than the default deadline on a machine that runs other tests.
   const patience = { BACKEND_DEADLINE: '5s' }
   const program = startProgram(process.execPath, [main], {
     env: { ...ports, ...hosts, LOG_LEVEL: 'info', ...patience, ...env },
@@ -69,7 +69,7 @@ export async function startRateLimit(
     async serves() {
       const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
       await waitFor('the service to be healthy', async () => ended() || (await health()) === 200)
-      assert.ok(!ended(), `the service ended; it said: ${program.output()}`)
+      assert.ok(!ended(), `the service ended with the output: ${program.output()}`)
     },
   }
 }
@@ -81,7 +81,7 @@ const codec: Codec<RateLimitResponse, Request> = {
   decode: bytes => fromBinary(RateLimitResponseSchema, bytes),
 }
 
-/** A caller over gRPC, with one connection. */
+/** Creates a caller over gRPC, with one connection. */
 export function callRateLimit(t: Cleanup, port: number, clientOptions: GrpcClientOptions = {}) {
   const client = createGrpcClient(`127.0.0.1:${port}`, clientOptions)
   t.after(async () => client.close())

@@ -1,8 +1,8 @@
 /**
- * A whole number of a command line.
+ * Parses an integer of a command line.
  *
- * @param option for the message: `--rounds`.
- * @throws Error that says what was found and what is allowed.
+ * @param option for the message: `--rounds`
+ * @throws Error with the value that was found and the allowed ones
  */
 export function readCount(option: string, text: string, max: number): number {
   if (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= max) return Number(text)

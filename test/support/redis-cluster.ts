@@ -3,21 +3,21 @@ import { freePorts } from './free-ports.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { waitFor } from './wait-for.ts'
 
-/** A Redis Cluster of three masters, each with as many replicas as asked for. */
+/** A Redis Cluster of three masters with replicas. */
 export interface RedisCluster {
-  /** The masters at the beginning, each with a third of the slots, in their order. */
+  /** The initial masters, each with a third of the slots, in order. */
   readonly masters: readonly ClusterServer[]
-  /** The replicas at the beginning. */
+  /** The initial replicas. */
   readonly replicas: readonly ClusterServer[]
   /** `host:port,…` of all of them. */
   readonly url: string
   /** Starts one more master without slots. */
   addMaster(): Promise<ClusterServer>
-  /** From now on a node that dies is replaced after a second or two. */
+  /** Shortens the node timeout, so that a dead node is replaced after a second or two. */
   failQuickly(): Promise<void>
-  /** Runs a command on each of the first masters, and answers what each prints. */
+  /** Runs a command on each of the initial masters, and returns their outputs. */
   onMasters(...command: string[]): Promise<string[]>
-  /** Gives the slot and its keys to another master; calls back while the keys are on their way. */
+  /** Moves the slot and its keys to another master; calls back while the keys are in migration. */
   moveSlot(slot: number, from: ClusterServer, to: ClusterServer, during?: () => Promise<void>): Promise<void>
   stop(): Promise<void>
 }
@@ -25,17 +25,17 @@ export interface RedisCluster {
 export interface ClusterServer extends RedisServer {
   readonly id: string
   readonly busPort: number
-  /** What the others reach it by, and clients too: that of TLS if there is a certificate. */
+  /** The port for other nodes and clients: that of TLS if there is a certificate. */
   readonly nodePort: number
 }
 
 export interface RedisClusterOptions {
   readonly replicasPerMaster?: number
-  /** TLS between the nodes and, on their `nodePort`, for clients; these need the certificate too. */
+  /** TLS between the nodes and, on their `nodePort`, for clients, which need the certificate too. */
   readonly certificate?: Certificate
 }
 
-/** Long enough for a busy machine: a node that is silent for so long counts as failed. */
+/** Long enough for a busy machine: the silence after which a node is considered failed. */
 const nodeTimeoutMs = 5_000
 const quickNodeTimeoutMs = 500
 const masterCount = 3
@@ -116,7 +116,7 @@ function secureArguments(port: number, { certFile, keyFile }: Certificate): read
   ]
 }
 
-/** A third of the slots each, and epochs that differ, which spares the cluster to settle them. */
+/** Assigns a third of the slots to each, and different epochs, which the cluster then need not resolve. */
 async function assignSlots(masters: readonly ClusterServer[]): Promise<void> {
   const bounds = [0, 5461, 10_923, slotCount]
   await Promise.all(
@@ -128,7 +128,7 @@ async function assignSlots(masters: readonly ClusterServer[]): Promise<void> {
   )
 }
 
-/** Each is told of each other: hearsay would take seconds. */
+/** Introduces each node to every other: gossip would take seconds. */
 async function introduce(servers: readonly ClusterServer[]): Promise<void> {
   await Promise.all(
     servers.flatMap((server, index) =>

@@ -7,12 +7,12 @@ import {
 } from '@tollway/ratelimit/counters/resp/reply-parser.ts'
 
 /**
- * Runs one command on a connection of its own, and answers what redis-cli prints into a pipe: the elements of a list
- * a line each, whatever lists they stand in, and an empty line for nothing. A run of the tests asks a thousand
- * times, and to start redis-cli takes five times longer than to be answered.
+ * Runs one command on a separate connection, and returns the output of redis-cli in a pipe: the elements of a
+ * list, one per line, with nested lists flattened, and an empty line for null. A run of the tests sends a
+ * thousand commands, and starting redis-cli takes five times longer than the answer.
  *
- * @param server the socket path, or host and port, of a Redis that asks for no password
- * @throws Error with Redis's text when Redis refuses it, or when it ends before it has answered.
+ * @param server the socket path, or host and port, of a Redis without a password
+ * @throws Error with Redis's text when Redis rejects it, or when it ends before the answer
  */
 export async function askRedis(
   server: string | TcpNetConnectOpts,
@@ -28,7 +28,7 @@ export async function askRedis(
     })
     for await (const chunk of socket) {
       const problem = parser.push(chunk, chunk.length)
-      if (problem !== undefined) throw new Error(`no reply of Redis: ${problem}`)
+      if (problem !== undefined) throw new Error(`malformed reply from Redis: ${problem}`)
       if (lines !== undefined) return lines.join('\n').replace(/\n$/, '')
     }
   } finally {

@@ -18,16 +18,16 @@ export interface RedisSentinels {
 }
 
 export interface RedisSentinelsOptions {
-  /** More lines of each sentinel's configuration. */
+  /** Additional lines of each sentinel's configuration. */
   readonly sentinelLines?: readonly string[]
 }
 
 const name = 'mymaster'
 const sentinelCount = 3
 /**
- * A replica may become master only if its last INFO is not older than five of these. While the master is down
- * a sentinel asks its replicas for INFO each second, whatever its info-period: with less than 200 ms it
- * finds "no good slave" by chance, again and again.
+ * A replica may become master only if its last INFO is not older than five of these periods. While the master
+ * is down a sentinel sends INFO to its replicas each second, whatever its info-period: with less than 200 ms
+ * it often finds "no good slave".
  */
 const pingPeriodMs = 300
 
@@ -62,7 +62,8 @@ export async function startRedisSentinels(options: RedisSentinelsOptions = {}): 
       sentinels.push(await startSentinel(folder, port, master.port, options.sentinelLines ?? []))
     }
     await waitFor('the sentinels to know each other', () => sentinels.every(knowsAll))
-    // After four of these without news of a failover a sentinel takes back what another one has begun.
+    // After four of these periods without messages about a failover, a sentinel reverts what another one has
+    // begun.
     const password = passwordIn(options.sentinelLines)
     await Promise.all(sentinelPorts.map(port => debugSentinel(port, ['publish-period', '2000'], password)))
   } catch (error) {
@@ -79,7 +80,9 @@ async function follow(replica: RedisServer, master: RedisServer): Promise<void> 
   )
 }
 
-/** It writes what it learns into its file, so it needs one. Its periods are seconds by default. */
+/**
+ * A sentinel stores its state in its configuration file, so it needs one. Its periods are seconds by default.
+ */
 async function startSentinel(
   folder: string,
   port: number,
@@ -95,7 +98,7 @@ async function startSentinel(
     `dir ${folder}`,
     `sentinel monitor ${name} 127.0.0.1 ${masterPort} 2`,
     `sentinel down-after-milliseconds ${name} 500`,
-    // A failover that came to nothing, for the votes were split, is tried again after twice that.
+    // A failover that failed because of split votes is retried after twice this time.
     `sentinel failover-timeout ${name} 1000`,
     ...lines,
     '',

@@ -7,21 +7,23 @@ import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
 /**
- * A redis-server of its own in a folder of its own, which goes when it is stopped; it keeps no data beyond its
- * process, and a restart has the same port and socket.
+ * A redis-server in a temporary folder, which is removed when it is stopped. It has no persistence, and a
+ * restart has the same port and socket.
  */
 export interface RedisServer extends ServerProcess {
   readonly port: number
   readonly socketPath: string
   /** `redis://127.0.0.1:port`. */
   readonly url: string
-  /** Runs one command and answers what redis-cli prints; rejects with Redis's text when Redis refuses it. */
+  /**
+   * Runs one command and returns the output of redis-cli; rejects with Redis's text when Redis rejects it.
+   */
   command(...args: string[]): Promise<string>
 }
 
 const startTimeoutMs = 10_000
 
-/** @param args more arguments of redis-server, for example `['--requirepass', 'x']` */
+/** @param args additional arguments of redis-server, such as `['--requirepass', 'x']` */
 export async function startRedis(args: readonly string[] = []): Promise<RedisServer> {
   const folder = temporaryFolder('tollway-redis')
   const [port = 0] = await freePorts(1)

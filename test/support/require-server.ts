@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { TestContext } from 'node:test'
 
-/** The path of a program of the machine, or undefined when no folder of the PATH has it. */
+/** Returns the path of a program, or undefined when no folder of the PATH has it. */
 export function findProgram(name: string): string | undefined {
   const folders = (process.env['PATH'] ?? '').split(delimiter)
   return folders.map(folder => join(folder, name)).find(isExecutable)
@@ -18,10 +18,10 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Why tests that need the program are to be skipped; false when it is there. For the `skip` option of a
- * suite.
+ * Returns the reason to skip tests that need the program; false when it is available. For the `skip` option
+ * of a suite.
  *
- * @throws Error when it is missing and REQUIRE_SERVERS=1 says that nothing may be skipped.
+ * @throws Error when it is missing and REQUIRE_SERVERS=1 forbids skipping
  */
 export function missingProgram(name: string): string | false {
   if (findProgram(name) !== undefined) return false
@@ -31,7 +31,7 @@ export function missingProgram(name: string): string | false {
   return reason
 }
 
-/** For one test: the program's path, or false after the test was marked as skipped. */
+/** For one test: returns the program's path, or false after the test was marked as skipped. */
 export function requireProgram(t: Pick<TestContext, 'skip'>, name: string): string | false {
   const missing = missingProgram(name)
   if (missing === false) return findProgram(name) ?? false

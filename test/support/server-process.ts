@@ -3,22 +3,24 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { waitFor } from './wait-for.ts'
 
-/** The process of a server that a test may stop, kill and start again. */
+/** The process of a server that a test may stop, kill and restart. */
 export interface ServerProcess {
-  /** Of the process that runs now. */
+  /** The process that runs now. */
   readonly pid: number
-  /** Sends a signal; waits until it is gone after SIGKILL, and until it stands still after SIGSTOP. */
+  /**
+   * Sends a signal; waits until the process has ended after SIGKILL, and until it is stopped after SIGSTOP.
+   */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
-  /** Starts it anew, after a SIGKILL if it still runs, and waits until it serves. */
+  /** Restarts it, after a SIGKILL if it still runs, and waits until it serves. */
   restart(): Promise<void>
   /** Ends the process, stopped or not. */
   stop(): Promise<void>
 }
 
-/** @param start resolves when the server serves; the same server at each call */
+/** @param start resolves when the server serves; starts the same server at each call */
 export async function startServerProcess(start: () => Promise<ChildProcess>): Promise<ServerProcess> {
   let child = await start()
-  // A test run that is cut short must not leave servers behind.
+  // An aborted test run must not leave servers behind.
   const killAtExit = () => child.kill('SIGKILL')
   process.once('exit', killAtExit)
 
@@ -36,7 +38,7 @@ export async function startServerProcess(start: () => Promise<ChildProcess>): Pr
     async kill(signal) {
       if (signal === 'SIGKILL') return end()
       child.kill(signal)
-      if (signal === 'SIGSTOP') await waitFor('the process to stand still', () => isStopped(child.pid ?? 0))
+      if (signal === 'SIGSTOP') await waitFor('the process to stop', () => isStopped(child.pid ?? 0))
     },
     async restart() {
       await end()
@@ -49,7 +51,7 @@ export async function startServerProcess(start: () => Promise<ChildProcess>): Pr
   }
 }
 
-/** Every thread of it: one that still ran could answer a request. */
+/** Checks every thread: a running one could answer a request. */
 function isStopped(pid: number): boolean {
   const threads = readdirSync(`/proc/${pid}/task`)
   return threads.every(thread => /\) T /.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')))

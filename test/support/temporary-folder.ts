@@ -5,9 +5,9 @@ import { join } from 'node:path'
 const folders: string[] = []
 
 /**
- * An empty folder of this process's own, removed when the process ends. It is not removed with a test: what a test
- * leaves to be done after it is done in the order in which it was left, so that the folder would go before the
- * programs that still write into it, and the error of that would keep them from being ended.
+ * Creates an empty folder for this process, which is removed when the process ends. It is not removed with a
+ * test: cleanup functions run in the order of their registration, so the folder would be removed before the
+ * programs that still write into it, and the resulting error would prevent their end.
  *
  * @param name the beginning of its name
  */

@@ -11,7 +11,7 @@ import { waitFor } from './wait-for.ts'
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 const command = join(root, 'operator/cli/tollway.ts')
 
-/** An operator with its processes, on ports and in folders of its own. */
+/** An operator with its processes, on separate ports and in temporary folders. */
 export interface Tollway {
   readonly program: Program
   readonly folder: string
@@ -19,26 +19,26 @@ export interface Tollway {
   readonly grpcPort: number
   readonly httpPort: number
   readonly feedPort: number
-  /** Of the broker, where one was asked for. */
+  /** The port of the broker, if there is one. */
   readonly brokerPort: number
   /** Writes a manifest as an editor does. */
   write(file: string, text: string): void
   status(): StatusReport
-  /** Resolves when every resource is enforced as it stands now by every process. */
+  /** Resolves when every process enforces the current state of every resource. */
   ready(): Promise<StatusReport>
-  /** Asks over HTTP; answers the status code. */
+  /** Calls over HTTP; resolves with the status code. */
   ask(domain: string, key: string, value: string): Promise<number>
 }
 
-/** What a test's context is here: the place to leave what must be done at the end. */
+/** The part of a test's context that registers cleanup functions. */
 export interface Cleanup {
   after(end: () => Promise<void>): void
 }
 
 /**
- * Starts `tollway run` on these manifests, and ends it with the test. It runs a broker only when `args` say how many:
- * most tests have no use for one. Payments, where `args` ask for them, find a database that is made already. `tollway`
- * is how it is called.
+ * Starts `tollway run` with these manifests, and ends it with the test. It runs a broker only if `args` ask
+ * for one, since most tests need none. Payments, if `args` ask for them, get a database that is already
+ * created. `tollway` is the command.
  */
 export async function startTollway(
   t: Cleanup,
@@ -114,7 +114,7 @@ function isReady({ resources, problems }: StatusReport): boolean {
   return ready && problems.length === 0
 }
 
-/** A manifest of one rule for each key: `user: 3/minute`. */
+/** Returns a manifest with one rule for each key: `user: 3/minute`. */
 export function manifest(name: string, domain: string, limits: Readonly<Record<string, string>>): string {
   const rules = Object.entries(limits).map(([key, limit]) => {
     const [count, unit] = limit.split('/')

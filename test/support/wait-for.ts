@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
 /**
- * Between two looks: at first the least, then a tenth of what was waited already, for looks cost time of
- * others.
+ * The pause between two checks: first the minimum, then a tenth of the time that was waited already, since
+ * checks take CPU time.
  */
 const leastPauseMs = 10
 const mostPauseMs = 100
 
-/** Waits until the condition answers something; after the deadline it fails with what was waited for. */
+/** Waits until the condition returns a value; fails after the deadline with the description. */
 export async function waitFor<T>(
   what: string,
   condition: () => T | undefined | false | Promise<T | undefined | false>,
@@ -25,8 +25,8 @@ export async function waitFor<T>(
       lastError = error
     }
     if (performance.now() > endMs) {
-      const why = lastError === undefined ? '' : `; the last try failed: ${(lastError as Error).message}`
-      throw new Error(`waited ${deadlineMs} ms in vain for ${what}${why}`)
+      const why = lastError === undefined ? '' : `; the last attempt failed: ${(lastError as Error).message}`
+      throw new Error(`timeout after ${deadlineMs} ms while waiting for ${what}${why}`)
     }
     const waitedMs = performance.now() - startMs
     await pause(Math.min(Math.max(leastPauseMs, waitedMs / 10), mostPauseMs))
@@ -39,7 +39,7 @@ export async function waitByTurns<T>(what: string, condition: () => T | undefine
   for (;;) {
     const answer = condition()
     if (answer) return answer
-    if (performance.now() > endMs) throw new Error(`waited 10 s in vain for ${what}`)
+    if (performance.now() > endMs) throw new Error(`timeout after 10 s while waiting for ${what}`)
     await new Promise(setImmediate)
   }
 }

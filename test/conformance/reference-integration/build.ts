@@ -5,7 +5,7 @@ import { root } from '../../support/tollway.ts'
 import { builtTests, moduleCopy, referenceFolder } from './paths.ts'
 
 /**
- * Compiles the reference's integration tests with `runner.go` in the place of its runner. They are compiled in a
+ * Compiles the reference's integration tests, with `runner.go` instead of its runner. They are compiled in a
  * copy of its module in `out/`, since Go allows no overlay over its module cache.
  *
  *     node test/conformance/reference-integration/build.ts

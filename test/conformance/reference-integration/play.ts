@@ -8,9 +8,9 @@ import { type ReferenceServers, startReferenceServers } from './servers.ts'
 const service = join(root, 'services/ratelimit/main.ts')
 const compileCache = process.env['NODE_COMPILE_CACHE'] ?? join(root, 'out/compile-cache')
 
-/** The verdict on one of the reference's tests; groups and the tests in them are listed alike. */
+/** The result of one of the reference's tests. Groups and the tests in them are both listed. */
 export interface Verdict {
-  /** `TestBasicAuthConfig/WithPerSecondRedisAuth`. */
+  /** Such as `TestBasicAuthConfig/WithPerSecondRedisAuth`. */
   readonly name: string
   readonly result: 'PASS' | 'FAIL' | 'SKIP'
   readonly seconds: number
@@ -18,18 +18,18 @@ export interface Verdict {
 
 export interface Played {
   readonly verdicts: readonly Verdict[]
-  /** Everything that the tests wrote. */
+  /** The whole output of the tests. */
   readonly output: string
 }
 
-/** The reference's integration tests against our service, with the servers that they need. */
+/** The reference's integration tests against the service, with the servers that they need. */
 export interface ReferenceTests {
   /** @param run a pattern as for `go test -run`; all tests when it is left out */
   play(run?: string): Promise<Played>
   stop(): Promise<void>
 }
 
-/** @param folder is empty, and of this test alone */
+/** @param folder an empty folder that only this test uses */
 export async function openReferenceTests(folder: string): Promise<ReferenceTests> {
   const integration = join(moduleCopy, 'test/integration')
   // A test writes into the configuration.
@@ -78,7 +78,7 @@ async function play(folder: string, { certificate }: ReferenceServers, run = '.'
   return { verdicts, output }
 }
 
-/** A test that panics leaves behind what it has started, which would keep the ports of the next ones. */
+/** A test that panics leaves its child processes, which would keep the ports of the next tests. */
 function endGroupOf(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL')

@@ -5,7 +5,7 @@ import { root } from '../../support/tollway.ts'
 import { openReferenceTests } from './play.ts'
 
 /**
- * Plays all of the reference's integration tests against our service and prints a table of the groups.
+ * Runs all of the reference's integration tests against the service and prints a table of the groups.
  *
  *     node test/conformance/reference-integration/run.ts [rounds] [pattern]
  *

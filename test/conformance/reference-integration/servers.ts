@@ -9,7 +9,7 @@ import { waitFor } from '../../support/wait-for.ts'
 /** The password of every server in the reference's tests. */
 const password = 'password123'
 
-/** The ports are those of the reference's Makefile, by which its tests know the servers. */
+/** The ports of the reference's Makefile, which its tests use. */
 const tlsServers = [
   { port: 6381, tlsPort: 16381, asksForCertificate: false },
   { port: 6382, tlsPort: 16382, asksForCertificate: false },
@@ -30,9 +30,9 @@ export interface ReferenceServers {
 }
 
 /**
- * Starts the Redis servers that the reference's tests expect to run: with TLS, two groups with sentinels and
- * two clusters. Redis serves TLS itself, where the reference puts stunnel in front of it. The tests start all
- * others.
+ * Starts the Redis servers that the reference's tests expect: with TLS, two groups with sentinels and two
+ * clusters. Redis serves TLS itself, where the reference puts stunnel in front of it. The tests start all
+ * other servers.
  *
  * @param folder for the certificate and the servers
  * @param confFolder the reference's `test/integration/conf`
@@ -46,7 +46,7 @@ export async function startReferenceServers(folder: string, confFolder: string):
   writeFileSync(certificate.certFile, cert)
   writeFileSync(certificate.keyFile, key)
   const ports: number[] = []
-  // A run that is cut short must not leave servers behind.
+  // An aborted run must not leave servers behind.
   const killAll = () => {
     for (const child of children) child.kill('SIGKILL')
   }

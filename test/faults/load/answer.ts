@@ -1,16 +1,16 @@
-/** The two decisions, as they are told of a load. */
+/** The two decisions, as reported by a load. */
 export const okAnswer = 'OK'
 export const overAnswer = 'OVER_LIMIT'
 
-/** `overall_code` is field 1, and every answer begins with it. */
+/** `overall_code` is field 1, with which every answer begins. */
 const overallCodeTag = 0x08
 const codes = new Map([
   [1, okAnswer],
   [2, overAnswer],
 ])
 
-/** The overall code of a RateLimitResponse, without decoding the rest. */
+/** Returns the overall code of a RateLimitResponse, without decoding the rest. */
 export function readAnswer(message: Buffer): string {
   const code = message[0] === overallCodeTag ? message[1] : undefined
-  return codes.get(code ?? -1) ?? `no known answer: ${message.toString('hex')}`
+  return codes.get(code ?? -1) ?? `unknown answer: ${message.toString('hex')}`
 }

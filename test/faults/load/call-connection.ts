@@ -13,10 +13,10 @@ import {
 import { openLoadSocket } from '../../bench/load/socket.ts'
 import { readAnswer } from './answer.ts'
 
-/** One connection that calls ShouldRateLimit over bare frames, and tells how each call ended. */
+/** One connection that calls ShouldRateLimit with bare frames, and reports the outcome of each call. */
 export interface CallConnection {
   send(body: Uint8Array, call: number): void
-  /** The caller does not wait any longer; nothing more is told of the call. */
+  /** Cancels the call; its outcome is not reported. */
   cancel(call: number): void
   close(): void
 }
@@ -24,9 +24,9 @@ export interface CallConnection {
 export interface CallListener {
   /** `OK`, `OVER_LIMIT`, or the number of the status and its message. */
   answered(call: number, outcome: string): void
-  /** The server takes no more calls on this connection; these it says it has not begun. */
+  /** The server accepts no more calls on this connection, and has not begun these. */
   goAway(notBegun: readonly number[]): void
-  /** The connection ended, and these were not answered. */
+  /** The connection ended without answers to these calls. */
   lost(unanswered: readonly number[]): void
 }
 
@@ -42,7 +42,7 @@ interface OpenCall {
   outcome: string
 }
 
-/** Rejects when nobody listens on the port of the loopback address. */
+/** Rejects when the port of the loopback address has no listener. */
 export async function openCallConnection(port: number, listener: CallListener): Promise<CallConnection> {
   const blocks = headerBlocks(path, `127.0.0.1:${port}`)
   const first = requestTemplate(blocks.first)
@@ -121,7 +121,7 @@ export async function openCallConnection(port: number, listener: CallListener): 
   }
 }
 
-/** The number of the status and its message; undefined for the status OK. */
+/** Returns the number of the status and its message; undefined for the status OK. */
 function errorIn(fields: readonly string[]): string | undefined {
   const field = (name: string) => {
     const place = fields.indexOf(name)

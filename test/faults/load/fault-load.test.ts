@@ -10,7 +10,7 @@ import { type FaultLoad, type FaultLoadOptions, withFaultLoad } from './fault-lo
 const okBytes = Buffer.from([8, 1])
 const overBytes = Buffer.from([8, 2])
 
-/** Answers by the request's text: `ok`, `over`, `error`, and nothing to `never`. */
+/** Answers by the request's text: `ok`, `over`, `error`; `never` gets no answer. */
 const shouldRateLimit: Method<string, Uint8Array> = {
   path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
   kind: 'unary',
@@ -63,7 +63,7 @@ test('each call ends once, with its decision or the status and its message', asy
   })
 })
 
-test('callers give up after their time', async t => {
+test('callers cancel after their timeout', async t => {
   const { port } = await startServer(t)
   const patience = { cancelAfterMs: 100 }
   await withLoad(
@@ -74,7 +74,7 @@ test('callers give up after their time', async t => {
       const { calls } = await load.stop()
       assert.ok(calls.some(({ outcome }) => outcome === 'OK'))
       for (const { call, outcome, latencyMs } of calls) {
-        // On a machine that stood still an answer may come too late.
+        // After a pause of the machine an answer may be late.
         const mayBeLate = call % 2 === 1 || latencyMs >= patience.cancelAfterMs
         assert.ok(outcome === 'cancelled' ? mayBeLate : call % 2 === 0 && outcome === 'OK', outcome)
       }
@@ -84,7 +84,7 @@ test('callers give up after their time', async t => {
   )
 })
 
-test('callers that are told to leave go on elsewhere, and no call fails', async t => {
+test('callers continue at another port after GOAWAY, and no call fails', async t => {
   const [one, other] = [await startServer(t), await startServer(t)]
   await withLoad([one.port, other.port], ['ok'], async load => {
     await waitFor('answers', () => (load.outcomes().get('OK') ?? 0) >= 20)
@@ -98,7 +98,7 @@ test('callers that are told to leave go on elsewhere, and no call fails', async 
   })
 })
 
-test('calls on a connection that is lost are lost, and later ones go on elsewhere', async t => {
+test('calls on a lost connection are lost, and later ones use another port', async t => {
   const sockets: Socket[] = []
   const mute = createServer(socket => void sockets.push(socket.on('error', () => {})))
   await new Promise<void>(resolve => mute.listen(0, '127.0.0.1', resolve))
@@ -109,7 +109,7 @@ test('calls on a connection that is lost are lost, and later ones go on elsewher
     for (const socket of sockets) socket.destroy()
     await waitFor('the loss', () => load.lostConnections === 2)
     const lost = load.outcomes().get('lost') ?? 0
-    // Of those in flight some may be at the server that answers, on a machine that stood still.
+    // After a pause of the machine some calls in flight may be at the server that answers.
     assert.ok(lost > 0)
     const { sent, calls } = await load.stop()
     assert.equal(calls.filter(({ outcome }) => outcome === 'OK').length, sent - lost)

@@ -6,15 +6,15 @@ import { waitFor } from '../../support/wait-for.ts'
 import { type CallConnection, type CallListener, openCallConnection } from './call-connection.ts'
 
 /**
- * Calls at a constant rate, whatever becomes of them, until it is stopped. A caller whose connection ends, or
- * is told to leave by GOAWAY, goes on at the next port.
+ * Sends calls at a constant rate, whatever their outcome, until it is stopped. A caller whose connection
+ * ends, or gets GOAWAY, continues at the next port.
  */
 export interface FaultLoad {
-  /** How many calls ended in each way so far. */
+  /** Returns the number of calls by outcome so far. */
   outcomes(): ReadonlyMap<string, number>
-  /** Calls that were sent and have not ended yet. */
+  /** Returns the number of calls that were sent and have not ended. */
   inFlight(): number
-  /** How many connections got a GOAWAY, and how many were lost. */
+  /** The number of connections that got a GOAWAY, and of lost connections. */
   readonly goAways: number
   readonly lostConnections: number
   /** Sends no more, waits for the last answers, and closes the connections. */
@@ -22,17 +22,17 @@ export interface FaultLoad {
 }
 
 export interface FaultLoadOptions {
-  /** Connection n begins at port `n mod ports`. */
+  /** Connection n starts at port `n mod ports`. */
   readonly ports: readonly number[]
   readonly connections: number
   readonly callsPerSecond: number
-  /** The request of the n-th call, from 0. */
+  /** Returns the request of the n-th call, from 0. */
   readonly bodyOf: (call: number) => Uint8Array
-  /** Callers give up after so long, as Envoy does, and tell the server so; for ever when left out. */
+  /** The timeout after which callers cancel, as Envoy does; no timeout when left out. */
   readonly cancelAfterMs?: number
 }
 
-/** What became of each call that ended. */
+/** The outcome of each call that ended. */
 export interface LoadRecord {
   readonly sent: number
   readonly calls: readonly CallRecord[]
@@ -40,23 +40,23 @@ export interface LoadRecord {
 
 export interface CallRecord {
   readonly call: number
-  /** When it was to be sent, as `performance.now()` tells it. */
+  /** The time at which it was due, in the time of `performance.now()`. */
   readonly dueMs: number
-  /** From then to its answer: the wait of calls that could not be sent is in it. */
+  /** The time from then to its answer, including the wait of calls that could not be sent. */
   readonly latencyMs: number
   /** `OK`, `OVER_LIMIT`, the number of a status and its message, `cancelled`, or `lost`. */
   readonly outcome: string
 }
 
 const tickMs = 0.5
-/** So many may wait for an answer on each connection before others wait to be sent. */
+/** The most unanswered calls of each connection; others wait to be sent. */
 const streams = 1_000
 const maxSeconds = 3_600
 const patienceMs = 20_000
-/** After a port where nobody listens the next one is tried. */
+/** The delay before the next port is tried after one without a listener. */
 const retryMs = 5
 
-/** The load runs for as long as this does, or until it is stopped. */
+/** Runs the load for as long as the function runs, or until it is stopped. */
 export async function withFaultLoad<Result>(
   options: FaultLoadOptions,
   use: (load: FaultLoad) => Promise<Result>,
@@ -107,7 +107,7 @@ async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { 
   )
 
   function cancelLate(nowMs: number): void {
-    // Calls stand here in the order in which they were sent.
+    // Calls are in the order in which they were sent.
     for (const [call, { slot, sentMs }] of oldest) {
       if (nowMs - sentMs < cancelAfterMs) return
       slot.cancel(call)
@@ -193,7 +193,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
   let backlog: number[] = []
   let connection: CallConnection | undefined
   let closed = false
-  /** Those that were left by GOAWAY, until their calls have ended. */
+  /** Connections that got GOAWAY, until their calls have ended. */
   const left: CallConnection[] = []
 
   async function open(): Promise<void> {
@@ -201,7 +201,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
     const next = await openCallConnection(ports[place % ports.length] ?? 0, {
       answered: listener.answered,
       goAway(notBegun) {
-        // A server that ends in order says so twice: the second one tells where it has stopped.
+        // A graceful server sends GOAWAY twice: the second one has the last accepted stream.
         if (connection !== undefined && connection === current.connection) {
           listener.goAway()
           left.push(connection)
@@ -211,7 +211,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
       },
       lost(unanswered) {
         const isCurrent = connection === current.connection
-        // The end of a connection that was left is no loss, unless calls were on it.
+        // The end of an abandoned connection is no loss, unless it still had calls.
         if (isCurrent || unanswered.length > 0) listener.lost(unanswered)
         if (isCurrent) moveOn()
       },

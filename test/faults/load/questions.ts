@@ -6,7 +6,10 @@ import { domain } from '../stages.ts'
 import { okAnswer, overAnswer } from './answer.ts'
 import { openCallConnection } from './call-connection.ts'
 
-/** The calls of one case: by turns of many keys without a limit that matters, and of one that has one. */
+/**
+ * The calls of one case, alternating between many keys with an irrelevant limit and one key with a relevant
+ * one.
+ */
 export interface Questions {
   /** The value of the descriptor `limited`. */
   readonly name: string
@@ -26,7 +29,7 @@ export function questions(name: string): Questions {
   }
 }
 
-/** Whether the n-th call falls under the limit. */
+/** Returns whether the n-th call counts against the limit. */
 export function isLimited(call: number): boolean {
   return call % 2 === 1
 }
@@ -35,24 +38,24 @@ export function question(key: string, value: string): Buffer {
   return grpcRequest({ domain, descriptors: [{ entries: [{ key, value }] }] })
 }
 
-/** The counter's key in the backend, this year. */
+/** Returns the counter's key in the backend, for this year. */
 export function limitedKey({ name }: Questions): string {
   const nowSeconds = Math.floor(Date.now() / 1000)
   return `${domain}_limited_${name}_${nowSeconds - (nowSeconds % yearSeconds)}`
 }
 
-/** How calls under the limit ended. */
+/** The outcomes of calls under the limit. */
 export interface Tally {
   readonly ok: number
   readonly over: number
   readonly failed: number
-  /** The status and message of one that failed; empty when none did. */
+  /** The status and message of one that failed; empty when none failed. */
   readonly failure: string
 }
 
 /**
- * Calls flat out until the limit is reached, whatever was counted before. A slow machine may miss a deadline
- * meanwhile; who fails for that is not the last.
+ * Calls at full rate until the limit is reached. A slow machine may miss a deadline meanwhile, so failed
+ * calls are repeated.
  */
 export async function reachLimit(port: number, { name }: Questions, limit: number): Promise<Tally> {
   const body = question('limited', name)
@@ -62,13 +65,13 @@ export async function reachLimit(port: number, { name }: Questions, limit: numbe
     all = { ok: all.ok + ok, over: all.over + over, failed: all.failed + failed, failure }
     return failed === 0
   }
-  await waitFor('calls after the fault that all are decided', callAll, reachDeadlineMs)
+  await waitFor('calls after the fault without errors', callAll, reachDeadlineMs)
   return all
 }
 
 /**
- * Makes so many calls of one key as fast as they are answered, over so many connections to each in turn of the
- * ports.
+ * Makes `calls` calls of one key as fast as they are answered, over several connections, which are
+ * distributed over the ports.
  */
 export async function tallyFlatOut(
   ports: readonly number[],
