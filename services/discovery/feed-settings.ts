@@ -68,7 +68,7 @@ export const feedSettings = settingsTable({
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
     kind: text,
     fallback: '',
-    help: 'The file of the certificate authorities of the management server; empty for those that Node trusts.',
+    help: 'The file of the certificate authorities of the server; empty for those that Node trusts.',
   },
   xdsServerSan: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',

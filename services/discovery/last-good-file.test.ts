@@ -36,7 +36,7 @@ function place(): string {
 
 const bytes = (text: string) => Buffer.from(text)
 
-test('a kept configuration is read with its age; only its owner can read it, and no other file is left', async () => {
+test('a kept configuration has an age and a single file, which only its owner can read', async () => {
   const { file, path, pass, warnings } = open()
   assert.equal(file.read(), undefined)
   for (const text of ['one', 'two', '']) {
@@ -133,7 +133,7 @@ async function keep(t: TestContext, path: string, text: string): Promise<void> {
 
 const isLastGood = /^the management server sent no configuration: use the last good one \S+ 720\d$/
 
-test('without the management server the last good configuration is active, until the server answers', async t => {
+test('the last good configuration is active until the management server answers', async t => {
   const path = join(place(), 'last-good')
   await keep(t, path, 'a:1 b:2')
   const [port = 0] = await freePorts(1)

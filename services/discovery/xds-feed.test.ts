@@ -74,7 +74,7 @@ test('active content is acknowledged without a load; its version with other cont
   assert.equal(inForce(), 'a:2')
 })
 
-test('refusals are spaced out, the first is sent at once, and rejected content is not loaded again', async t => {
+test('the first refusal is sent at once, later ones are delayed, and content is loaded once', async t => {
   const server = await startServer(t)
   const refusalIntervalMs = 30
   const { refusals } = startFeed(t, server.address, { refusalIntervalMs })
@@ -111,7 +111,7 @@ test('a fix is active at once while the refusal of a repeated response waits', a
   stream.send(response('v5', 'a:wrong'))
 })
 
-test('a server that repeats invalid responses without waiting is read at the pace of the refusals', async t => {
+test('a server that repeats invalid responses is read at the pace of the refusals', async t => {
   const server = await startServer(t)
   const { refusals } = startFeed(t, server.address, { refusalIntervalMs: 50 })
   const stream = await server.stream(0)

@@ -23,9 +23,9 @@ test('every setting whose address cannot be bound is named', async t => {
   })
   // Processes that share the port, or use a socket instead, do not need it exclusively.
   await assertAddressesFree({ ...anyPort, grpcPort: port, reusePort: true }, [])
-  const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/proc/nonexistent/socket' }
+  const elsewhere = { ...anyPort, grpcPort: port, grpcUnixSocket: '/proc/none/socket' }
   await assert.rejects(assertAddressesFree(elsewhere, [debug]), {
-    message: `GRPC_UDS: /proc/nonexistent/socket: its folder cannot be written to: ENOENT; DEBUG_PORT: ${taken}`,
+    message: `GRPC_UDS: /proc/none/socket: its folder cannot be written to: ENOENT; DEBUG_PORT: ${taken}`,
   })
 })
 

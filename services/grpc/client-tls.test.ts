@@ -93,7 +93,7 @@ test('a client sends no certificate if the server requests none', async t => {
   assert.equal(await openClient(t, port, { credentials: () => ({ ca: fleet.ca }) }).call(), 'OK')
 })
 
-test('changed credentials are used for the next connection, and a closed client unsubscribes from changes', async t => {
+test('changed credentials apply to the next connection, and a closed client ignores changes', async t => {
   const port = await start(t)
   const { call, change, client, listeners } = openClient(t, port, {
     credentials: () => ({ ca: fleet.ca, identity: strangers.issue('member.test') }),

@@ -66,7 +66,7 @@ export function grpcServerSettings(
       name: 'REQUEST_MEMORY_BYTES',
       kind: integer(minRequestMemoryBytes, 2 ** 40),
       fallback: String(requestMemoryBytes),
-      help: 'The memory of all unfinished requests in bytes, in each process; the newest are rejected beyond it.',
+      help: 'The memory of all unfinished requests of a process in bytes; beyond it the newest are rejected.',
     },
   })
 }

@@ -278,7 +278,7 @@ test('a connection runs at most maxPipelined requests, and all are answered', as
   assert.equal(most, 4)
 })
 
-test('a client that does not read its answers is not read any more, and is disconnected in the end', async t => {
+test('a client that does not read its answers is paused, and disconnected in the end', async t => {
   const { connect, requests, server } = await startServer(t, {
     handle: () => ({ head: answerHead(200), body: 'x'.repeat(10_000) }),
     limits: { writeTimeoutMs: 100 },

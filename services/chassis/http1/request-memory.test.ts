@@ -15,7 +15,7 @@ const unfinished: readonly (readonly [string, string, string])[] = [
 ]
 
 for (const [what, begin, end] of unfinished) {
-  test(`unfinished ${what} beyond the limit get 503, the newest first, and the oldest is answered`, async t => {
+  test(`unfinished ${what} beyond the limit get 503, the newest first; the oldest is answered`, async t => {
     const memory = new RequestMemory(maxBytes)
     const { connect } = await startServer(t, { memory })
     const oldest = connect()

@@ -120,7 +120,7 @@ test('a drain closes idle connections, answers running requests, and accepts no 
   await drained
 })
 
-test('a drain aborts requests after the grace period; with a second call the shorter one applies', async t => {
+test('a drain aborts requests after the grace period; a second call may shorten it', async t => {
   const { server, connect, requests } = await startServer(t, { handle: () => new Promise(() => {}) })
   const client = connect()
   client.send('GET / HTTP/1.1\r\nHost: x\r\n\r\n')

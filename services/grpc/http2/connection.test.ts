@@ -240,7 +240,7 @@ describe('peers that exceed limits', () => {
 })
 
 describe('the end of a connection', () => {
-  test('drain: calls that begin before the peer knows are still answered, later ones are ignored', async t => {
+  test('drain: calls that begin before the peer knows are answered, later ones ignored', async t => {
     const { port, server } = await start(t)
     const caller = await openRawClient(t, port)
     caller.begin(1, requestFields(echoEach.path))

@@ -149,7 +149,7 @@ describe('the circuit breaker of each server', { skip }, () => {
     assert.equal(breakers.opened(), 0)
   })
 
-  test('one Redis: it closes when the connection ends, and a new connection starts with it closed', async t => {
+  test('one Redis: it closes when the connection ends, and is closed for a new one', async t => {
     const redis = await start(t)
     const breakers = watched('ratelimit.redis_pool')
     const options = { ...brief, stallTimeoutMs: 300, ...breakers.options, url: redis.url }

@@ -194,7 +194,7 @@ describe('counters in Redis', { skip }, () => {
     assert.equal(await redis.command('EXISTS', 'c'), '0')
   })
 
-  test('scripts: values that are not counters and failed writes are reported, and other keys are not affected', async t => {
+  test('scripts: invalid values and failed writes are errors that affect no other keys', async t => {
     const counters = await openShared(t, { stopWhenOver: true })
     await redis.command('SET', 'word', 'x')
     const good = counters.add([hit('a')])

@@ -54,7 +54,7 @@ test('it refreshes often until settled, and stops when closed', async () => {
   assert.equal(runs, 5)
 })
 
-test('constant requests are delayed more and more, and the next one after a quiet period is early', async t => {
+test('constant requests are delayed more and more, until a quiet period', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let nowMs = 0
   let runs = 0

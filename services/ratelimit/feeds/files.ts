@@ -52,7 +52,7 @@ export function createFileFeed(options: FileFeedOptions): Feed {
 
   const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
 
-  /** Loads changed files. Changes during the check are newer than the stored state, so the next check finds them. */
+  /** Loads changed files. Later changes differ from the stored state, so the next check finds them. */
   function check(): void {
     const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())
     if (loading || state === loaded) return

@@ -101,7 +101,7 @@ const edits = fc.array(
 )
 const numRuns = Number(process.env['FC_RUNS'] ?? 2_000)
 
-test(`${numRuns} mutated resources are accepted or rejected with a position, and none takes long`, async () => {
+test(`${numRuns} mutated resources are accepted or rejected with a path, and none takes long`, async () => {
   const { refusalOf, inForce } = open()
   for (const seed of seeds) assert.equal(await refusalOf(seed), undefined)
   let accepted = 0

@@ -138,7 +138,7 @@ test('the limit of the caller replaces the configured one, and applies without o
   assert.equal((await limiter.decide(own)).over, true)
 })
 
-test('a call that cannot be answered is an error with the text of the reference, and is counted', async () => {
+test('a call that cannot be answered is counted as an error with the text of the reference', async () => {
   const { limiter, stats } = open(basic)
   const entries = [{ key: 'user', value: 'alice' }]
   const wrong: [DecisionRequest, RegExp][] = [

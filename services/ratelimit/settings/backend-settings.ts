@@ -26,7 +26,7 @@ export const backendSettings = settingsTable({
     name: 'BACKEND_FAILURE_MODE',
     kind: oneOf('error', 'allow', 'deny', 'local'),
     fallback: 'error',
-    help: 'The answer when the backend fails: an error, OK, OVER_LIMIT, or a decision by counts of this process.',
+    help: 'The answer when the backend fails: an error, OK, OVER_LIMIT, or a decision by local counts.',
   },
   backendFailureLocalShare: {
     name: 'BACKEND_FAILURE_LOCAL_SHARE',
@@ -45,7 +45,7 @@ export const backendSettings = settingsTable({
     aliases: ['LOCAL_CACHE_SIZE_IN_BYTES'],
     kind: integer(0, 2 ** 31),
     fallback: '0',
-    help: 'The size of the cache of keys over their limit, which are not sent to the backend again; 0 for none.',
+    help: 'The size of the cache of keys over their limit, which spares the backend; 0 for none.',
   },
   stopIncrementWhenOverLimit: {
     name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
@@ -63,6 +63,6 @@ export const backendSettings = settingsTable({
     name: 'EXPIRATION_JITTER_MAX_SECONDS',
     kind: integer(0, 86_400),
     fallback: '300',
-    help: 'Counters are kept up to this much longer than their window, so that they do not all expire at once.',
+    help: 'The most seconds that are added to the expiry of a counter, so that they expire at different times.',
   },
 })

@@ -20,7 +20,7 @@ export const serverSettings = settingsTable({
     name: 'WORKERS',
     kind: integer(1, 64),
     fallback: '1',
-    help: 'The number of processes that share the ports; health, statistics and drain are those of one service.',
+    help: 'The number of processes that share the ports, and act as one service.',
   },
   reusePort: {
     name: 'REUSE_PORT',
@@ -32,7 +32,7 @@ export const serverSettings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long calls are accepted after SIGTERM, while the process is unhealthy, so that callers notice.',
+    help: 'How long calls are accepted after SIGTERM while the process is unhealthy: callers must notice.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
