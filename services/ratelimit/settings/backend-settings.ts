@@ -63,6 +63,6 @@ export const backendSettings = settingsTable({
     name: 'EXPIRATION_JITTER_MAX_SECONDS',
     kind: integer(0, 86_400),
     fallback: '300',
-    help: 'The most seconds that are added to the expiry of a counter, so that they expire at different times.',
+    help: 'The most seconds that are added to the expiry of a counter, so that expiries are spread.',
   },
 })

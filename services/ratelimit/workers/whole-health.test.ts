@@ -25,7 +25,7 @@ crashed  starting → unhealthy, worker 0: was ended by SIGKILL
 crashed  healthy  → healthy
 `
 
-test('the service is healthy when every worker was, and those that accept calls are', () => {
+test('the service starts with every worker, and is as healthy as those that accept calls', () => {
   let whole = newWhole
   for (const line of life.trim().split('\n')) {
     const [workers = '', expected] = line.split(' → ')
