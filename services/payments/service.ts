@@ -164,6 +164,11 @@ export function createPayments(settings: Settings, storage: Storage): Payments {
     randomBytes,
     pricing: { fees: settings.fees, rates: settings.exchangeRates },
     trailLimits: { captures: settings.maxCaptures, refunds: settings.maxRefunds, voids: settings.maxVoids },
+    invitationLimits: {
+      perApp: settings.invitationsPerApp,
+      perMerchant: settings.invitationsPerMerchant,
+      perRecipient: settings.invitationsPerRecipient,
+    },
     fundingCurrencies: settings.fundingCurrencies,
     authorisationLifetimeMs: settings.authorisationLifetimeMs,
     authorisationSweepMs: settings.authorisationSweepMs,

@@ -15,6 +15,7 @@ import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
 
 const port = integer(0, 65_535)
 const trailLimit = integer(1, 10_000)
+const invitationLimit = integer(1, 1_000_000)
 const callLimit = integer(1, 10_000_000)
 
 const serverSettings = settingsTable({
@@ -328,6 +329,26 @@ const deliverySettings = settingsTable({
     kind: mailbox,
     fallback: 'Tollway <tollway@localhost>',
     help: 'Who mail is from. What is behind the @ is also the domain of each Message-ID.',
+  },
+  invitationsPerApp: {
+    name: 'INVITATIONS_PER_APP',
+    kind: invitationLimit,
+    fallback: '100',
+    help: 'How many people one app may invite a day, to all of its merchants.',
+  },
+  invitationsPerMerchant: {
+    name: 'INVITATIONS_PER_MERCHANT',
+    kind: invitationLimit,
+    fallback: '50',
+    help: 'How many people one merchant may invite a day.',
+  },
+  invitationsPerRecipient: {
+    name: 'INVITATIONS_PER_RECIPIENT',
+    kind: invitationLimit,
+    fallback: '3',
+    help:
+      'How many invitations one address is sent a day, from all merchants together. Beyond it the person becomes ' +
+      'a member without a mail.',
   },
   webhookAllowedCidrs: {
     name: 'WEBHOOK_ALLOWED_CIDRS',

@@ -50,6 +50,8 @@ export interface Refusal {
   readonly fields: readonly FieldError[]
   /** Of `processing_error`; null for others. */
   readonly processingError: ProcessingError | null
+  /** Of `too_many_requests`, where it is known: after which time the same request can succeed. */
+  readonly retryAfterMs?: number
 }
 
 /** What functions return in place of their value. */
@@ -95,6 +97,11 @@ export type FieldErrorCode = (typeof fieldErrorCodes)[number]
 /** `message` replaces the catalogue's where more can be said. */
 export function refuse(code: RefusalCode, message: string = refusals[code].message): Refused {
   return { refusal: { code, status: refusals[code].status, message, fields: [], processingError: null } }
+}
+
+/** Too many requests, until that time has passed. */
+export function refuseFor(retryAfterMs: number, message: string): Refused {
+  return { refusal: { ...refuse('too_many_requests', message).refusal, retryAfterMs } }
 }
 
 export function refuseFields(fields: readonly FieldError[]): Refused {

@@ -96,6 +96,7 @@ export function paymentsOn(storage: Storage, clock: Clock): Payments {
     clock,
     randomBytes,
     pricing: { fees: feeTable.table, rates: rateTable.table },
+    invitationLimits: { perApp: 100, perMerchant: 50, perRecipient: 3 },
     trailLimits: { captures: 100, refunds: 100, voids: 100 },
     fundingCurrencies: ['DKK', 'EUR'],
     authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,

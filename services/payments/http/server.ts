@@ -185,10 +185,11 @@ export function sendAnswer(reply: FastifyReply, { status, body }: Answer): Fasti
 const defaultRetrySeconds = 1
 
 export function sendRefusal(reply: FastifyReply, refused: Refused, retryAfterMs?: number): FastifyReply {
-  const { status } = refused.refusal
+  const { status, retryAfterMs: ownMs } = refused.refusal
+  const waitMs = retryAfterMs ?? ownMs
   if (status === 401) reply.header('www-authenticate', 'Basic realm="payments", charset="UTF-8"')
-  const seconds = retryAfterMs === undefined ? defaultRetrySeconds : Math.ceil(retryAfterMs / 1000)
-  if (status === 503 || status === 429 || retryAfterMs !== undefined) reply.header('retry-after', seconds)
+  const seconds = waitMs === undefined ? defaultRetrySeconds : Math.ceil(waitMs / 1000)
+  if (status === 503 || status === 429 || waitMs !== undefined) reply.header('retry-after', seconds)
   return sendAnswer(reply, answerRefusal(refused))
 }
 

@@ -19,15 +19,32 @@ async function messageOf(mail: Mail): Promise<string> {
   return Buffer.from((await composeMail(mail, from)).bytes).toString('utf8')
 }
 
-test('an invitation is in the language of the merchant’s country, and names the merchant', () => {
-  const subjects = ['DK', 'GL', 'FO', 'SE', null].map(
-    country => invitation({ merchantName: 'Café', website: 'https://example.org', country }).subject,
+test('an invitation is in the language of the merchant’s country, and has its name in one line', () => {
+  const mails = ['DK', 'GL', 'FO', 'SE', null].map(country => invitation({ merchantName: 'Café Ø', country }))
+  const [da, en] = ['Invitation til en forretningskonto', 'Invitation to a merchant account']
+  assert.deepEqual(
+    mails.map(({ subject }) => subject),
+    [da, da, da, en, en],
   )
-  const [da, en] = ['Du er inviteret til Café', 'You are invited to Café']
-  assert.deepEqual(subjects, [da, da, da, en, en])
-  const nameless = invitation({ merchantName: null, website: 'https://example.org' })
-  assert.equal(nameless.subject, 'You are invited to https://example.org')
-  assert.match(nameless.body, /https:\/\/example\.org/)
+  for (const { body } of mails) assert.match(body, /: Café Ø\n/)
+})
+
+test('what a merchant writes becomes neither a link nor a message', () => {
+  const table: readonly [name: string, shown: string][] = [
+    ['Smith & Sons 1890', 'Smith & Sons 1890'],
+    ['O’Hara-Lund', 'O’Hara-Lund'],
+    ['win at https://evil.example/x?y', 'win at https evil example x y'],
+    ['pay@evil.example', 'pay evil example'],
+    ['call +45 12 34 56 78 now', 'call now'],
+    ['a\r\nBcc: x', 'a Bcc x'],
+    ['x'.repeat(100), 'x'.repeat(40)],
+    ['🎁🎁', '–'],
+  ]
+  const bodyOf = (merchantName: string | null) =>
+    invitation({ merchantName, website: 'https://evil.example' })
+  for (const [name, shown] of table) assert.match(bodyOf(name).body, new RegExp(`: ${shown}\n`), name)
+  const nameless = bodyOf(null)
+  assert.ok(!`${nameless.subject}${nameless.body}`.includes('evil'))
 })
 
 test('a mail is the same each time it is made', async () => {

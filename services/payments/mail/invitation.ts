@@ -11,45 +11,42 @@ export interface MailText {
 export const mailLanguages = ['en', 'da'] as const
 export type MailLanguage = (typeof mailLanguages)[number]
 
-/** What the invitation tells of the merchant. */
-interface Inviting {
-  readonly name: string
-  readonly website: string
-}
-
-const texts: Readonly<Record<MailLanguage, (merchant: Inviting) => MailText>> = {
-  en: ({ name, website }) => ({
-    subject: `You are invited to ${name}`,
+const texts: Readonly<Record<MailLanguage, (merchant: string) => MailText>> = {
+  en: merchant => ({
+    subject: 'Invitation to a merchant account',
     body: `Hello,
 
-you are now a member of the merchant ${name} (${website}), and have complete
-access to it: its payments, its settings and its other members.
+a merchant account has added this e-mail address as a member. A member has
+access to the account’s payments, its settings and its other members.
 
-There is nothing that you have to do. If you do not know ${name}, you can
-ignore this mail; the merchant can end your membership at any time.
+Name that the account gives itself: ${merchant}
+
+There is nothing that you have to do. If you do not know this account, ignore
+this mail. The account can end your membership at any time.
 `,
   }),
-  da: ({ name, website }) => ({
-    subject: `Du er inviteret til ${name}`,
+  da: merchant => ({
+    subject: 'Invitation til en forretningskonto',
     body: `Hej,
 
-du er nu medlem af forretningen ${name} (${website}) og har fuld adgang til
-den: dens betalinger, dens indstillinger og dens andre medlemmer.
+en forretningskonto har tilføjet denne e-mailadresse som medlem. Et medlem har
+adgang til kontoens betalinger, indstillinger og andre medlemmer.
 
-Du behøver ikke at gøre noget. Hvis du ikke kender ${name}, kan du se bort
-fra denne mail; forretningen kan til enhver tid ophæve dit medlemskab.
+Navn, som kontoen selv har angivet: ${merchant}
+
+Du behøver ikke at gøre noget. Hvis du ikke kender kontoen, kan du se bort fra
+denne mail. Kontoen kan til enhver tid ophæve dit medlemskab.
 `,
   }),
 }
 
 /**
- * The invitation, from what was stored with it. A merchant without a name is called by its website. Its country
- * decides the language: Danish in Denmark, Greenland and the Faroes, English elsewhere.
+ * The invitation, from what was stored with it. Anybody can make a merchant and invite anybody, so nothing that the
+ * merchant wrote is in the subject, and of its name only what can be neither a link nor a message. The country decides
+ * the language: Danish in Denmark, Greenland and the Faroes, English elsewhere.
  */
 export function invitation(content: JsonObject): MailText {
-  const website = plain(content['website'])
-  const name = plain(content['merchantName']) || website
-  return texts[languageOf(content['country'])]({ name, website })
+  return texts[languageOf(content['country'])](plainName(content['merchantName']) || '–')
 }
 
 const danish: readonly unknown[] = ['DK', 'GL', 'FO']
@@ -58,14 +55,16 @@ function languageOf(country: unknown): MailLanguage {
   return danish.includes(country) ? 'da' : 'en'
 }
 
-const maxShownCharacters = 200
+const maxNameCharacters = 40
+/** Longer runs of digits may be telephone numbers. */
+const maxDigits = 4
 
-/**
- * One line without control characters, whatever was stored: neither a header nor a new paragraph can begin
- * here.
- */
-function plain(value: unknown): string {
+/** Letters, short numbers and the signs of company names, in one line. No dot and no slash, so no link. */
+function plainName(value: unknown): string {
   if (typeof value !== 'string') return ''
-  const line = value.toWellFormed().replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
-  return line.trim().slice(0, maxShownCharacters)
+  const words = value.toWellFormed().replace(/[^\p{L}\p{M}\p{N}&'’-]+/gu, ' ')
+  const short = words.replace(/\p{N}(?:[ '’-]*\p{N})*/gu, digits =>
+    digits.length > maxDigits ? ' ' : digits,
+  )
+  return [...short.replace(/ +/g, ' ').trim()].slice(0, maxNameCharacters).join('').trim()
 }

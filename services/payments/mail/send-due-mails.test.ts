@@ -185,7 +185,10 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     const [name = '', ...others] = await readdir(inside)
     assert.deepEqual(others, [])
     assert.match(name, new RegExp(`^\\d{4}-.*Z-${id}\\.eml$`))
-    assert.match(await readFile(join(inside, name), 'utf8'), /^Subject: .*Caf/m)
+    assert.match(
+      await readFile(join(inside, name), 'utf8'),
+      /^Subject: Invitation til en forretningskonto\r$/m,
+    )
     assert.equal((await stat(join(inside, name))).mode & 0o777, 0o600)
     await promise()
     const blocked = createFolderTransport(join(inside, name, 'below-a-file'))

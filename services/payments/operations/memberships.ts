@@ -1,9 +1,10 @@
 import type { App } from '../domain/app.ts'
 import { isId } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
-import { isRefused, refuse, refuseField } from '../domain/refusals.ts'
+import { isRefused, refuse, refuseField, refuseFor } from '../domain/refusals.ts'
 import type { User } from '../domain/user.ts'
 import { findApp } from '../storage/apps.ts'
+import { countInvitation } from '../storage/invitation-counts.ts'
 import { insertMail } from '../storage/mails.ts'
 import {
   addMerchantApp,
@@ -23,34 +24,57 @@ interface OfMerchant {
   readonly merchantId: string
 }
 
-/** The mail that an invited person gets; its content has the merchant's name and website. */
+/** The mail that an invited person gets; its content has the merchant's name and country. */
 export const invitationTemplate = 'invitation'
 
-/** Makes a person a member, with an e-mail to whoever was none before. */
+/**
+ * Makes a person a member, with an e-mail to whoever was none before. The answer is the same whether or not the person
+ * is a member of other merchants, and whether or not a mail was sent.
+ */
 export async function inviteUser(
   tx: Tx,
   payments: Payments,
   { app, merchantId, email }: OfMerchant & { readonly email: string },
 ): Outcome<User> {
   const merchant = await ownOpenMerchant(tx, app, merchantId)
-  return isRefused(merchant) ? merchant : addUser(tx, payments, merchant, email)
+  if (isRefused(merchant)) return merchant
+  const { member, isNew } = await addMember(tx, payments, merchant, email)
+  if (!isNew) return member
+  const { perApp, perMerchant } = payments.invitationLimits
+  const nowMs = payments.clock.nowMs()
+  const waitMs =
+    (await countInvitation(tx, { app: app.id }, { limit: perApp, nowMs })) ||
+    (await countInvitation(tx, { merchant: merchantId }, { limit: perMerchant, nowMs }))
+  if (waitMs > 0) return refuseFor(waitMs, 'Too many people were invited today.')
+  await sendInvitation(tx, payments, merchant, email)
+  return member
 }
 
-export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<User> {
+/** As `inviteUser`, for whoever provisions: neither an app nor a merchant is limited. */
+export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
+  const { isNew } = await addMember(tx, payments, merchant, email)
+  if (isNew) await sendInvitation(tx, payments, merchant, email)
+}
+
+async function addMember(tx: Tx, payments: Payments, merchant: Merchant, email: string) {
+  const createdMs = payments.clock.nowMs()
+  const { user } = await findOrInsertUser(tx, { id: nextId(payments), email, createdMs })
+  return addMerchantUser(tx, merchant.id, user.id, { id: nextId(payments), email, createdMs })
+}
+
+async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
   const nowMs = payments.clock.nowMs()
-  const { user } = await findOrInsertUser(tx, { id: nextId(payments), email, createdMs: nowMs })
-  const isNewMember = await addMerchantUser(tx, merchant.id, user.id, nowMs)
-  if (isNewMember) {
-    const { id: merchantId, name, website, company } = merchant
-    await insertMail(tx, {
-      id: nextId(payments),
-      createdMs: nowMs,
-      template: invitationTemplate,
-      recipient: email,
-      content: { merchantId, merchantName: name, website, country: company.country, userId: user.id },
-    })
-  }
-  return user
+  const limit = payments.invitationLimits.perRecipient
+  if ((await countInvitation(tx, { recipient: email }, { limit, nowMs })) > 0) return
+  const { id: merchantId, name, website, company } = merchant
+  await insertMail(tx, {
+    id: nextId(payments),
+    createdMs: nowMs,
+    template: invitationTemplate,
+    recipient: email,
+    // Pods of the version before need the website.
+    content: { merchantId, merchantName: name, website, country: company.country },
+  })
 }
 
 /** Ends a person's access. */

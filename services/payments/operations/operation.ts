@@ -18,6 +18,7 @@ export interface Payments {
   readonly randomBytes: RandomBytes
   readonly pricing: Pricing
   readonly trailLimits: TrailLimits
+  readonly invitationLimits: InvitationLimits
   /** What merchants can be paid in. */
   readonly fundingCurrencies: readonly string[]
   /** How long an authorisation can be captured. */
@@ -26,6 +27,14 @@ export interface Payments {
   readonly authorisationSweepMs: number
   /** Where webhooks may go; without it, to public addresses by https. */
   readonly webhookPolicy?: AddressPolicy
+}
+
+/** How often people may be invited a day, each over all processes. */
+export interface InvitationLimits {
+  readonly perApp: number
+  readonly perMerchant: number
+  /** By all merchants together. Beyond it the person becomes a member without a mail. */
+  readonly perRecipient: number
 }
 
 export interface Processors {

@@ -103,6 +103,7 @@ function checkoutOn(storage: Storage) {
     idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
     processors: { test, live: null },
     pricing: { fees: new Map(), rates: { base: 'EUR', rates } },
+    invitationLimits: { perApp: 100, perMerchant: 50, perRecipient: 3 },
     trailLimits: { captures: 100, refunds: 100, voids: 100 },
     fundingCurrencies: ['DKK'],
     authorisationSweepMs: 30 * 60 * 1000,

@@ -15,6 +15,10 @@ interface UserRow {
 }
 
 const userColumns = 'users.id, users.email, identities.created'
+/** A user as one merchant knows it: nothing here comes from an invitation of another merchant. */
+const memberId = 'coalesce(m.member_id, m.user_id)'
+const memberColumns = `${memberId} AS id, coalesce(m.email, users.email) AS email, m.invited AS created`
+const members = 'merchant_users m JOIN users ON users.id = m.user_id'
 
 function userOf({ id, email, created }: UserRow): User {
   return { id, email, createdMs: created.getTime() }
@@ -51,7 +55,12 @@ function insertMembership(table: string, identityColumn: string, more: string, m
 }
 
 const insertMerchantApp = insertMembership('merchant_apps', 'app_id', '', '')
-const insertMerchantUser = insertMembership('merchant_users', 'user_id', ', invited', ', $3')
+const insertMerchantUser = insertMembership(
+  'merchant_users',
+  'user_id',
+  ', invited, member_id, email',
+  ', $3, $4, $5',
+)
 
 /** @returns false when the app has the merchant already */
 export async function addMerchantApp(tx: Tx, merchantId: string, appId: string): Promise<boolean> {
@@ -64,20 +73,30 @@ export async function removeMerchantApp(tx: Tx, merchantId: string, appId: strin
   return (await tx.query(sql, [merchantId, appId])).length > 0
 }
 
-/** @returns false when the user is a member already */
+/**
+ * Makes a user a member, unless it is one already.
+ *
+ * @param member the user as the merchant shall know it, with an id of its own
+ * @returns the member as the merchant knows it, and whether it is new
+ */
 export async function addMerchantUser(
   tx: Tx,
   merchantId: string,
   userId: string,
-  invitedMs: number,
-): Promise<boolean> {
-  return (await tx.query(insertMerchantUser, [merchantId, userId, toDate(invitedMs)])).length > 0
+  { id, email, createdMs }: User,
+): Promise<{ readonly member: User; readonly isNew: boolean }> {
+  const inserted = await tx.query(insertMerchantUser, [merchantId, userId, toDate(createdMs), id, email])
+  const rows = await tx.query<UserRow>(
+    `SELECT ${memberColumns} FROM ${members} WHERE m.merchant_id = $1 AND m.user_id = $2`,
+    [merchantId, userId],
+  )
+  return { member: userOf(onlyRow(rows)), isNew: inserted.length > 0 }
 }
 
-/** @returns false when the user is no member */
-export async function removeMerchantUser(tx: Tx, merchantId: string, userId: string): Promise<boolean> {
-  const sql = 'DELETE FROM merchant_users WHERE merchant_id = $1 AND user_id = $2 RETURNING user_id'
-  return (await tx.query(sql, [merchantId, userId])).length > 0
+/** @returns false when the merchant knows no member by that id */
+export async function removeMerchantUser(tx: Tx, merchantId: string, id: string): Promise<boolean> {
+  const sql = `DELETE FROM merchant_users m WHERE m.merchant_id = $1 AND ${memberId} = $2 RETURNING m.user_id`
+  return (await tx.query(sql, [merchantId, id])).length > 0
 }
 
 /** Whether the app has complete access to the merchant: it has that or none. */
@@ -103,10 +122,10 @@ export function listMerchantApps(tx: Tx, merchantId: string, page: PageQuery): P
 }
 
 const usersOfMerchant: ListSource<UserRow, User> = {
-  columns: userColumns,
-  from: 'merchant_users m JOIN users ON users.id = m.user_id JOIN identities ON identities.id = users.id',
+  columns: memberColumns,
+  from: members,
   owner: 'm.merchant_id',
-  id: 'm.user_id',
+  id: memberId,
   position: 'm.position',
   item: userOf,
 }

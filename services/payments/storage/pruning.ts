@@ -38,6 +38,11 @@ const statements = {
       SELECT operation_id FROM test_processor_answers WHERE created <= $1
       ORDER BY created LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
+  /** Once the window of a count is over. */
+  'invitation counts': `DELETE FROM invitation_counts WHERE subject IN (
+      SELECT subject FROM invitation_counts WHERE since <= $1::timestamptz - interval '1 day'
+      ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1 AS removed`,
   /** By id, which begins with the time, so that no index is needed. Deliveries of an event go before it. */
   events: `DELETE FROM webhook_events WHERE id IN (
       SELECT id FROM webhook_events e WHERE id < ${firstIdOf('$1')} AND created <= $1

@@ -144,27 +144,30 @@ const partyRules: Record<string, Rule> = {
 
   'apps and users have merchants': async storage => {
     const { merchant, app } = await openMerchant(storage)
-    const other = someApp()
+    const books = someApp()
     const person = { id: someId(), email: `Eve.${merchant.id}@example.org`, createdMs: nowMs }
     await storage.transaction(async tx => {
-      await insertApp(tx, other)
-      assert.equal(await hasMerchant(tx, other.id, merchant.id), false)
-      assert.equal(await addMerchantApp(tx, merchant.id, other.id), true)
-      assert.equal(await addMerchantApp(tx, merchant.id, other.id), false)
-      assert.equal(await hasMerchant(tx, other.id, merchant.id), true)
-      assert.deepEqual(idsOf(await listMerchantApps(tx, merchant.id, all)), [other.id, app.id])
-      assert.deepEqual(itemsOf(await listMerchantsOfApp(tx, other.id, all)), [merchant])
-      assert.equal(await removeMerchantApp(tx, merchant.id, other.id), true)
-      assert.equal(await removeMerchantApp(tx, merchant.id, other.id), false)
+      await insertApp(tx, books)
+      assert.equal(await hasMerchant(tx, books.id, merchant.id), false)
+      assert.equal(await addMerchantApp(tx, merchant.id, books.id), true)
+      assert.equal(await addMerchantApp(tx, merchant.id, books.id), false)
+      assert.equal(await hasMerchant(tx, books.id, merchant.id), true)
+      assert.deepEqual(idsOf(await listMerchantApps(tx, merchant.id, all)), [books.id, app.id])
+      assert.deepEqual(itemsOf(await listMerchantsOfApp(tx, books.id, all)), [merchant])
+      assert.equal(await removeMerchantApp(tx, merchant.id, books.id), true)
+      assert.equal(await removeMerchantApp(tx, merchant.id, books.id), false)
 
       assert.deepEqual(await findOrInsertUser(tx, person), { user: person, isNew: true })
       const again = { ...person, id: someId(), email: person.email.toUpperCase() }
       assert.deepEqual(await findOrInsertUser(tx, again), { user: person, isNew: false })
-      assert.equal(await addMerchantUser(tx, merchant.id, person.id, nowMs), true)
-      assert.equal(await addMerchantUser(tx, merchant.id, person.id, nowMs), false)
-      assert.deepEqual(itemsOf(await listMerchantUsers(tx, merchant.id, all)), [person])
+      const member = { ...again, createdMs: nowMs + 1 }
+      const other = { ...member, id: someId() }
+      assert.deepEqual(await addMerchantUser(tx, merchant.id, person.id, member), { member, isNew: true })
+      assert.deepEqual(await addMerchantUser(tx, merchant.id, person.id, other), { member, isNew: false })
+      assert.deepEqual(itemsOf(await listMerchantUsers(tx, merchant.id, all)), [member])
       assert.deepEqual(itemsOf(await listMerchantsOfUser(tx, person.id, all)), [merchant])
-      assert.equal(await removeMerchantUser(tx, merchant.id, person.id), true)
+      assert.equal(await removeMerchantUser(tx, merchant.id, person.id), false)
+      assert.equal(await removeMerchantUser(tx, merchant.id, member.id), true)
     })
   },
 

@@ -35,7 +35,13 @@ export const timedLists = {
   events: ofMerchant('webhook_events'),
   trail: { ...ofMerchant('trail_entries'), owner: 'transaction_id', position: 'number' },
   apps: memberships('merchant_apps', 'app_id', 'm.merchant_id', 'm.position'),
-  users: memberships('merchant_users', 'user_id', 'm.merchant_id', 'm.position'),
+  users: {
+    from: 'merchant_users m',
+    owner: 'm.merchant_id',
+    id: 'coalesce(m.member_id, m.user_id)',
+    position: 'm.position',
+    created: 'm.invited',
+  },
   merchants: {
     from: 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id',
     owner: 'm.app_id',
