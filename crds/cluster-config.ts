@@ -51,7 +51,7 @@ const rateLimit = Type.Object(
     envoyTimeoutMs: Type.Integer({
       minimum: 2,
       maximum: 3_600_000,
-      default: 20,
+      default: 50,
       description:
         'The `timeout` of the rate limit filter of Envoy, in milliseconds. BACKEND_DEADLINE is three quarters of it.',
     }),

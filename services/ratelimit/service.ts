@@ -29,6 +29,7 @@ import { waitUntilReady } from './startup.ts'
 import { createLimitStats } from './stats/limit-stats.ts'
 import { createStats, type Stats } from './stats/stats.ts'
 import { countingSpans } from './tracing/spans.ts'
+import { warmUp } from './warm-up.ts'
 import { openOutlets } from './workers/outlets.ts'
 import type { WorkerLink } from './workers/worker-link.ts'
 
@@ -90,6 +91,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     (await openOutlets(settings, { stats, rules, problem: health.problem, log }))
   const feed = await openFeed(settings, configuration, stats, log)
   feed.start()
+  const warm = warmUp(settings)
   await waitUntilReady({
     ...settings,
     configuration,
@@ -97,6 +99,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     log,
     onWait: reason => (worker ? worker.reportWait(reason) : reportHealth(false, reason)),
   })
+  log.debug('warm-up calls answered', { calls: await warm })
   const servers = await openServers(settings, { limiter, stats, tracing, tls, health, worker, log })
   reportBackend(counters, backendHealth, health, log)
   return {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
@@ -33,6 +33,7 @@ import {
   upgrade,
   upgradeWithoutWaiting,
 } from './cluster.ts'
+import { documentedEnvoy, failedDecisions } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
 import { describeCodes, startLoad } from './load.ts'
 
@@ -42,6 +43,9 @@ const ratelimit = 'app.kubernetes.io/name=ratelimit'
 const operators = 'app.kubernetes.io/name=tollway-operator'
 const changes = Number(process.env['E2E_CHANGES'] ?? 200)
 
+/** The share of decisions that may fail on a machine that does other work; the goal is 0. */
+const busyShare = 0.005
+
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
 describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
@@ -49,6 +53,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   let client: KubeClient
   let limits: Reflector<KubeObject>
   let envoy = ''
+  let envoyIp = ''
 
   before(async () => {
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
@@ -81,10 +86,12 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
 
   it('limits what passes an Envoy', async () => {
     await apply(checkout(3))
+    await apply(documentedEnvoy('shop'))
     await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=60s')
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=60s')
-    envoy = `http://${(await read<Pod>('shop', 'pod/envoy'))?.status.podIP}:10000/`
+    envoyIp = (await read<Pod>('shop', 'pod/envoy'))?.status.podIP ?? ''
+    envoy = `http://${envoyIp}:10000/`
     const codes: number[] = []
     await eventually('Envoy to find the service', async () => (await fetch(envoy)).status === 200)
     for (let call = 0; call < 6; call++) {
@@ -142,17 +149,13 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
 
   it('replaces its pods without a failed call', async t => {
     await apply(checkout(1_000_000))
-    const load = startLoad(envoy, { user: 'bob' })
-    t.after(load.stop)
+    const load = await startDecisions(t, 'bob')
     await restart(system, 'tollway-ratelimit', ratelimit)
-    await load.stop()
-    figures.note('calls in a rolling restart', '0 failed', describeCodes(load.codes))
-    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
+    figures.note('calls in a rolling restart', '0 failed', await load.stop())
   })
 
   it('goes on without operators, and a new leader acts soon', async t => {
-    const load = startLoad(envoy, { user: 'carol' })
-    t.after(load.stop)
+    const load = await startDecisions(t, 'carol')
     const holder = await leader()
     const beginMs = performance.now()
     await kubectl('-n', system, 'delete', 'pod', podOf(holder), '--grace-period=0', '--force')
@@ -172,7 +175,6 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=2')
     await kubectl('-n', system, 'rollout', 'status', 'deploy/tollway-operator', '--timeout=60s')
     await load.stop()
-    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
     const applyMs = performance.now()
     const { metadata } = await client.apply(rateLimitConfigs, checkout(5), { force: true })
     await enforced(limits, metadata.generation ?? 0, 3)
@@ -184,31 +186,26 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply(secondRedis)
     await kubectl('-n', system, 'wait', '--for=condition=Ready', 'pod/second-redis', '--timeout=60s')
     const address = (await read<Pod>(system, 'pod/second-redis'))?.status.podIP ?? ''
-    const load = startLoad(envoy, { user: 'erin' })
-    t.after(load.stop)
+    const load = await startDecisions(t, 'erin')
     const beginMs = performance.now()
     await setRedis(`redis://${address}:6379`)
     figures.note('edited Secret → pods with the new Redis', '< 120 s', seconds(performance.now() - beginMs))
     assert.notEqual(await askRedis({ host: address, port: 6379 }, ['DBSIZE']), '0')
     await setRedis('redis://tollway-redis:6379')
     await load.stop()
-    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
     await kubectl('-n', system, 'delete', 'pod', 'second-redis', '--grace-period=0', '--force')
   })
 
   it("keeps its pods when the operator's Deployment is deleted", async t => {
     await apply(checkout(1_000_000))
     const before = (await readyPods(ratelimit)).map(({ metadata }) => metadata.uid)
-    const load = startLoad(envoy, { user: 'dave' })
-    t.after(load.stop)
+    const load = await startDecisions(t, 'dave')
     await kubectl('-n', system, 'delete', 'deploy/tollway-operator', '--cascade=foreground', '--timeout=60s')
     const answered = load.codes.get(200) ?? 0
     // The garbage collector acts within seconds of a deletion; 2,000 calls take 10 s.
     await eventually('calls after the deletion', async () => (load.codes.get(200) ?? 0) > answered + 2000)
     await upgrade(system)
-    await load.stop()
-    figures.note("calls while the operator's Deployment is deleted", '0 failed', describeCodes(load.codes))
-    assert.deepEqual([...load.codes.keys()], [200], describeCodes(load.codes))
+    figures.note("calls while the operator's Deployment is deleted", '0 failed', await load.stop())
     assert.deepEqual((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid).sort(), before.sort())
     assert.equal((await readyPods(operators)).length, 2)
   })
@@ -283,6 +280,28 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     })
     feed.start()
     return () => feed.stop()
+  }
+
+  /**
+   * Calls through Envoy. `stop` describes them, and fails when a call failed, or when more decisions failed than a busy
+   * machine explains: a node that stops Envoy for 50 ms costs the calls that wait then.
+   */
+  async function startDecisions(t: TestContext, user: string) {
+    const failedBefore = await failedDecisions(envoyIp)
+    const { codes, stop } = startLoad(envoy, { user })
+    t.after(stop)
+    return {
+      codes,
+      async stop(): Promise<string> {
+        await stop()
+        const failed = (await failedDecisions(envoyIp)) - failedBefore
+        const shown = `${describeCodes(codes)}, without a decision: ${failed}`
+        assert.deepEqual([...codes.keys()], [200], shown)
+        const calls = codes.get(200) ?? 0
+        assert.ok(failed <= calls * busyShare, shown)
+        return shown
+      },
+    }
   }
 
   async function readyPods(selector: string): Promise<readonly Pod[]> {

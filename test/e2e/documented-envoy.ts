@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CORE_SCHEMA, dump, load } from 'js-yaml'
+import { root } from '../support/tollway.ts'
+
+interface Bootstrap {
+  readonly static_resources: { readonly listeners: readonly object[]; readonly clusters: readonly object[] }
+}
+
+const manager = 'envoy.filters.network.http_connection_manager'
+
+/** The application that the documented configuration expects on this port: it answers 200 to everything. */
+const application = {
+  address: { socket_address: { address: '127.0.0.1', port_value: 9000 } },
+  filter_chains: [
+    {
+      filters: [
+        {
+          name: manager,
+          typed_config: {
+            '@type':
+              'type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager',
+            stat_prefix: 'application',
+            http_filters: [
+              {
+                name: 'envoy.filters.http.router',
+                typed_config: {
+                  '@type': 'type.googleapis.com/envoy.extensions.filters.http.router.v3.Router',
+                },
+              },
+            ],
+            route_config: {
+              virtual_hosts: [
+                {
+                  name: 'all',
+                  domains: ['*'],
+                  routes: [
+                    {
+                      match: { prefix: '/' },
+                      direct_response: { status: 200, body: { inline_string: 'OK\n' } },
+                    },
+                  ],
+                },
+              ],
+            },
+          },
+        },
+      ],
+    },
+  ],
+}
+
+/** The port of Envoy's own statistics. */
+export const adminPort = 9901
+
+/**
+ * The ConfigMap of the Envoy of these tests: the configuration of docs/install.md as it is there, with a port for
+ * statistics and the application beside it.
+ */
+export function documentedEnvoy(namespace: string): object {
+  const page = readFileSync(join(root, 'docs/install.md'), 'utf8')
+  const [, text = ''] = /```yaml\n# envoy.yaml\n(.*?)```/s.exec(page) ?? []
+  const { static_resources: documented } = load(text, { schema: CORE_SCHEMA }) as Bootstrap
+  const bootstrap = {
+    admin: { address: { socket_address: { address: '0.0.0.0', port_value: adminPort } } },
+    static_resources: { ...documented, listeners: [...documented.listeners, application] },
+  }
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: 'envoy', namespace },
+    data: { 'envoy.yaml': dump(bootstrap) },
+  }
+}
+
+/**
+ * How many decisions Envoy did not get, for any reason: the request then passes, because the documented configuration
+ * does not fail requests.
+ */
+export async function failedDecisions(envoyIp: string): Promise<number> {
+  const response = await fetch(`http://${envoyIp}:${adminPort}/stats?filter=ratelimit.error&format=json`)
+  const { stats } = (await response.json()) as { stats: readonly { readonly value?: number }[] }
+  return stats.reduce((sum, { value = 0 }) => sum + value, 0)
+}
