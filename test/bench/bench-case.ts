@@ -1,56 +1,58 @@
 import type { Goal } from './goals.ts'
 import type { Measurement } from './measure.ts'
 
-/** How long and how often is measured. */
+/** The duration and the number of measurements. */
 export interface Extent {
   readonly rounds: number
   readonly roundMs: number
-  /** Before each round. */
+  /** The duration before each round. */
   readonly warmUpMs: number
-  /** Before the first round of each server: until its code is compiled and its windows are known. */
+  /**
+   * The duration before the first round of each server: until its code is compiled and its windows are known.
+   */
   readonly firstWarmUpMs: number
-  /** Of a case that looks for what grows. */
+  /** The duration of a case that measures growth. */
   readonly soakMs: number
 }
 
 export interface BenchCase {
-  /** By which it is chosen. */
+  /** The name on the command line. */
   readonly name: string
   readonly title: string
   /** Programs that must be on the PATH. */
   readonly needs: readonly string[]
-  /** The short form leaves it out unless it is asked for by its name. */
+  /** The short form runs the case only if it is named. */
   readonly long?: boolean
-  /** @throws SettingRefused when the service does not know what this is about yet. */
+  /** @throws SettingRefused when the service does not support the case yet */
   run(extent: Extent): Promise<CaseResult>
 }
 
 export interface CaseResult {
   readonly rows: readonly GoalRow[]
-  /** Everything that was measured, by server: a list of rounds. */
+  /** All measurements, by server: a list of rounds. */
   readonly measurements: Readonly<Record<string, readonly Partial<Measurement>[]>>
-  /** What a reader must know of this run. */
+  /** Remarks about this run. */
   readonly notes: readonly string[]
 }
 
-/** A line of the table of goals. */
+/** A row of the table of goals. */
 export interface GoalRow {
   readonly what: string
   /** Empty for a ratio. */
   readonly unit: string
-  /** What the goal is about, one a round. */
+  /** The figures of the goal, one for each round. */
   readonly figures: readonly number[]
-  /** undefined for what is told only. */
+  /** Undefined for a figure without a goal. */
   readonly goal: Goal | undefined
-  /** Medians of what was compared, with their unit; empty when nothing was. */
+  /** The compared medians, with their unit; empty without a comparison. */
   readonly compared: string
   /**
-   * A busy machine changes it little. Then the best round is no better judge than the median, and a worse one of
-   * the time of a processor, which is counted in hundredths of a second: a short round can have none.
+   * A busy machine changes the figure little. Then the best round is no better criterion than the median, and
+   * a worse one for CPU time, which is counted in hundredths of a second: a short round can have none.
    */
   readonly steady?: boolean
-  /** Which of the figures the goal is held against; the median when left out. */
+  /** The figure that is compared with the goal. Defaults to the median. */
   readonly judgedBy?: 'median' | 'best'
-  /** Why a goal that is missed is not held against us in this run. */
+  /** The reason why a missed goal is not counted in this run. */
   readonly excuse?: string
 }

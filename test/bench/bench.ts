@@ -15,7 +15,7 @@ import { moveToOtherCore, SettingRefused } from './servers.ts'
 import { excuseLatencies, watchStandstill } from './standstill.ts'
 import { runWithOptions } from './with-options.ts'
 
-/** The benchmarks; `--help` tells how they are called. */
+/** The benchmarks; `--help` explains the options. */
 const options = optionsOrExit()
 const results = join(root, 'bench/results', options.short ? 'short' : '')
 const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
@@ -28,7 +28,7 @@ function optionsOrExit(): Options {
     const names = cases.map(({ name }) => name)
     return readOptions(process.argv.slice(2), process.env, names)
   } catch (error) {
-    process.stderr.write(`${(error as Error).message}\nbench.ts --help tells more\n`)
+    process.stderr.write(`${(error as Error).message}\nbench.ts --help explains the options\n`)
     process.exit(2)
   }
 }
@@ -36,7 +36,7 @@ function optionsOrExit(): Options {
 const { rounds } = options
 const longExtent: Extent = { rounds, roundMs: 3000, warmUpMs: 500, firstWarmUpMs: 3000, soakMs: 600_000 }
 const shortExtent: Extent = { rounds, roundMs: 600, warmUpMs: 100, firstWarmUpMs: 700, soakMs: 6000 }
-/** Of the second chance that the short form gives. */
+/** The extent of the second attempt in the short form. */
 const secondExtent: Extent = { rounds, roundMs: 2000, warmUpMs: 300, firstWarmUpMs: 2000, soakMs: 12_000 }
 
 async function propagation(): Promise<void> {
@@ -60,10 +60,11 @@ async function propagation(): Promise<void> {
 
 async function measureCases(chosen: readonly BenchCase[]): Promise<void> {
   if (cpus().length < 2 || findProgram('taskset') === undefined) {
-    return say('the cases are left out: they need two cores, and taskset on the PATH')
+    return say('skip the cases: they need two cores, and taskset on the PATH')
   }
   const [busy = 0] = loadavg()
-  if (busy > 1) say(`the machine is busy (load average ${busy.toFixed(1)}): only ratios of CPU will hold`)
+  if (busy > 1)
+    say(`the machine is busy (load average ${busy.toFixed(1)}): only ratios of CPU time are meaningful`)
   moveToOtherCore()
   const reports: Report[] = []
   for (const [index, one] of chosen.entries()) {
@@ -98,7 +99,7 @@ async function runCase(one: BenchCase): Promise<Report | undefined> {
     for (const note of result.notes) say(`  ${note}`)
     return { machine, title, ...result }
   } catch (error) {
-    if (error instanceof SettingRefused) say(`  LEFT OUT: ${name}, as the service says: ${error.message}`)
+    if (error instanceof SettingRefused) say(`  LEFT OUT: ${name}: the service reports:  ${error.message}`)
     else {
       say(`  FAILED: ${name}: ${(error as Error).stack}`)
       process.exitCode = 1
@@ -110,8 +111,8 @@ async function runCase(one: BenchCase): Promise<Report | undefined> {
 }
 
 /**
- * A machine that others use too makes some rounds worse: of latencies and rates the best one is judged, and a case
- * that is below half of a goal is measured once more, with longer rounds.
+ * A busy machine makes some rounds worse: of latencies and rates the best one is judged, and a case that is
+ * below half of a goal is measured again, with longer rounds.
  */
 async function runShort({ name, run }: BenchCase): Promise<CaseResult> {
   const first = judgedByBest(await run(shortExtent))
@@ -143,7 +144,7 @@ async function profile(): Promise<void> {
   keep('profile', { machine, times: times.slice(0, 100) })
 }
 
-/** What was measured last, of each case that there is a file of. */
+/** Shows the last results of each case that has a file. */
 function showKept(): void {
   const reports = cases.flatMap(({ name }) => {
     try {
@@ -176,7 +177,7 @@ async function main(): Promise<void> {
   if (options.help) return void process.stdout.write(helpText(cases))
   if (isAsked('show')) return showKept()
   const all = options.names.length === 0
-  // On all cores, so before anything is pinned to one.
+  // Uses all cores, so it runs before the process is pinned to one.
   if (isAsked('propagation') || (all && !options.short)) await propagation()
   const groups = [
     ...(all || isAsked('decisions') ? decisionCases : []),
@@ -189,6 +190,6 @@ async function main(): Promise<void> {
   if (isAsked('profile')) await profile()
 }
 
-// The load has one core. Threads that collect its garbage would take that from it, and the servers seem late.
+// The load has one core. Garbage collection threads would compete with it, and the servers would appear slow.
 runWithOptions(['--single-threaded-gc'])
 await main()

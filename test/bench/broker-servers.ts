@@ -14,7 +14,7 @@ import {
 
 const main = join(root, 'services/broker/main.ts')
 
-/** Starts a broker as it is delivered, with these settings; streams in its memory unless they say else. */
+/** Starts a broker as it is delivered, with these settings; streams are in its memory by default. */
 export async function startBroker(
   name: string,
   settings: Readonly<Record<string, string>> = {},
@@ -38,7 +38,7 @@ export async function startBroker(
       'the broker to be healthy',
       async () => ended() || (await fetch(`http://127.0.0.1:${debugPort}/healthcheck`)).ok,
     )
-    if (ended()) throw new Error(`the broker did not start; it said: ${program.output()}`)
+    if (ended()) throw new Error(`the broker did not start; output: ${program.output()}`)
   } catch (error) {
     await server.end()
     throw error
@@ -46,7 +46,7 @@ export async function startBroker(
   return server
 }
 
-/** What one would build without us. */
+/** Starts the implementation that one would write without the broker. */
 export const startRelay = () => startContestant('yardstick', 'relay.ts')
-/** What the kernel takes of whoever writes to sockets. */
+/** Starts the program that measures the kernel's cost of writing to sockets. */
 export const startBareWrites = () => startContestant('bare writes', 'bare-writes.ts')

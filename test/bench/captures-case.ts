@@ -31,8 +31,8 @@ import type { MeasuredServer } from './servers.ts'
 import { type SentStatement, tapStatements } from './statement-tap.ts'
 
 /**
- * Captures through the API, against pgbench in its place: on the same core, with the statements that the service
- * sends in this run, in as many round trips, on a database of its own in the same PostgreSQL, which shares the
+ * Compares captures through the API with pgbench: on the same core, with the statements that the service
+ * sends in this run, in as many round trips, on a separate database in the same PostgreSQL, which shares the
  * other core with the load.
  */
 export const capturesCase: BenchCase = {
@@ -43,17 +43,23 @@ export const capturesCase: BenchCase = {
 }
 
 const connections = 32
-/** Of each of the two loads, for the service; they are captured again and again, a little at a time. */
+/**
+ * The transactions of each of the two loads, for the service; they are captured repeatedly, a little at a
+ * time.
+ */
 const transactions = 5_000
-/** Where the transactions of one merchant begin, and those that only pgbench captures, each once. */
+/** The first transactions of a single merchant, and those that only pgbench captures, each once. */
 const firstOfOne = 1_000_000
 const firstOfPgbench = 10_000_000
 const captureAmount = 100
-/** Captures of pgbench on each connection: before and after the measuring, and for a rate to be seen. */
+/** Captures of pgbench on each connection: before and after the measurement, and the minimum for a rate. */
 const edgeEach = 5
 const minEach = 10
 
-/** Over how many merchants the captures are spread. Those of one wait for each other. */
+/**
+ * The numbers of merchants among which the captures are distributed. Captures of one merchant wait for each
+ * other.
+ */
 const spreads = [
   { what: `captures/s, ${merchants} merchants`, name: 'several', merchants, first: 0 },
   { what: 'captures/s, one merchant', name: 'one', merchants: 1, first: firstOfOne },
@@ -91,13 +97,13 @@ const tappedKey = 'a-capture-to-look-at'
 const tapped = { number: 1, merchant: 1 }
 
 /**
- * What the service sends for one capture: for the second, when nothing is new to it. Leaves a database that is
- * made for copies.
+ * Returns the statements of the service for one capture: the second one, for which everything is prepared.
+ * Leaves a database that is a template for copies.
  */
 async function learnStatements(postgres: PostgresServer): Promise<readonly SentStatement[]> {
   await postgres.createDatabase('tapped')
   const tap = await tapStatements(postgres.port)
-  // Nothing else is to be heard.
+  // No other statements must be sent meanwhile.
   const settings = { BACKGROUND_INTERVAL: '1h' }
   const service = await startPaymentsService(postgres.urlOf('tapped', tap.port), settings)
   try {
@@ -141,7 +147,7 @@ async function measureSpread(sides: Sides, spread: Spread, extent: Extent) {
   const capture = apiContestant(sides, spread)
   const bench = pgbenchContestant(sides, spread)
   const { requestsPerSecond } = await capture(firstWarmUpMs)
-  // How many captures take as long as a round is known from the one before.
+  // The number of captures in a round is estimated from the previous round.
   let rate = requestsPerSecond
   const contestants = [
     async (): Promise<Partial<ApiMeasurement>> => {
@@ -172,9 +178,14 @@ function apiContestant({ postgres, service }: Sides, { name, first }: Spread) {
   })
   return async (durationMs: number) => {
     const result = await measureApi(service, postgres, () => driveFlatOut(load, { durationMs }))
-    // What was captured is told to the processor meanwhile; what is left is not to disturb the other side.
+    // Captures are sent to the processor in the background; the remaining ones must not disturb the other
+    // side.
     const left = 'SELECT count(*) FROM processor_instructions'
-    await waitFor('the processor to be told', async () => (await postgres.sql(left, 'ours')) === '0', 30_000)
+    await waitFor(
+      'the captures to be sent to the processor',
+      async () => (await postgres.sql(left, 'ours')) === '0',
+      30_000,
+    )
     return result
   }
 }

@@ -26,7 +26,7 @@ import { twoBrokersCase } from './two-brokers-case.ts'
 const keys = 10_000
 const rules = 10_000
 
-/** What the cases share unless they say else. */
+/** The defaults of the cases. */
 const uniformKeys: Omit<ContestCase, 'name' | 'title' | 'comparisons'> = {
   protocol: 'grpc',
   rules: userRule(generous),
@@ -131,7 +131,7 @@ const contests: readonly ContestCase[] = [
   },
 ]
 
-/** Random arrivals over 100 connections, as many independent callers make them. */
+/** Random arrivals over 100 connections, as from many independent callers. */
 function arrivals(
   randomPerSecond: number,
   goal: number,
@@ -144,7 +144,7 @@ function arrivals(
     long: true,
     title: `100 connections, random arrivals, ${randomPerSecond.toLocaleString('en')}/s in all`,
     connections: 100,
-    // More than are ever in flight on one connection, unless the server stands still.
+    // More than are in flight on one connection, unless the server pauses.
     streams: 10,
     pace: { randomPerSecond },
     others,
@@ -152,7 +152,7 @@ function arrivals(
   }
 }
 
-/** The load of several callers, beside the service that ours replaces. */
+/** The load of several callers, compared with the service that this one replaces. */
 const users: readonly ContestCase[] = [
   {
     ...uniformKeys,
@@ -181,7 +181,7 @@ const users: readonly ContestCase[] = [
     [{ ...latencyRatio('p99Ms', 1), against: reference.name }],
   ),
   arrivals(5000, 0.3),
-  // More than the yardstick can take.
+  // More than the yardstick can handle.
   arrivals(15_000, 0.25, [reference, bareDecisions]),
   {
     ...uniformKeys,
@@ -199,12 +199,12 @@ const users: readonly ContestCase[] = [
   },
 ]
 
-/** The floor of bare sockets is near some of these goals, so that half of them is out of reach. */
+/** The floor of bare sockets is near some of these goals, so half of them is unreachable. */
 function cpuToReference(goal: Goal): Comparison {
   return { ...cpuRatio, against: reference.name, goal }
 }
 
-/** Of the rate limit service. */
+/** The cases of the rate limit service. */
 export const decisionCases: readonly BenchCase[] = [
   ...[...contests, ...users].map(contestCase),
   idleCase,
@@ -214,7 +214,7 @@ export const decisionCases: readonly BenchCase[] = [
   h2loadCase,
 ]
 
-/** Of the broker. */
+/** The cases of the broker. */
 export const streamCases: readonly BenchCase[] = [
   ...fanOutCases,
   stalledConsumerCase,
@@ -222,7 +222,7 @@ export const streamCases: readonly BenchCase[] = [
   twoBrokersCase,
 ]
 
-/** Of the payments service. */
+/** The cases of the payments service. */
 export const paymentCases: readonly BenchCase[] = [capturesCase, paymentReadsCase]
 
 export const cases: readonly BenchCase[] = [...decisionCases, ...streamCases, ...paymentCases]

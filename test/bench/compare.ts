@@ -4,17 +4,17 @@ import type { Goal } from './goals.ts'
 import type { Measurement } from './measure.ts'
 import { median } from './percentiles.ts'
 
-/** A line of the table of goals, before it was measured. */
+/** A row of the table of goals, before the measurement. */
 export interface Comparison {
   readonly what: string
   readonly figure: keyof Measurement
   readonly unit: string
-  /** Ours to the other's, or ours alone. */
+  /** The ratio of the service's figure to the other's, or the service's figure. */
   readonly of: 'ratio' | 'ours'
   readonly goal?: Goal
-  /** The contestant that ours is compared with; the first of the others when left out. */
+  /** The contestant of the comparison. Defaults to the first of the others. */
   readonly against?: string
-  /** The goal holds only as far as the core of Redis and the load allows. */
+  /** The goal is limited by the core of Redis and the load. */
   readonly boundByOtherCore?: boolean
 }
 
@@ -25,11 +25,11 @@ const steadyFigures: ReadonlySet<keyof Measurement> = new Set([
   'rssBeyondNodeMiB',
 ])
 
-/** Above this a core counts as full, and a server below it as one that waits. */
+/** Above this share a core counts as full, and below it a server counts as waiting. */
 const full = 0.9
 
 /**
- * Compares round by round, so that both sides of a ratio come from the same minute; no rounds for no
+ * Compares round by round, so that both sides of a ratio are from the same minute; no rounds without a
  * yardstick.
  */
 export function compareRounds(
@@ -57,7 +57,7 @@ export function compareRounds(
   })
 }
 
-/** Of a figure, that of one side to that of the other, round by round. */
+/** Returns the ratios of a figure of one side to that of the other, round by round. */
 export function roundRatios(
   figure: keyof Measurement,
   rounds: readonly Partial<Measurement>[],
@@ -85,7 +85,7 @@ export function latencyRatio(figure: 'p50Ms' | 'p99Ms', atMost: number): Compari
   return { what: figure.slice(0, 3), figure, unit: 'ms', of: 'ratio', goal: { atMost } }
 }
 
-/** Of the whole process, without what Node takes before it runs anything. */
+/** The RSS of the process, without that of an idle Node process. */
 export function rssBeyondNode(goal: Goal): Comparison {
   return {
     what: 'RSS beyond bare Node',

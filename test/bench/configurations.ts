@@ -3,10 +3,10 @@ import type { Question } from './load/requests.ts'
 /** The domain of every benchmark. */
 export const domain = 'bench'
 
-/** So many that nobody reaches it. */
+/** A limit that is never reached. */
 export const generous = 1_000_000_000
 
-/** Configurations as YAML; windows of a day, so that hardly a run sees two of them. */
+/** Configurations as YAML, with windows of a day, so that few runs see two of them. */
 export function userRule(requestsPerUnit: number): string {
   return `domain: ${domain}\ndescriptors: [{key: user, rate_limit: ${rateLimit(requestsPerUnit)}}]\n`
 }
@@ -17,7 +17,7 @@ function rateLimit(requestsPerUnit: number): string {
 
 const pathsOfTenant = 99
 
-/** As many rules as are asked for, in hundreds: tenants, and 99 paths below each. */
+/** A configuration with `rules` rules, in hundreds: tenants, and 99 paths below each. */
 export function nestedRules(rules: number): string {
   const paths = Array.from(
     { length: pathsOfTenant },
@@ -30,7 +30,7 @@ export function nestedRules(rules: number): string {
   return `domain: ${domain}\ndescriptors:\n${tenants.join('')}`
 }
 
-/** One descriptor `user=k…` a key. */
+/** One descriptor `user=k…` for each key. */
 export function userQuestions(keys: number): readonly Question[] {
   return Array.from({ length: keys }, (_, key) => ({
     domain,
@@ -38,7 +38,7 @@ export function userQuestions(keys: number): readonly Question[] {
   }))
 }
 
-/** Two descriptors of one tenant, each of which falls under a rule of its own of `nestedRules(rules)`. */
+/** Two descriptors of one tenant, each of which matches a different rule of `nestedRules(rules)`. */
 export function nestedQuestions(rules: number, count: number, first = 0): readonly Question[] {
   const tenants = rules / (pathsOfTenant + 1)
   const nested = (tenant: number, path: number) => ({

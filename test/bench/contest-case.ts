@@ -20,30 +20,30 @@ import { median } from './percentiles.ts'
 import { rssMiB } from './process-usage.ts'
 import { type MeasuredServer, startOurs } from './servers.ts'
 
-/** Our service and others under one load. */
+/** The service and others under one load. */
 export interface ContestCase extends LoadShape {
   readonly name: string
   readonly title: string
   /** The configuration, as YAML. */
   readonly rules: string
-  /** The only limit of a contestant that has no rules. */
+  /** The only limit of a contestant without rules. */
   readonly limit: number
   readonly settings?: Readonly<Record<string, string>>
-  /** The yardstick alone when left out. */
+  /** Defaults to the yardstick. */
   readonly others?: readonly Contestant[]
-  /** Flat out when left out. */
+  /** Defaults to the full rate. */
   readonly pace?: Pace
   readonly comparisons: readonly Comparison[]
-  /** What a reader must know of every run. */
+  /** A remark about every run. */
   readonly note?: string
-  /** As that of `BenchCase`. */
+  /** As in `BenchCase`. */
   readonly long?: boolean
 }
 
 export type Pace =
-  /** Evenly, at half of what the first other contestant reaches flat out with the same connections. */
+  /** Even, at half of the full rate of the first other contestant with the same connections. */
   | 'half capacity'
-  /** Poisson arrivals at so many calls a second over all connections. */
+  /** Poisson arrivals at this rate over all connections. */
   | { readonly randomPerSecond: number }
 
 export function contestCase(contest: ContestCase): BenchCase {
@@ -96,7 +96,7 @@ async function measureContest(
   }
 }
 
-/** Until every counter is known, each limit of 1 is exceeded, and the code is compiled. */
+/** Runs until every counter exists, each limit of 1 is exceeded, and the code is compiled. */
 async function warmUp(
   { over, questions }: ContestCase,
   loads: DecisionLoads,
@@ -110,7 +110,7 @@ async function warmUp(
 
 type Drive = (server: MeasuredServer, durationMs: number, round: number) => ReturnType<typeof driveFlatOut>
 
-/** All contestants get the same schedules, another one in each round. */
+/** All contestants get the same schedules, and each round gets a new one. */
 async function driverOf(
   { pace, connections }: ContestCase,
   loads: DecisionLoads,
@@ -119,7 +119,7 @@ async function driverOf(
 ): Promise<Drive> {
   if (pace === undefined) return (server, durationMs) => driveFlatOut(loads.uniform(server), { durationMs })
   if (pace === 'half capacity') {
-    if (other === undefined) throw new Error('there is nobody whose capacity could be halved')
+    if (other === undefined) throw new Error('there is no contestant whose capacity could be halved')
     const { calls, seconds } = await driveFlatOut(loads.uniform(other), { durationMs: roundMs })
     return (server, durationMs) => driveAtRate(loads.uniform(server), calls / seconds / 2, durationMs)
   }
@@ -130,7 +130,7 @@ async function driverOf(
     )
 }
 
-/** Programs that do nothing but read and answer, and what their share is told of. */
+/** Programs that only read and answer, and the contestants that they are compared with. */
 const floors = [
   { floor: bareAnswers, other: yardstick },
   { floor: bareDecisions, other: reference },
@@ -138,7 +138,7 @@ const floors = [
 
 type Rounds = Readonly<Record<string, readonly Measurement[]>>
 
-/** A comparison with a contestant that did not run is left out. */
+/** Skips a comparison with a contestant that did not run. */
 function compareWith(comparison: Comparison, byName: Rounds): readonly GoalRow[] {
   const { what, of, against } = comparison
   const { ours = [], ...others } = byName
@@ -158,7 +158,7 @@ function loadNote({ ours = [], ...others }: Rounds): string {
   return `${cost}, at ${rate} calls/s; its own p99 lateness was ${usual} ms, in the worst round ${worst}`
 }
 
-/** What answering alone costs, to what it is compared with. */
+/** Returns notes about the cost of answering alone, compared with the contestants. */
 function floorNotes(byName: Rounds): readonly string[] {
   return floors.flatMap(({ floor, other }) => {
     const [bare, theirs] = [byName[floor.name], byName[other.name]]

@@ -17,20 +17,20 @@ import {
   startYardstick,
 } from './servers.ts'
 
-/** What a contestant is started with. */
+/** The conditions under which a contestant is started. */
 export interface Conditions {
   readonly protocol: 'grpc' | 'json'
   /** The configuration, as YAML. */
   readonly rules: string
-  /** The only limit of a contestant that has no rules. */
+  /** The only limit of a contestant without rules. */
   readonly limit: number
   readonly redisPort: number
 }
 
-/** A program that our service is compared with. */
+/** A program that the service is compared with. */
 export interface Contestant {
   readonly name: string
-  /** Why it cannot run here; false when it can. */
+  /** Returns the reason why it cannot run here; false when it can. */
   readonly missing?: () => string | false
   start(conditions: Conditions): Promise<MeasuredServer>
 }
@@ -43,25 +43,25 @@ export const yardstick: Contestant = {
 
 export const bareAnswers: Contestant = { name: 'bare answers', start: startBareAnswers }
 
-/** What a decision takes of Node's sockets alone. */
+/** The cost of a decision with bare sockets of Node. */
 export const bareDecisions: Contestant = {
   name: 'bare decisions',
   start: ({ redisPort }) => startBareDecisions(redisPort),
 }
 
-/** envoyproxy/ratelimit, as its own main starts it, with its own defaults. */
+/** envoyproxy/ratelimit, started by its main with its defaults. */
 export const reference: Contestant = {
   name: 'reference',
   missing: missingReference,
   start: conditions => startReferenceServer(conditions),
 }
 
-/** Our service with other settings. */
+/** The service with other settings. */
 export function oursWith(name: string, settings: Readonly<Record<string, string>>): Contestant {
   return { name, start: ({ rules, redisPort }) => startOurs({ name, rules, redisPort, settings }) }
 }
 
-/** @param settings beyond those that every contestant has */
+/** @param settings in addition to those that every contestant has */
 export async function startReferenceServer(
   { rules, redisPort }: Pick<Conditions, 'rules' | 'redisPort'>,
   settings: Readonly<Record<string, string>> = {},
@@ -101,7 +101,7 @@ export async function startReferenceServer(
   return server
 }
 
-/** Node with the service's options, which does nothing: what a process of Node takes, whatever it runs. */
+/** Starts an idle Node process with the service's options: the memory that any process of Node takes. */
 export async function startBareNode(): Promise<MeasuredServer> {
   const program = startProgram(
     ...onServerCore(process.execPath, [

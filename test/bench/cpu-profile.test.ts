@@ -10,7 +10,7 @@ const profile: CpuProfile = {
     node(2, '(idle)', ''),
     node(3, '(garbage collector)', ''),
     node(4, 'match', 'file:///src/rules/match.ts'),
-    // The same function, called from elsewhere.
+    // The same function with another caller.
     node(5, 'match', 'file:///src/rules/match.ts'),
     node(6, '', 'file:///src/rules/match.ts'),
     node(7, 'writev', ''),
@@ -24,7 +24,7 @@ const always = { fromMicros: 0, toMicros: 10_000 }
 const times = (span = always) =>
   selfTimes(profile, moduleBelow('/src'), span).map(({ name, micros }) => `${name} ${micros}`)
 
-test('the time of a function is that of all places it was called from, the longest first', () => {
+test('the time of a function is the sum over all its callers, the longest first', () => {
   assert.deepEqual(times(), [
     'rules/match.ts:match 30',
     '(garbage collector) 30',
@@ -33,12 +33,12 @@ test('the time of a function is that of all places it was called from, the longe
   ])
 })
 
-test('shares are of the time in which something ran', () => {
+test('shares are of the time that was not idle', () => {
   const [first] = selfTimes(profile, moduleBelow('/src'), always)
   assert.equal(first?.share, 30 / 68)
 })
 
-test('what was sampled before or after the span is left out', () => {
+test('samples before or after the span are left out', () => {
   assert.deepEqual(times({ fromMicros: 1020, toMicros: 1160 }), [
     '(garbage collector) 30',
     'rules/match.ts:match 20',

@@ -1,13 +1,13 @@
-/** The parts of a .cpuprofile file that are read, as V8 writes it. Times are microseconds. */
+/** The parts of a .cpuprofile file that are used, as V8 writes it. Times are microseconds. */
 export interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number
     readonly callFrame: { readonly functionName: string; readonly url: string }
   }[]
   readonly startTime: number
-  /** The id of the node that ran at each sample. */
+  /** The id of the running node at each sample. */
   readonly samples: readonly number[]
-  /** Before each sample, since the one before. */
+  /** The time before each sample, since the previous one. */
   readonly timeDeltas: readonly number[]
 }
 
@@ -15,11 +15,11 @@ export interface SelfTime {
   /** `module:function`. */
   readonly name: string
   readonly micros: number
-  /** Of all the time in which the process was not idle. */
+  /** The share of the time in which the process was not idle. */
   readonly share: number
 }
 
-/** Samples outside of it are left out, for example those of the start. On the clock of the profile. */
+/** Samples outside of the span are ignored, such as those of the start. In the time of the profile. */
 export interface TimeSpan {
   readonly fromMicros: number
   readonly toMicros: number
@@ -27,7 +27,7 @@ export interface TimeSpan {
 
 const idle = '(idle)'
 
-/** The time in each function itself, without what it calls; the longest first. */
+/** Returns the time in each function, without its callees; the longest first. */
 export function selfTimes(
   profile: CpuProfile,
   moduleOf: (url: string) => string,
@@ -52,13 +52,13 @@ export function selfTimes(
     .toSorted((a, b) => b.micros - a.micros)
 }
 
-/** What V8 itself does has a name in brackets and no module; so has native code. */
+/** V8's internal nodes have a name in brackets and no module; native code has no module either. */
 function nameOf(functionName: string, module: string): string {
   if (module === '') return functionName === '' ? '(native)' : functionName
   return `${module}:${functionName || '(anonymous)'}`
 }
 
-/** A path below the root, `node:…`, or a package's name and the path in it. */
+/** Returns a path below the root, `node:…`, or a package's name and the path in it. */
 export function moduleBelow(root: string): (url: string) => string {
   return url => {
     const path = url.replace(/^file:\/\//, '')

@@ -8,26 +8,26 @@ export interface LoadShape {
   readonly protocol: 'grpc' | 'json'
   readonly questions: readonly Question[]
   readonly connections: number
-  /** Calls in flight on each connection, at most. */
+  /** The most calls in flight on each connection. */
   readonly streams: number
-  /** Whether every answer is to be OVER_LIMIT, and not OK. */
+  /** Whether the expected answer is OVER_LIMIT instead of OK. */
   readonly over: boolean
 }
 
 export interface DecisionLoads {
-  /** Questions by chance, each as likely, the same in every run. An answer with another code has failed. */
+  /** Uniformly random questions, the same in every run. An answer with another code is a failed call. */
   uniform(server: MeasuredServer): Load
-  /** One question after the other, from the first again after the last, quickly; any answer will do. */
+  /** All questions in order, repeatedly, at full rate; any answer is accepted. */
   inOrder(server: MeasuredServer): Load
 }
 
 export const shouldRateLimit = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 const overallCodeField = 8
 
-/** So many calls in flight keep a server busy while it is only to be made ready. */
+/** The calls in flight that keep a server busy during preparation. */
 const busyCalls = 100
 
-/** Makes the requests once. */
+/** Encodes the requests once. */
 export function createDecisionLoads({
   protocol,
   questions,

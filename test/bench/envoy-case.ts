@@ -18,7 +18,7 @@ import { uniform, userRequest } from './load/requests.ts'
 import { type LatencyFigures, latencyFigures, median } from './percentiles.ts'
 import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
 
-/** What asking the service adds to a call through Envoy. */
+/** The latency that the rate limit call adds to a call through Envoy. */
 export const envoyCase: BenchCase = {
   name: 'envoy',
   title: 'through Envoy, 20 connections',
@@ -74,7 +74,7 @@ async function startEnvoy(ports: EnvoyPorts): Promise<{ end(): Promise<void> }> 
     await program.end('SIGKILL')
   }
   try {
-    await waitFor('Envoy to take calls', async () => {
+    await waitFor('Envoy to accept calls', async () => {
       if (program.process.exitCode !== null) throw new Error(program.output())
       return (await fetch(`http://127.0.0.1:${ports.admin}/ready`)).ok
     })
@@ -85,7 +85,7 @@ async function startEnvoy(ports: EnvoyPorts): Promise<{ end(): Promise<void> }> 
   return { end }
 }
 
-/** All at one rate, half of what passes with the yardstick, so that queues are not what is measured. */
+/** All run at the same rate, half of the rate with the yardstick, so that queues are not measured. */
 async function measureListeners(extent: Extent, ports: readonly number[]): Promise<CaseResult> {
   const { rounds, roundMs, warmUpMs, firstWarmUpMs } = extent
   const bodies = userQuestions(keys).map(userRequest)
@@ -110,11 +110,11 @@ async function measureListeners(extent: Extent, ports: readonly number[]): Promi
   return {
     rows: [{ what: 'p50 added', unit: '', figures, goal: { atMost: 1 / 2 }, compared }],
     measurements: { ours, yardstick, 'nothing asked': nothing },
-    notes: [`at ${Math.round(capacity / 2)} calls/s: half of what passed with the yardstick flat out`],
+    notes: [`at ${Math.round(capacity / 2)} calls/s: half of the full rate with the yardstick`],
   }
 }
 
 function figuresOf({ calls, failed, seconds, latenciesMs }: LoadResult) {
-  if (failed > 0) throw new Error(`${failed} of ${calls} calls through Envoy were not let through`)
+  if (failed > 0) throw new Error(`${failed} of ${calls} calls through Envoy were rejected`)
   return { decisionsPerSecond: calls / seconds, ...latencyFigures(latenciesMs) }
 }

@@ -5,15 +5,16 @@ const timeout = '5s'
 
 export interface EnvoyPorts {
   readonly admin: number
-  /** Where the application behind the sidecar listens; Envoy itself stands for it. */
+  /** The port of the application behind the sidecar; Envoy plays this role too. */
   readonly app: number
-  /** A listener for each of these, by name; `rateLimit` is the port of the service that it asks, if any. */
+  /** A listener for each of these, by name; `rateLimit` is the port of its rate limit service, if any. */
   readonly listeners: readonly { readonly name: string; readonly port: number; readonly rateLimit?: number }[]
 }
 
 /**
- * Sidecars that differ only in whom their rate limit filter asks about the header `x-user`; one without a
- * service has the same filter and nothing to ask. A call that cannot be decided is refused, so that it shows.
+ * Sidecars that differ only in the service that their rate limit filter calls for the header `x-user`; one
+ * without a service has the same filter without descriptors. A call that cannot be decided is rejected, so
+ * that failures are visible.
  */
 export function envoyConfig({ admin, app, listeners }: EnvoyPorts): unknown {
   const asking = listeners.filter(({ rateLimit }) => rateLimit !== undefined)

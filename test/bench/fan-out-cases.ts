@@ -8,14 +8,12 @@ import { measureStreams, type StreamMeasurement } from './measure-streams.ts'
 import { median } from './percentiles.ts'
 import type { MeasuredServer } from './servers.ts'
 
-/**
- * One producer, and consumers with a connection of their own, through the broker and through the yardstick.
- */
+/** One producer, and consumers with separate connections, through the broker and through the yardstick. */
 interface FanOut {
   readonly name: string
   readonly title: string
   readonly consumers: number
-  /** Undefined for as many as the server takes. */
+  /** Undefined for the full rate. */
   readonly messagesPerSecond?: number
   readonly comparisons: readonly Comparison[]
 }
@@ -29,7 +27,7 @@ const rateRatio: Comparison = {
   boundByOtherCore: true,
 }
 
-/** Thirty messages a second are few: a shorter round would hold less time of a processor than can be told. */
+/** Thirty messages a second are few: a shorter round would have less CPU time than can be measured. */
 export const minPacedRoundMs = 1500
 
 const fanOuts: readonly FanOut[] = [
@@ -39,14 +37,14 @@ const fanOuts: readonly FanOut[] = [
     consumers: 100,
     messagesPerSecond: 30,
     comparisons: [
-      // So few messages on so many connections cost what the kernel takes for each write, whoever makes it.
+      // So few messages on so many connections mostly cost the kernel's time for each write, in any program.
       { ...cpuRatio, goal: { atMost: 1 / 3, bearable: 1 } },
       { what: 'p99', figure: 'p99Ms', unit: 'ms', of: 'ours', goal: { atMost: 5 } },
     ],
   },
   {
     name: 'fan-out-flat',
-    title: '20 consumers, as many messages as the server takes',
+    title: '20 consumers, as many messages as the server accepts',
     consumers: 20,
     comparisons: [{ ...rateRatio, goal: { atLeast: 4 } }, cpuRatio],
   },
@@ -69,7 +67,7 @@ async function run(fanOut: FanOut, extent: Extent): Promise<CaseResult> {
   try {
     servers.push(await startBroker('ours'))
     servers.push(await startRelay())
-    // Flat out it is no floor: who gathers what comes at once needs fewer writes.
+    // At full rate it is not a lower bound: a program that gathers messages needs fewer writes.
     if (fanOut.messagesPerSecond !== undefined) servers.push(await startBareWrites())
     const contestants: Contestant[] = []
     for (const server of servers) contestants.push({ server, load: await open(fanOut, server) })
@@ -93,7 +91,7 @@ async function compare(
   const drive = (load: StreamLoad, durationMs: number) =>
     messagesPerSecond === undefined ? load.flatOut(durationMs) : load.atRate(messagesPerSecond, durationMs)
   const measuredMs = messagesPerSecond === undefined ? roundMs : Math.max(roundMs, minPacedRoundMs)
-  // Code is compiled only after thousands of messages, so the first ones come as fast as they can.
+  // Code is compiled only after thousands of messages, so the first ones are sent at full rate.
   for (const { load } of contestants) await load.flatOut(firstWarmUpMs)
   const [ours = [], yardstick = [], bareWrites = []] = await inTurn(
     contestants,
@@ -110,11 +108,11 @@ async function compare(
   }
 }
 
-/** What is left of a ratio of CPU when the program itself takes nothing. */
+/** Returns a note about the ratio of CPU that remains if the program itself takes none. */
 function floorNote(
   bareWrites: readonly StreamMeasurement[],
   yardstick: readonly StreamMeasurement[],
 ): string {
   const share = formatNumber(median(roundRatios('cpuMicros', bareWrites, yardstick)))
-  return `only to write the same bytes to the same sockets takes ${share} of the CPU of the yardstick`
+  return `writing the same bytes to the same sockets alone takes ${share} of the CPU of the yardstick`
 }

@@ -26,7 +26,7 @@ test('a goal is met, missed, or missed by more than half', () => {
 
 const row = { what: '', unit: '', goal: { atLeast: 6 }, compared: '' }
 
-test('the median of the rounds is judged, and an excuse spares only what missed', () => {
+test('the median of the rounds is judged, and an excuse applies only to missed goals', () => {
   assert.equal(verdictOf({ ...row, figures: [1, 6, 9] }), 'met')
   assert.equal(verdictOf({ ...row, figures: [1, 2, 9] }), 'below half')
   assert.equal(verdictOf({ ...row, figures: [1, 2, 9], excuse: 'why' }), 'not judged: why')

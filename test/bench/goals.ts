@@ -1,16 +1,16 @@
-/** What a figure is to be. A ratio is ours to the yardstick's. */
+/** The goal of a figure. A ratio is the service's figure to the yardstick's. */
 export type Goal = ({ readonly atMost: number } | { readonly atLeast: number }) & {
   /**
-   * The figure that is just borne where half of the goal is known to be out of reach: the goal is still missed, and
-   * what was reached is still guarded.
+   * The worst acceptable figure if half of the goal is known to be unreachable: the goal is still missed, but
+   * the reached figure is guarded.
    */
   readonly bearable?: number
 }
 
-/** `below half` is what the short form of the benchmarks fails on. */
+/** The short form of the benchmarks fails on `below half`. */
 export type Verdict = 'met' | 'missed' | 'below half'
 
-/** A figure that is no number misses by more than half. */
+/** NaN misses by more than half. */
 export function judge(goal: Goal, figure: number): Verdict {
   const isMet = (wanted: number) => ('atMost' in goal ? figure <= wanted : figure >= wanted)
   const [wanted, half] = 'atMost' in goal ? [goal.atMost, goal.atMost * 2] : [goal.atLeast, goal.atLeast / 2]
@@ -18,12 +18,12 @@ export function judge(goal: Goal, figure: number): Verdict {
   return isMet(goal.bearable ?? half) ? 'missed' : 'below half'
 }
 
-/** The figure of several that comes nearest to the goal. */
+/** Returns the figure that is closest to the goal. */
 export function bestOf(goal: Goal, figures: readonly number[]): number {
   return 'atMost' in goal ? Math.min(...figures) : Math.max(...figures)
 }
 
-/** `≤ 1/6`, `≥ 3`, `≤ 120 MiB`. */
+/** Formats a goal: `≤ 1/6`, `≥ 3`, `≤ 120 MiB`. */
 export function describeGoal(goal: Goal, unit: string): string {
   const [sign, value] = 'atMost' in goal ? ['≤', goal.atMost] : ['≥', goal.atLeast]
   const inverse = 1 / value

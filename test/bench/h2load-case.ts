@@ -16,7 +16,7 @@ import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
 
 const streams = 100
 
-/** What a load generator that is not ours says. It sends one body only, so this is one hot key. */
+/** The figures of an independent load generator. It sends one body only, so this is one hot key. */
 export const h2loadCase: BenchCase = {
   name: 'h2load',
   title: 'h2load, one hot key, 100 streams in flight',
@@ -39,7 +39,7 @@ async function run(extent: Extent): Promise<CaseResult> {
   try {
     servers.push(await startOurs({ rules: userRule(generous), redisPort: redis.port }))
     servers.push(await startYardstick('grpc', redis.port, generous))
-    // h2load takes an error of gRPC for an answer; this load does not.
+    // h2load counts an error of gRPC as an answer; this load does not.
     const loads = createDecisionLoads({ protocol: 'grpc', questions, connections: 1, streams, over: false })
     for (const server of servers) {
       const { failed } = await driveFlatOut(loads.uniform(server), { durationMs: extent.firstWarmUpMs })

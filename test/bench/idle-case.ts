@@ -7,7 +7,7 @@ import { driveFlatOut } from './load/flat-out.ts'
 import { scheduledMicros } from './process-usage.ts'
 import { startOurs } from './servers.ts'
 
-/** What a process takes that nobody calls, without connections and with many that are idle. */
+/** The CPU time of an idle process, without connections and with many idle ones. */
 export const idleCase: BenchCase = {
   name: 'idle',
   title: 'idle, after a load',
@@ -17,7 +17,7 @@ export const idleCase: BenchCase = {
 }
 
 const connections = 100
-/** So much of a core. */
+/** The share of a core in percent. */
 const goal = { atMost: 0.2 }
 /** V8 compiles and collects for some seconds after a load. */
 const settleMs = 6000

@@ -1,6 +1,6 @@
 /**
- * Measures each of the contestants once a round, in turn, so that a change of the machine's speed meets all
- * of them. Every second round goes the other way round. Answers a list of rounds for each, in their order.
+ * Measures each contestant once a round, in turn, so that changes of the machine's speed affect all of them.
+ * Every second round is in reverse order. Returns a list of rounds for each, in their order.
  */
 export async function inTurn<T, M>(
   contestants: readonly T[],

@@ -6,18 +6,18 @@ import type { LimitDomain } from './limit-sources.ts'
 
 export type SourceKind = 'feed' | 'files'
 
-/** A `LimitSource` in a process of its own, so that the load does not wait for what it prepares and sends. */
+/** A `LimitSource` in a separate process, so that its work does not delay the load. */
 export interface SourceProcess {
-  /** Of the service. */
+  /** The settings of the service. */
   readonly settings: Readonly<Record<string, string>>
-  /** Prepares one more content. */
+  /** Prepares another content. */
   prepare(domains: readonly LimitDomain[]): Promise<void>
-  /** Hands the n-th prepared content to the service, from 0. */
+  /** Passes the n-th prepared content to the service, from 0. */
   apply(content: number): void
   end(): void
 }
 
-/** What the process is asked for. It replies to a list of domains when they are prepared. */
+/** The requests to the process. It replies to a list of domains when they are prepared. */
 export type SourceRequest = readonly LimitDomain[] | number
 
 export async function startSource(kind: SourceKind): Promise<SourceProcess> {

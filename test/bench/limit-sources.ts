@@ -9,7 +9,7 @@ import {
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-/** A domain with `rules` rules of one value each, and one for `probe`, which shows the version in force. */
+/** A domain with `rules` rules of one value each, and one for `probe`, which shows the active version. */
 export interface LimitDomain {
   readonly name: string
   readonly rules: number
@@ -19,11 +19,11 @@ export interface LimitDomain {
   readonly version: number
 }
 
-/** Gives a rate limit service its domains: as files, or as a management server. */
+/** Provides a rate limit service with its domains: as files, or as a management server. */
 export interface LimitSource {
-  /** Of the service. */
+  /** The settings of the service. */
   readonly settings: Readonly<Record<string, string>>
-  /** Prepares the content of all domains; the returned function hands it to the service. */
+  /** Prepares the content of all domains; the returned function passes it to the service. */
   prepare(domains: readonly LimitDomain[]): () => void
 }
 
@@ -37,7 +37,7 @@ export function questionsOf(domains: readonly LimitDomain[], count: number) {
   })
 }
 
-/** One file a domain; a file is written beside its old content and takes its place. */
+/** One file for each domain; the new content replaces a file atomically. */
 export function createFileSource(): LimitSource {
   const root = temporaryFolder('bench-limits')
   const folder = join(root, 'config')

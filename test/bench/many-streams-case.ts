@@ -7,7 +7,7 @@ import { median } from './percentiles.ts'
 import { startRouteFeed } from './route-feed.ts'
 import type { MeasuredServer } from './servers.ts'
 
-/** Many sessions at once, each with a consumer of its own, over the connections of a few pods. */
+/** Many concurrent sessions, each with a separate consumer, over the connections of a few pods. */
 export const manyStreamsCase: BenchCase = {
   name: 'many-streams',
   title: '1,000 streams × 1 consumer × 30 messages/s',
@@ -18,10 +18,10 @@ export const manyStreamsCase: BenchCase = {
 const streams = 1000
 const connections = 20
 const messagesPerSecond = 30
-/** What is kept of a stream is then full before anything is measured, and what still grows is not that. */
+/** The buffer of a stream is then full before the measurement, so that its growth is not measured. */
 const bufferSeconds = 2
 const fillMs = 3000
-/** More than this is growth, and not the last code that is compiled. */
+/** Less than this is attributed to the last code that is compiled. */
 const maxGrowthMiB = 5
 
 async function run(extent: Extent): Promise<CaseResult> {
@@ -62,7 +62,7 @@ async function run(extent: Extent): Promise<CaseResult> {
   }
 }
 
-/** Rounds of a second at least, and sixty at most. */
+/** Rounds of at least a second, and at most sixty rounds. */
 async function soak(
   server: MeasuredServer,
   load: StreamLoad,
@@ -76,7 +76,7 @@ async function soak(
   return rounds
 }
 
-/** From the second fifth, for at first every process grows, to the last. */
+/** Returns the growth from the second fifth, since at first every process grows, to the last. */
 export function growthMiB(rssMiB: readonly number[]): number {
   const fifth = Math.max(1, Math.floor(rssMiB.length / 5))
   return median(rssMiB.slice(-fifth)) - median(rssMiB.slice(fifth, 2 * fifth))

@@ -9,9 +9,9 @@ export type StreamMeasurement = Omit<Measurement, 'decisionsPerSecond' | 'redisC
 }
 
 /**
- * Runs the load and tells what it cost all of these servers together, which share a core.
+ * Runs the load and returns its total cost for all of these servers, which share a core.
  *
- * @throws Error when a consumer missed a message.
+ * @throws Error when a consumer missed a message
  */
 export async function measureStreams(
   servers: readonly MeasuredServer[],
@@ -19,7 +19,7 @@ export async function measureStreams(
 ): Promise<StreamMeasurement> {
   const before = await usage(servers)
   const { deliveries, lost, seconds, latenciesMs, loadCpuMicros } = await drive()
-  // Read at once, while the memory is still what the load made it.
+  // Read at once, before the memory changes.
   const rss = sum(servers.map(({ pid }) => rssMiB(pid)))
   const after = await usage(servers)
   const names = servers.map(({ name }) => name).join(' and ')

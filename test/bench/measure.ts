@@ -4,35 +4,35 @@ import { type LatencyFigures, latencyFigures } from './percentiles.ts'
 import { cpuMicros, rssMiB } from './process-usage.ts'
 import type { MeasuredServer } from './servers.ts'
 
-/** What a round of load on one server tells. */
+/** The figures of a round of load on one server. */
 export interface Measurement extends LatencyFigures {
   readonly calls: number
-  /** User and system time of the server, a call. */
+  /** The user and system time of the server for each call. */
   readonly cpuMicros: number
   readonly decisionsPerSecond: number
-  /** Of a broker, whose calls are messages that a consumer got. */
+  /** For a broker, whose calls are delivered messages. */
   readonly deliveriesPerSecond?: number
-  /** Of an API, or of what stands in for it. */
+  /** For an API, or its replacement. */
   readonly requestsPerSecond?: number
   readonly rssMiB: number
-  /** The RSS without that of a process of Node that does nothing. */
+  /** The RSS minus that of an idle Node process. */
   readonly rssBeyondNodeMiB?: number
   /** The share of the round in which the server's garbage collector stopped it. */
   readonly gcShare?: number
   readonly redisCommands: number
-  /** What making the load cost, a call. */
+  /** The CPU time of the load for each call. */
   readonly loadCpuMicros: number
-  /** How late the load itself was at p99, when it had a schedule. */
+  /** The lateness of the load at p99, if it had a schedule. */
   readonly loadLateP99Ms?: number
-  /** How much of its core the server used, and load and Redis of theirs: 1 is all of it. */
+  /** The share of its core that the server used, and the share that load and Redis used: 1 is all of it. */
   readonly serverBusy: number
   readonly otherCoreBusy: number
 }
 
 /**
- * Runs the load and tells what it cost.
+ * Runs the load and returns its cost.
  *
- * @throws Error when an answer was not the one that was expected.
+ * @throws Error when an answer was not the expected one
  */
 export async function measure(
   server: MeasuredServer,
@@ -41,7 +41,7 @@ export async function measure(
 ): Promise<Measurement> {
   const before = await usage(server, redis)
   const { calls, failed, seconds, latenciesMs, loadCpuMicros, loadLateP99Ms } = await drive()
-  // Read at once, while the memory is still what the load made it.
+  // Read at once, before the memory changes.
   const rss = rssMiB(server.pid)
   const after = await usage(server, redis)
   if (failed > 0) throw new Error(`${failed} of ${calls} answers of ${server.name} were not as expected`)
@@ -69,7 +69,7 @@ async function usage(server: MeasuredServer, redis: RedisServer) {
   return { serverMicros, redisMicros, gcMs, commands: await commandsOf(redis) }
 }
 
-/** All commands that Redis was sent since its start, by whomever. */
+/** Returns the number of all commands that Redis has received since its start. */
 async function commandsOf(redis: RedisServer): Promise<number> {
   const info = await redis.command('INFO', 'stats')
   return Number(/total_commands_processed:(\d+)/.exec(info)?.[1])

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { readCount } from '../support/read-count.ts'
 
 export interface Options {
-  /** Names of cases and parts; empty for all that measure. */
+  /** The names of cases and parts; empty for all that measure. */
   readonly names: readonly string[]
   readonly short: boolean
   readonly markdown: boolean
@@ -11,16 +11,16 @@ export interface Options {
   readonly edits: number
 }
 
-/** What can be named beside the cases. */
+/** The names in addition to the cases. */
 export const parts = ['decisions', 'streams', 'payments', 'propagation', 'profile', 'show'] as const
 
 const maxRounds = 100
 const maxEdits = 10_000
 
 /**
- * Reads the command line; SHORT=1 in the environment is `--short`.
+ * Parses the command line; SHORT=1 in the environment is `--short`.
  *
- * @throws Error that says what was found and what is allowed.
+ * @throws Error with the value that was found and the allowed ones
  */
 export function readOptions(
   args: readonly string[],

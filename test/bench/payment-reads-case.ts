@@ -18,7 +18,7 @@ import {
 } from './payments-server.ts'
 import type { MeasuredServer } from './servers.ts'
 
-/** How long reads take when half of what is possible is asked for. */
+/** The latency of reads at half of the maximum rate. */
 export const paymentReadsCase: BenchCase = {
   name: 'payment-reads',
   title: 'payments read over HTTP, 32 connections at half the capacity',
@@ -35,7 +35,7 @@ const any = uniform(transactions)
 const reads: Readonly<Record<string, () => string>> = {
   'a transaction': () => `/transactions/${transactionId(any())}`,
   [`a page of ${pageLength}`]: () => {
-    // Anywhere in a list, but with a whole page behind it.
+    // Anywhere in a list, but with a complete page after it.
     const number = Math.max(any(), merchants * pageLength)
     const before = transactionId(number)
     return `/merchants/${merchantId(number % merchants)}/transactions?limit=${pageLength}&before=${before}`
@@ -58,7 +58,7 @@ async function run(extent: Extent): Promise<CaseResult> {
     const rows = asked.flatMap(({ what }, place) => rowsOf(what, rounds[place] ?? []))
     const measurements = Object.fromEntries(asked.map(({ what }, place) => [what, rounds[place] ?? []]))
     const notes = asked.map(
-      ({ what, half }) => `${what}: at ${Math.round(half)} requests/s, half of what was reached flat out`,
+      ({ what, half }) => `${what}: at ${Math.round(half)} requests/s, half of the full rate`,
     )
     return { rows, measurements, notes }
   } finally {
@@ -70,7 +70,7 @@ async function run(extent: Extent): Promise<CaseResult> {
 interface Asked {
   readonly what: string
   readonly load: Load
-  /** Of the requests a second that were reached flat out. */
+  /** Half of the full rate in requests a second. */
   readonly half: number
 }
 

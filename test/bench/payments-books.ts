@@ -1,7 +1,7 @@
 import { hashApiKey } from '@tollway/payments/domain/ids.ts'
 import type { PostgresServer } from '../support/postgres-server.ts'
 
-/** Records of the benchmarks have numbers, from which their ids follow, here and in SQL. */
+/** Records of the benchmarks have numbers, from which their ids are derived, here and in SQL. */
 export const appId = '00000000-0000-7000-b000-000000000000'
 export const apiKey = 'tollway_of-the-benchmarks'
 export const merchants = 32
@@ -18,7 +18,7 @@ export function merchantId(number: number): string {
   return `${merchantIds}${String(number).padStart(idDigits, '0')}`
 }
 
-/** The id of what comes into being with a transaction: of each kind one. */
+/** Returns the id of a record that is created with a transaction: one of each kind. */
 export function idInSql(prefix: string, number: string): string {
   return `('${prefix}' || lpad((${number})::text, ${idDigits}, '0'))::uuid`
 }
@@ -31,10 +31,10 @@ export function merchantIdInSql(number: string): string {
   return idInSql(merchantIds, number)
 }
 
-/** Larger than the position of any transaction here, so that lists go on behind them. */
+/** Larger than the position of any transaction here, so that lists continue after them. */
 const firstPosition = 1_000_000_000
 
-/** An app with merchants that have no transactions. */
+/** Inserts an app with merchants without transactions. */
 export async function seedMerchants({ sql }: PostgresServer, database: string): Promise<void> {
   const id = merchantIdInSql('n')
   const owners = `FROM generate_series(0, ${merchants - 1}) n`
@@ -56,13 +56,13 @@ export async function seedMerchants({ sql }: PostgresServer, database: string): 
 export interface NumberedTransactions {
   readonly from: number
   readonly count: number
-  /** Transaction n is of merchant n modulo this. */
+  /** Transaction n belongs to merchant n modulo this. */
   readonly merchants: number
 }
 
 export const transactionAmount = 1_000_000_000
 
-/** Authorised, and nothing captured. */
+/** Inserts transactions that are authorised and not captured. */
 export async function seedTransactions(
   { sql }: PostgresServer,
   database: string,
@@ -80,6 +80,6 @@ export async function seedTransactions(
      FROM generate_series(${from}, ${from + count - 1}) n`,
     database,
   )
-  // What the server would begin by itself within a minute, in the midst of a round.
+  // The server would start this by itself within a minute, in the middle of a round.
   await sql('VACUUM ANALYZE', database)
 }

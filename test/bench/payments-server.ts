@@ -13,7 +13,7 @@ import { fillCache, fromCache, type MeasuredServer, measured, startOnServerCore 
 
 const main = join(root, 'services/payments/main.ts')
 
-/** Starts the payments service as it is delivered, on this database, whose schema it brings up to date. */
+/** Starts the payments service as it is delivered, with this database, whose schema it migrates. */
 export async function startPaymentsService(
   databaseUrl: string,
   settings: Readonly<Record<string, string>> = {},
@@ -40,7 +40,7 @@ export async function startPaymentsService(
   const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
   try {
     await waitFor('the service to be ready', async () => ended() || (await isReady(port)), 20_000)
-    if (ended()) throw new Error(`the service did not start; it said: ${program.output()}`)
+    if (ended()) throw new Error(`the service did not start; output: ${program.output()}`)
   } catch (error) {
     await server.end()
     throw error
@@ -54,12 +54,12 @@ async function isReady(port: number): Promise<boolean> {
 
 const authorization = `Basic ${Buffer.from(`:${apiKey}`).toString('base64')}`
 
-/** A whole request, as the bytes that go out. */
+/** Returns a complete request as bytes. */
 export function getRequest(path: string): Buffer {
   return Buffer.from(`GET ${path} HTTP/1.1\r\nhost: bench\r\nauthorization: ${authorization}\r\n\r\n`)
 }
 
-/** With a key, which makes it happen once. */
+/** Returns a request with an idempotency key. */
 export function postRequest(path: string, idempotencyKey: string, body: object): Buffer {
   const json = JSON.stringify(body)
   const head = [
@@ -72,14 +72,14 @@ export function postRequest(path: string, idempotencyKey: string, body: object):
 
 export type ApiMeasurement = Omit<Measurement, 'decisionsPerSecond' | 'redisCommands'> & {
   readonly requestsPerSecond: number
-  /** How many processors were busy with what is no part of this. */
+  /** The number of processors that other programs used. */
   readonly othersBusy: number
 }
 
 /**
- * Runs the load and tells what it cost; the other core has the database and the load.
+ * Runs the load and returns its cost; the other core has the database and the load.
  *
- * @throws Error when an answer was not the one that was expected.
+ * @throws Error when an answer was not the expected one
  */
 export async function measureApi(
   server: MeasuredServer,
@@ -88,7 +88,7 @@ export async function measureApi(
 ): Promise<ApiMeasurement> {
   const before = await usage(server, database)
   const { calls, failed, seconds, latenciesMs, loadCpuMicros } = await drive()
-  // Read at once, while the memory is still what the load made it.
+  // Read at once, before the memory changes.
   const rss = rssMiB(server.pid)
   const after = await usage(server, database)
   if (failed > 0) throw new Error(`${failed} of ${calls} answers were not as expected`)
@@ -118,11 +118,12 @@ async function usage(server: MeasuredServer, database: PostgresServer) {
   }
 }
 
-/** Above this, what others do on the machine's processors is what times tell of. */
+/** Above this, times mostly reflect other programs on the machine. */
 const maxOthersBusy = 0.25
 
 /**
- * Why rates and latencies of these rounds are not judged; nothing when others left the machine alone in one.
+ * Returns the reason why rates and latencies of these rounds are not judged; none if other programs were idle
+ * in one of them.
  */
 export function excuseOf(rounds: readonly Partial<ApiMeasurement>[]): { readonly excuse?: string } {
   const busy = Math.min(...rounds.map(({ othersBusy = 0 }) => othersBusy))

@@ -25,7 +25,7 @@ test('at least its share of the values is at most the percentile, and fewer are 
   )
 })
 
-test('numbers are sorted as numbers, and what was handed in stays as it was', () => {
+test('numbers are sorted as numbers, and the argument is not changed', () => {
   const latencies = Float64Array.from([10, 9, 100, 1])
   assert.deepEqual(latencyFigures(latencies), { p50Ms: 9, p99Ms: 100, p999Ms: 100 })
   assert.deepEqual([...latencies], [10, 9, 100, 1])

@@ -1,4 +1,4 @@
-/** The value below which this share of the values lies, by nearest rank; 0 of none. */
+/** Returns the value below which this share of the values lies, by nearest rank; 0 for none. */
 export function percentile(values: readonly number[] | Float64Array, share: number): number {
   return ofSorted(Float64Array.from(values).sort(), share)
 }
@@ -13,13 +13,13 @@ export interface LatencyFigures {
   readonly p999Ms: number
 }
 
-/** The percentiles that are told of latencies in milliseconds. */
+/** Returns the reported percentiles of latencies in milliseconds. */
 export function latencyFigures(latenciesMs: Float64Array): LatencyFigures {
   const sorted = latenciesMs.toSorted()
   return { p50Ms: ofSorted(sorted, 0.5), p99Ms: ofSorted(sorted, 0.99), p999Ms: ofSorted(sorted, 0.999) }
 }
 
-/** What is told of one figure of several rounds. */
+/** The spread of one figure over several rounds. */
 export interface Spread {
   readonly median: number
   readonly min: number
@@ -30,7 +30,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median: median(values), min: percentile(values, 0), max: percentile(values, 1) }
 }
 
-/** The middle value, or the mean of both; 0 of none. */
+/** Returns the middle value, or the mean of both; 0 for none. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length / 2

@@ -7,7 +7,7 @@ import { idInSql, merchantIdInSql, transactionIdInSql } from './payments-books.t
 import { onServerCore } from './servers.ts'
 import type { SentStatement, SentValue } from './statement-tap.ts'
 
-/** What in a capture differs from one to the next; all else in its statements is the same in each. */
+/** The values that differ between captures; all other parts of their statements are the same. */
 export interface CaptureValues {
   readonly transactionId: string
   readonly merchantId: string
@@ -16,12 +16,12 @@ export interface CaptureValues {
 }
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-/** The name of a lock is a hash of 64 bits; no amount here comes near it. */
+/** The name of a lock is a 64-bit hash; no amount here is close to it. */
 const lockId = /^-?\d{16,}$/
 
 /**
- * A script of pgbench with the statements of one capture, in as many round trips, for the transaction of
- * number `:first + :client_id * :each + :done` and its merchant.
+ * Returns a script for pgbench with the statements of one capture, in as many round trips, for the
+ * transaction with the number `:first + :client_id * :each + :done` and its merchant.
  *
  * @param merchants see NumberedTransactions
  */
@@ -66,18 +66,21 @@ function literal(value: string): string {
 
 export interface PgbenchRun {
   readonly url: string
-  /** A file with the script, and a folder for what pgbench writes down. */
+  /** The file of the script, and a folder for the output of pgbench. */
   readonly script: string
   readonly place: string
   readonly connections: number
-  /** The number of the first transaction, and how many there are for each connection. */
+  /** The number of the first transaction, and their number for each connection. */
   readonly first: number
   readonly each: number
-  /** How many of those come before the measuring, when all statements are planned, and how many after it. */
+  /**
+   * How many of those come before the measurement, during which all statements are planned, and how many
+   * after it.
+   */
   readonly edgeEach: number
 }
 
-/** Runs the script on all connections, with prepared statements, as the service does; answers captures/s. */
+/** Runs the script on all connections, with prepared statements, as the service does; returns captures/s. */
 export async function runPgbench(run: PgbenchRun): Promise<number> {
   const { url, script, place, connections, first, each } = run
   const { hostname, port, username, pathname } = new URL(url)
@@ -99,7 +102,9 @@ export async function runPgbench(run: PgbenchRun): Promise<number> {
   return rateOf(ends, run)
 }
 
-/** When each capture ended, in milliseconds. A line is `client number micros script seconds micros`. */
+/**
+ * Returns the end of each capture, in milliseconds. A line is `client number micros script seconds micros`.
+ */
 function readLog(log: string): readonly number[] {
   const lines = log.trimEnd().split('\n')
   return lines.map(line => {
@@ -108,7 +113,10 @@ function readLog(log: string): readonly number[] {
   })
 }
 
-/** While all connections are at it: without the first captures, and without as many at the end. */
+/**
+ * Returns the rate while all connections are busy: without the first captures, and without as many at the
+ * end.
+ */
 function rateOf(endsMs: readonly number[], { connections, edgeEach }: PgbenchRun): number {
   const edge = connections * edgeEach
   const measured = endsMs.toSorted((a, b) => a - b).slice(edge - 1, -edge)

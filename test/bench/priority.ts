@@ -1,13 +1,13 @@
 import { spawnSync } from 'node:child_process'
 
 /**
- * What stands before a command for it to come before ordinary processes, as soon as it is ready; nothing where the
- * kernel does not allow it, which is to anybody but root or who has CAP_SYS_NICE.
+ * Returns the prefix of a command that gives it real-time priority; empty if the kernel does not allow it,
+ * which requires root or CAP_SYS_NICE.
  *
- * @param priority 1 to 99, among those who have one
+ * @param priority 1 to 99, among real-time processes
  */
 export function commandWithPriority(priority: number): readonly string[] {
-  // Those whom it starts have no priority by it.
+  // Its child processes do not inherit the priority.
   const command = ['chrt', '--reset-on-fork', '--rr', `${priority}`]
   const [chrt = '', ...args] = command
   return spawnSync(chrt, [...args, 'true']).status === 0 ? command : []

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Linux counts the time of processes in hundredths of a second, whatever the kernel's own tick is. */
+/** Linux counts the time of processes in hundredths of a second, independent of the kernel's tick. */
 const ticksPerSecond = 100
 
-/** The process and those that it started, and they in turn, as far as they still run. */
+/** Returns the running processes of the tree below this process, including itself. */
 export function processTree(pid: number): readonly number[] {
   const all = readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
@@ -15,7 +15,7 @@ export function processTree(pid: number): readonly number[] {
   return below(pid)
 }
 
-/** User and system time of the process tree and all its threads, as the kernel counts it. */
+/** Returns the user and system time of the process tree and all its threads, as counted by the kernel. */
 export function cpuMicros(pid: number): number {
   const ticks = processTree(pid).map(one => {
     const fields = statFields(one)
@@ -24,7 +24,7 @@ export function cpuMicros(pid: number): number {
   return (sum(ticks) * 1e6) / ticksPerSecond
 }
 
-/** As `cpuMicros`, to the microsecond, of the threads that run now. */
+/** As `cpuMicros`, in microseconds, for the threads that run now. */
 export function scheduledMicros(pid: number): number {
   const nanos = processTree(pid).flatMap(one =>
     readdirSync(`/proc/${one}/task`).map(thread =>
@@ -34,7 +34,7 @@ export function scheduledMicros(pid: number): number {
   return sum(nanos) / 1000
 }
 
-/** The time that all programs of the machine together have spent on its processors since it started. */
+/** Returns the total CPU time of all programs of the machine since its start. */
 export function machineMicros(): number {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, softIrq = 0] = readFileSync('/proc/stat', 'utf8')
     .slice(0, 200)
@@ -43,13 +43,13 @@ export function machineMicros(): number {
   return ((user + nice + system + irq + softIrq) * 1e6) / ticksPerSecond
 }
 
-/** What the process tree holds in memory; pages that several share count several times. */
+/** Returns the resident memory of the process tree; shared pages count several times. */
 export function rssMiB(pid: number): number {
   const kib = processTree(pid).map(one => Number(/VmRSS:\s+(\d+)/.exec(read(one, 'status'))?.[1] ?? 0))
   return sum(kib) / 1024
 }
 
-/** The fields of /proc/PID/stat from the state on; the name before it may hold spaces. */
+/** Returns the fields of /proc/PID/stat from the state on; the name before it may contain spaces. */
 function statFields(pid: number): string[] | undefined {
   return read(pid, 'stat').split(') ').at(-1)?.split(' ')
 }

@@ -9,7 +9,7 @@ import { createDecisionLoads } from './decision-load.ts'
 import { driveFlatOut } from './load/flat-out.ts'
 import { startOurs } from './servers.ts'
 
-/** Where our server's time goes under 10,000 uniform keys on one connection with 100 streams in flight. */
+/** Profiles the service under 10,000 uniform keys on one connection with 100 streams in flight. */
 export async function profileDecisions(durationMs: number, warmUpMs: number): Promise<readonly SelfTime[]> {
   const folder = temporaryFolder('bench-profile')
   const redis = await startRedis()

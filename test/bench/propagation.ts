@@ -5,7 +5,7 @@ import { percentile } from './percentiles.ts'
 export interface PropagationResult {
   readonly replicas: number
   readonly edits: number
-  /** From the file's save until every process enforces it. */
+  /** From the save of the file until every process enforces it. */
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
@@ -17,7 +17,7 @@ export interface PropagationResult {
 const callers = 4
 const giveUpMs = 5_000
 
-/** Edits a manifest again and again under load, and looks at each process until it has the new limit. */
+/** Edits a manifest repeatedly under load, and polls each process until it has the new limit. */
 export async function measurePropagation(replicas: number, edits: number): Promise<PropagationResult> {
   const ends: (() => Promise<void>)[] = []
   const tollway = await startTollway(
@@ -68,7 +68,7 @@ function read(url: string): Promise<string> {
   })
 }
 
-/** A few callers, each with one call at a time on a connection of its own. */
+/** A few callers, each with one call at a time on a separate connection. */
 function startLoad(tollway: Tollway) {
   let running = true
   let calls = 0

@@ -18,16 +18,16 @@ const callsPerSecond = 2_000
 const connections = 100
 /** Each of these reloads changes every rule. */
 const reloads = 3
-/** Each of these changes one rule of one domain. */
+/** Each of these edits changes one rule of one domain. */
 const edits = 10
 const editPauseMs = 150
-/** V8 gives back the pages of a thread that ended after 8 seconds. */
+/** V8 releases the pages of an ended thread after 8 seconds. */
 const settleMs = 10_000
 const probeIntervalMs = 2
 const reloadDeadlineMs = 60_000
 const generous = 1_000_000_000
 
-/** Loads 100,000 descriptors again and again while decisions go on. */
+/** Reload 100,000 descriptors repeatedly during decisions. */
 export const reloadCases: readonly BenchCase[] = [
   reloadCase('reload-feed', 'feed', 1),
   reloadCase('reload-feed-domains', 'feed', 100),
@@ -41,16 +41,16 @@ function reloadCase(name: string, kind: SourceKind, domains: number): BenchCase 
   return { name, title, long: true, needs: ['redis-server'], run: extent => run(kind, domains, extent) }
 }
 
-/** What one contestant does. Times in milliseconds. */
+/** The figures of one contestant. Times are in milliseconds. */
 interface ReloadFigures {
   readonly restMiB: number
   readonly peakMiB: number
   readonly quiet: LatencyFigures
   readonly reloading: LatencyFigures
-  /** Of each reload, until it is in force. */
+  /** The time of each reload until it is active. */
   readonly reloadMs: readonly number[]
   readonly editing: LatencyFigures
-  /** Of each edit of one rule, until it is in force. */
+  /** The time of each edit of one rule until it is active. */
   readonly editMs: readonly number[]
 }
 
@@ -140,7 +140,7 @@ async function measureContestant(
   }
 }
 
-/** The first content, then those of the reloads, then those of the edits. */
+/** Returns the first content, then those of the reloads, then those of the edits. */
 function versionsOf(count: number): readonly (readonly LimitDomain[])[] {
   let domains: readonly LimitDomain[] = Array.from({ length: count }, (_, index) => ({
     ...{ name: `d${index}`, rules: descriptors / count - 1, limit: generous, version: 1 },
@@ -179,7 +179,7 @@ async function whileDriving(
   return { figures: latencyFigures(Float64Array.from(latenciesMs)), tookMs }
 }
 
-/** From the change until a decision of the domain is made by it. */
+/** Returns the time from the change until a decision of the domain uses it. */
 async function timeChange(
   { httpPort }: MeasuredServer,
   domain: LimitDomain | undefined,

@@ -10,13 +10,13 @@ export interface Table {
   readonly rows: readonly (readonly string[])[]
 }
 
-/** What is shown of a case, and kept in its file of results. */
+/** The report of a case, which is shown and stored in its file of results. */
 export interface Report extends CaseResult {
   readonly machine: string
   readonly title: string
 }
 
-/** A line a goal, with a verdict. */
+/** One row for each goal, with a verdict. */
 export function goalTable(reports: readonly Report[]): Table {
   const heading = ['Case', 'Figure', 'Goal', 'Measured', 'Spread', 'Ours / other', 'Verdict']
   return { heading, rows: reports.flatMap(({ title, rows }) => rows.map(row => goalLine(title, row))) }
@@ -36,7 +36,7 @@ function goalLine(title: string, row: GoalRow): readonly string[] {
   ]
 }
 
-/** Empty without a goal. A missed goal that has an excuse is not judged. */
+/** Empty without a goal. A missed goal with an excuse is not judged. */
 export function verdictOf(row: GoalRow): string {
   const verdict = judgeRow(row)
   if (verdict === undefined) return ''
@@ -44,7 +44,7 @@ export function verdictOf(row: GoalRow): string {
   return row.judgedBy === 'best' ? `${verdict} by the best round` : verdict
 }
 
-/** Whether it is one that the short form fails on. */
+/** Returns whether the short form fails on the row. */
 export function isBelowHalf(row: GoalRow): boolean {
   return judgeRow(row) === 'below half' && row.excuse === undefined
 }
@@ -69,7 +69,7 @@ const columns: readonly [string, keyof Measurement, number][] = [
   ['Other core %', 'otherCoreBusy', 100],
 ]
 
-/** Everything that was measured on each server: medians of the rounds. */
+/** The medians of all figures of each server. */
 export function figureTable(reports: readonly Report[]): Table {
   const rows = reports.flatMap(({ title, measurements }) =>
     Object.entries(measurements).map(([name, rounds]) => [
@@ -84,7 +84,7 @@ export function figureTable(reports: readonly Report[]): Table {
   return { heading: ['Case', 'Server', ...columns.map(([name]) => name)], rows }
 }
 
-/** For a terminal, or for a page of documentation. */
+/** Formats a table for a terminal, or as Markdown. */
 export function renderReport({ heading, rows }: Table, markdown: boolean): string {
   if (!markdown)
     return renderTable(

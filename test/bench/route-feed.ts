@@ -6,7 +6,7 @@ import {
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 
-/** What the route says; the broker's default for the rest. */
+/** The fields of the route; other fields have the broker's defaults. */
 export interface FedRoute {
   readonly slowConsumers?: string
   readonly bufferBytes?: number
@@ -15,7 +15,10 @@ export interface FedRoute {
 
 const typeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
-/** Feeds those brokers one route that matches everything that are started with these settings. */
+/**
+ * Starts a feed with one route that matches everything, for brokers that are started with the returned
+ * settings.
+ */
 export async function startRouteFeed({ slowConsumers = '', bufferBytes = 0, bufferSeconds = 0 }: FedRoute) {
   const route = create(StreamRouteSchema, {
     name: 'bench/all',

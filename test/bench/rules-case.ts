@@ -4,7 +4,7 @@ import type { BenchCase, CaseResult, Extent, GoalRow } from './bench-case.ts'
 import type { RulesFigures } from './rules-child.ts'
 import { startOnServerCore } from './servers.ts'
 
-/** Compiles and matches many rules, in a process of its own each time. */
+/** Compiles and matches many rules, in a new process each time. */
 export const rulesCase: BenchCase = {
   name: 'rules',
   title: '100,000 descriptors',
@@ -14,7 +14,7 @@ export const rulesCase: BenchCase = {
 
 async function run({ rounds }: Extent): Promise<CaseResult> {
   const figures: RulesFigures[] = []
-  // Nothing is compared, and reading takes seconds.
+  // Few processes, since there is no comparison, and parsing takes seconds.
   const processes = Math.ceil(rounds / 2)
   for (let child = 0; child < processes; child++) figures.push(await measureOnce())
   const row = (what: string, unit: string, figure: keyof RulesFigures, atMost?: number): GoalRow => ({
@@ -28,7 +28,7 @@ async function run({ rounds }: Extent): Promise<CaseResult> {
     rows: [
       row('compile', 's', 'compileSeconds', 1),
       row('a match', 'µs', 'matchMicros', 1),
-      row('read the YAML and judge it', 's', 'readSeconds'),
+      row('parse and validate the YAML', 's', 'readSeconds'),
     ],
     measurements: {},
     notes: [],
@@ -38,6 +38,6 @@ async function run({ rounds }: Extent): Promise<CaseResult> {
 async function measureOnce(): Promise<RulesFigures> {
   const program = startOnServerCore([join(root, 'test/bench/rules-child.ts')])
   const code = await program.exited()
-  if (code !== 0) throw new Error(`rules-child.ts ended with ${code}; it said: ${program.output()}`)
+  if (code !== 0) throw new Error(`rules-child.ts ended with ${code}; output: ${program.output()}`)
   return JSON.parse(program.output()) as RulesFigures
 }

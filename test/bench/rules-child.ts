@@ -16,7 +16,7 @@ const descriptors = 100_000
 const batches = 2000
 const batchMatches = 128
 
-/** On its one core that is the time that passes when nobody else wants the core. */
+/** On its own core this is the elapsed time, unless other programs use the core. */
 function cpuSeconds(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1e6
@@ -34,7 +34,9 @@ const compiled = cpuSeconds()
 
 const next = uniform(descriptors)
 
-/** As after decoding a request: the texts are new, and near, but the rules may be anywhere in memory. */
+/**
+ * As after decoding a request: the texts are new, and in the cache, but the rules may be anywhere in memory.
+ */
 function freshEntries() {
   const [question] = nestedQuestions(descriptors, 1, next())
   return question?.descriptors[0]?.entries ?? []

@@ -8,31 +8,34 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** A server under test, alone on its core. */
+/** A measured server, alone on its core. */
 export interface MeasuredServer {
   readonly name: string
   readonly pid: number
-  /** Of gRPC; of HTTP for the yardstick that speaks only that. */
+  /** The port of gRPC; of HTTP for the yardstick that supports only that. */
   readonly port: number
-  /** Of `/json`; of a broker, of its pages. */
+  /** The port of `/json`; for a broker, of its pages. */
   readonly httpPort: number
-  /** How many milliseconds its garbage collector has stopped it since its start; undefined if unknown. */
+  /**
+   * Resolves with the milliseconds for which its garbage collector has stopped it since its start; undefined
+   * if unknown.
+   */
   gcMs(): Promise<number | undefined>
   end(): Promise<void>
 }
 
-/** The service does not start with a setting that the benchmark is about. */
+/** The service does not start with a setting that the case needs. */
 export class SettingRefused extends Error {}
 
 export const serverCore = '0'
 export const otherCore = '1'
 
-/** The load, Redis and whatever else is started from here share the other core from now on. */
+/** Moves the load, Redis and all later child processes to the other core. */
 export function moveToOtherCore(): void {
   execFileSync('taskset', ['-a', '-p', '-c', otherCore, String(process.pid)])
 }
 
-/** The command and the arguments that run the program alone on the server's core. */
+/** Returns the command and the arguments that run the program alone on the server's core. */
 export function onServerCore(
   program: string,
   args: readonly string[],
@@ -50,7 +53,7 @@ export interface OursOptions {
   /** The configuration, as YAML. */
   readonly rules: string
   readonly redisPort: number
-  /** More settings of the service. */
+  /** Additional settings of the service. */
   readonly settings?: Readonly<Record<string, string>>
   /** Options of Node. */
   readonly nodeOptions?: readonly string[]
@@ -58,13 +61,13 @@ export interface OursOptions {
 
 const main = join(root, 'services/ratelimit/main.ts')
 /**
- * An image has the service without types; here its code comes from a cache, so that neither has the machinery in
- * memory that strips them, which takes 25 MiB.
+ * An image has the service without types; here its code comes from a compile cache, so that neither loads the
+ * type stripper, which takes 25 MiB.
  */
 export const fromCache = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(root, 'out/compile-cache') }
 const cachesFilled = new Map<string, Promise<unknown>>()
 
-/** A start that ends at once, since it has no such port, but has loaded all code before. */
+/** Starts the program once with an invalid port, so that it exits after it has loaded all code. */
 export function fillCache(args: readonly string[], port: 'PORT' | 'GRPC_PORT'): Promise<unknown> {
   const key = args.join(' ')
   const filled = cachesFilled.get(key) ?? startOnServerCore(args, { ...fromCache, [port]: 'none' }).exited()
@@ -73,9 +76,9 @@ export function fillCache(args: readonly string[], port: 'PORT' | 'GRPC_PORT'): 
 }
 
 /**
- * Starts the service as it is delivered: every feature on, counters in Redis unless the settings say else.
+ * Starts the service as it is delivered: with every feature, and with counters in Redis by default.
  *
- * @throws SettingRefused when it ends and names one of the settings.
+ * @throws SettingRefused when it exits and names one of the settings
  */
 export async function startOurs(options: OursOptions): Promise<MeasuredServer> {
   const { rules, redisPort, settings = {}, nodeOptions = [] } = options
@@ -123,10 +126,13 @@ async function healthy(
   if (!ended()) return
   const refused = Object.keys(settings).find(name => program.output().includes(name))
   if (refused !== undefined) throw new SettingRefused(program.output().trim())
-  throw new Error(`the service did not start; it said: ${program.output()}`)
+  throw new Error(`the service did not start; output: ${program.output()}`)
 }
 
-/** `grpc` or `http`: what one would build without us. Answers are over the limit after `limit` hits. */
+/**
+ * Starts the implementation that one would write without the service, `grpc` or `http`. Answers are over the
+ * limit after `limit` hits.
+ */
 export function startYardstick(
   kind: 'grpc' | 'http',
   redisPort: number,
@@ -138,11 +144,11 @@ export function startYardstick(
 /** Answers every read with the same bytes. */
 export const startBareAnswers = () => startContestant('bare answers', 'bare-answers.ts')
 
-/** Answers every request of gRPC with the same bytes, after Redis has counted. */
+/** Answers every gRPC request with the same bytes, after Redis has counted. */
 export const startBareDecisions = (redisPort: number) =>
   startContestant('bare decisions', 'bare-decisions.ts', [`${redisPort}`])
 
-/** One of the programs in `yardstick/`, on a port of its own, which comes before its other arguments. */
+/** Starts one of the programs in `yardstick/` on a separate port, which is its first argument. */
 export async function startContestant(
   name: string,
   file: string,
@@ -165,7 +171,7 @@ export function measured(name: string, program: Program, port: number, httpPort:
     async gcMs() {
       const before = told().length
       program.process.kill('SIGUSR2')
-      const lines = await waitFor('the garbage collector to be told of', () => {
+      const lines = await waitFor('the time of the garbage collector', () => {
         const now = told()
         return now.length > before && now
       })

@@ -9,7 +9,7 @@ import { rssMiB } from './process-usage.ts'
 import { startRouteFeed } from './route-feed.ts'
 import type { MeasuredServer } from './servers.ts'
 
-/** What a consumer that hangs does to the others of its stream, and to the broker's memory. */
+/** The effect of a hanging consumer on the others of its stream, and on the broker's memory. */
 export const stalledConsumerCase: BenchCase = {
   name: 'stalled-consumer',
   title: '1 stalled of 100 consumers × 30 messages/s, the oldest messages are dropped',
@@ -20,11 +20,9 @@ export const stalledConsumerCase: BenchCase = {
 const consumers = 99
 const messagesPerSecond = 30
 const bufferBytes = 1024 * 1024
-/** The buffer, and as much again for what has grown meanwhile for other reasons. */
+/** The buffer, and the same amount for other growth. */
 const maxGrowthMiB = 8
-/**
- * Before it stalls, and then before anything is measured, so much goes through that the oldest are dropped.
- */
+/** The messages before the stall, and again before the measurement, so that the oldest ones are dropped. */
 const fill = { messagesPerSecond: 500, durationMs: 2000 }
 
 async function run(extent: Extent): Promise<CaseResult> {

@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import type { GoalRow } from './bench-case.ts'
 import { callWaitsMs, excuseLatencies, stepMs } from './standstill.ts'
 
-test('a core that stood still made every call wait that was due meanwhile', () => {
+test('a pause of a core delays every call that was due meanwhile', () => {
   assert.deepEqual(callWaitsMs([0, 2.5 * stepMs, 0]), [0, 2.5 * stepMs, 1.5 * stepMs, 0.5 * stepMs, 0, 0])
 })
 
-test('only a latency with a goal is excused, and only where half of the goal is passed', () => {
+test('only a latency with a goal is excused, and only beyond half of the goal', () => {
   const row = (unit: string, goal: GoalRow['goal']): GoalRow => {
     return { what: 'p99', unit, figures: [30], goal, compared: '' }
   }

@@ -6,23 +6,23 @@ import { percentile } from './percentiles.ts'
 import { commandWithPriority } from './priority.ts'
 import { otherCore, serverCore } from './servers.ts'
 
-/** Between two looks at the clock: what passes beyond it, the core stood still. */
+/** The interval of clock readings; longer gaps are pauses of the core. */
 export const stepMs = 2
-/** Before the load and everything that it measures. */
+/** Above the load and all measured programs. */
 const priority = 90
 const sleeper = fileURLToPath(new URL('standstill-sleeper.ts', import.meta.url))
 
-/** Tells how long a call would have waited for its core only, while a case was measured. */
+/** Measures how long calls would have waited for the cores alone, during a case. */
 export interface StandstillWatch {
-  /** In milliseconds, the worse of both cores; undefined where the kernel gives us no priority. */
+  /** Resolves with milliseconds, of the worse core; undefined without the priority. */
   p99Ms(): Promise<number | undefined>
   end(): Promise<void>
 }
 
 /**
- * A core of a virtual machine may stand still while its host serves others, and no program on it can answer then. So
- * beside each case one process a core sleeps, and comes before all others when it wakes: how late it wakes is the
- * machine's doing.
+ * A core of a virtual machine may pause while its host serves others, so that no program on it can answer.
+ * During each case one process on each core sleeps, with priority over all others when it wakes: its lateness
+ * is caused by the machine.
  */
 export function watchStandstill(): StandstillWatch {
   const priorityCommand = commandWithPriority(priority)
@@ -51,7 +51,7 @@ async function waitsOf(program: Program): Promise<readonly number[]> {
   return callWaitsMs(JSON.parse(program.output()) as readonly number[])
 }
 
-/** What calls would have waited that are due at every step, from how late each sleep ended. */
+/** Returns the waits of calls that are due at every step, from the lateness of each sleep. */
 export function callWaitsMs(latenesses: readonly number[]): readonly number[] {
   const waits: number[] = []
   for (const late of latenesses)
@@ -59,10 +59,10 @@ export function callWaitsMs(latenesses: readonly number[]): readonly number[] {
   return waits
 }
 
-/** A latency in milliseconds that is missed is not judged where the cores were late by half of its goal. */
+/** A missed latency in milliseconds is not judged if the cores were late by half of its goal. */
 export function excuseLatencies(result: CaseResult, lateMs: number | undefined): CaseResult {
   if (lateMs === undefined) return result
-  const late = `who only slept was late by ${formatNumber(lateMs)} ms at p99`
+  const late = `a sleeping process was late by ${formatNumber(lateMs)} ms at p99`
   const excuse = (row: GoalRow): GoalRow => {
     const { goal, unit } = row
     const isLatency = unit === 'ms' && goal !== undefined && 'atMost' in goal

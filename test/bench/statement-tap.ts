@@ -4,22 +4,22 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 export interface SentStatement {
   readonly sql: string
   readonly values: readonly SentValue[]
-  /** Statements that went out without waiting for each other's answers have the same number. */
+  /** Statements that were sent without waiting for each other's answers have the same number. */
   readonly roundTrip: number
 }
 
-/** As the client wrote it: a text, bytes, or null. */
+/** As sent by the client: text, bytes, or null. */
 export type SentValue = string | Buffer | null
 
 export interface StatementTap {
-  /** Leads to the server. */
+  /** The port of the tap, which forwards to the server. */
   readonly port: number
-  /** Everything that was sent since the last call, in its order. */
+  /** Returns all statements since the last call, in order. */
   take(): readonly SentStatement[]
   stop(): void
 }
 
-/** Listens to what clients without TLS say to the PostgreSQL server on the port. */
+/** Records the statements of clients without TLS to the PostgreSQL server on the port. */
 export async function tapStatements(targetPort: number): Promise<StatementTap> {
   let sent: SentStatement[] = []
   let roundTrips = 0
@@ -56,7 +56,9 @@ export async function tapStatements(targetPort: number): Promise<StatementTap> {
 
 const typeAndLength = 5
 
-/** Reads frontend messages (PostgreSQL's documentation, section 55.7); Parse, Bind and Query matter here. */
+/**
+ * Parses frontend messages (PostgreSQL's documentation, section 55.7); only Parse, Bind and Query are used.
+ */
 function createFrontendReader(onStatement: (sql: string, values: readonly SentValue[]) => void) {
   const prepared = new Map<string, string>()
   let rest: Buffer = Buffer.alloc(0)
@@ -99,7 +101,7 @@ function createCursor(body: Buffer) {
     take,
     int16: () => take(2).readInt16BE(),
     int32: () => take(4).readInt32BE(),
-    /** Up to its zero byte. */
+    /** Reads up to the zero byte. */
     text() {
       const value = take(body.indexOf(0, at) - at).toString()
       at += 1

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 
 /**
- * Runs this program again with these options of Node, unless it has them, and ends with it: V8 takes them only at
- * its start.
+ * Restarts this program with these options of Node, unless it has them, and exits with it: V8 accepts them
+ * only at its start.
  */
 export function runWithOptions(nodeOptions: readonly string[]): void {
   if (nodeOptions.every(option => process.execArgv.includes(option))) return

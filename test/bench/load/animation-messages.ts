@@ -14,7 +14,7 @@ const samplesPerSecond = 16_000
 const bytesPerSample = 2
 const blendShapes = Array.from({ length: 52 }, (_, index) => `shape${index}`)
 
-/** Every message has the headroom of `LoadStream.send` before it. */
+/** Adds the headroom of `LoadStream.send` before a message. */
 function withHeadroom(bytes: Uint8Array): Buffer {
   return Buffer.concat([Buffer.alloc(headroomBytes), bytes])
 }
@@ -27,7 +27,7 @@ function idsOf(stream: string) {
   return { requestId: `request-${stream}`, streamId: stream, targetObjectId: 'avatar' }
 }
 
-/** The request of a pull: of this stream, and its only request. */
+/** Returns the only request of a pull of this stream. */
 export function pullRequest(stream: string): Buffer {
   return withHeadroom(toBinary(AnimationIdsSchema, create(AnimationIdsSchema, idsOf(stream))))
 }
@@ -48,14 +48,14 @@ export function lastStatus(): Buffer {
   return encode({ streamPart: { case: 'status', value: { message: 'the end' } } })
 }
 
-/** Values that no other part of the message has, so that their places are found. */
+/** Values that do not occur elsewhere in the message, so that their positions are found. */
 const someTimeCode = 12_345.678
 const someStamp = Buffer.alloc(16, 0xa5)
 
 const audioBytes = bytesPerSample * Math.floor(samplesPerSecond / framesPerSecond)
 const restOfAudio = Buffer.alloc(audioBytes - someStamp.length, 0x11)
 
-/** What one frame of an animation is: 52 weights, and the audio of a thirtieth second; 1.3 KB. */
+/** One frame of an animation: 52 weights, and the audio of a thirtieth second; 1.3 KB. */
 const template = encode({
   streamPart: {
     case: 'animationData',
@@ -71,14 +71,14 @@ const encodedTimeCode = Buffer.alloc(8)
 encodedTimeCode.writeDoubleLE(someTimeCode)
 const firstTimeCodeAt = template.indexOf(encodedTimeCode)
 const secondTimeCodeAt = template.indexOf(encodedTimeCode, firstTimeCodeAt + 8)
-/** The audio begins with the number of the message, and when it was to be sent. */
+/** The audio begins with the number of the message and its due time. */
 const numberAt = template.indexOf(someStamp)
 const sentAt = numberAt + 8
 
 /** Without the headroom. */
 export const dataBytes = template.length - headroomBytes
 
-/** The data with this number, from 0, until the next call; `sentMs` is told to whom it is delivered. */
+/** Returns the data with this number, from 0; valid until the next call. The consumer reads `sentMs`. */
 export function dataMessage(number: number, sentMs: number): Buffer {
   const timeCode = (number + 1) / framesPerSecond
   template.writeDoubleLE(timeCode, firstTimeCodeAt)
@@ -88,7 +88,7 @@ export function dataMessage(number: number, sentMs: number): Buffer {
   return template
 }
 
-/** Whether the message that lies there is one of `dataMessage`. Others are headers and statuses. */
+/** Returns whether a message is one of `dataMessage`. Others are headers and statuses. */
 export function isData(buffer: Buffer, start: number, end: number): boolean {
   return end - start === dataBytes && buffer[start] === template[headroomBytes]
 }

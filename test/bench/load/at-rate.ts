@@ -5,25 +5,27 @@ import { createPacer, type Pacer } from './pacer.ts'
 import { evenSchedule, type Schedule } from './schedule.ts'
 import { startTicker } from './ticker.ts'
 
-/** Between two ticks. A tick wakes two threads, so that shorter distances would fill the core. */
+/**
+ * The shortest time between two ticks. A tick wakes two threads, so shorter intervals would fill the core.
+ */
 const leastMs = 0.25
 const patienceMs = 20_000
 
 export interface OpenLoadResult extends LoadResult {
-  /** How late the load itself was at p99: from the intended time of a call to the tick that took it up. */
+  /** The lateness of the load at p99: from the due time of a call to its tick. */
   readonly loadLateP99Ms: number
 }
 
-/** Calls at a constant rate, evenly, for so long; see `driveSchedule`. */
+/** Makes calls at a constant rate, evenly; see `driveSchedule`. */
 export function driveAtRate(load: Load, callsPerSecond: number, durationMs: number): Promise<OpenLoadResult> {
   return driveSchedule(load, evenSchedule(callsPerSecond, durationMs, load.connections))
 }
 
 /**
- * Sends the calls of a schedule when they are due. A latency is the time from when the call was to be sent, which is
- * before it was sent when the server or this process was late.
+ * Sends the calls of a schedule when they are due. A latency counts from the due time, which is before the
+ * send if the server or this process was late.
  *
- * @throws Error when a connection ends, or answers do not come.
+ * @throws Error when a connection ends, or answers do not arrive
  */
 export async function driveSchedule(load: Load, schedule: Schedule): Promise<OpenLoadResult> {
   const { connections, streams, bodyOf, open } = load

@@ -1,17 +1,17 @@
 import type { Load, LoadConnection, LoadResult } from './load-connection.ts'
 import { createRecorder } from './recorder.ts'
 
-/** A load ends after a time, or after a number of calls. */
+/** The end of a load: after a time, or after a number of calls. */
 export type Extent = { readonly durationMs: number } | { readonly calls: number }
 
-/** A load whose answers do not come is given up this long after its end should have been. */
+/** A load without answers fails this long after its expected end. */
 const patienceMs = 60_000
 
 /**
- * As many calls as the server takes: each answer makes room for the next request. A latency is the time from
- * a request to its answer.
+ * Makes as many calls as the server accepts: each answer makes room for the next request. A latency is the
+ * time from a request to its answer.
  *
- * @throws Error when a connection ends, or answers do not come.
+ * @throws Error when a connection ends, or answers do not arrive
  */
 export async function driveFlatOut(load: Load, extent: Extent): Promise<LoadResult> {
   const { connections, streams, bodyOf, open } = load
@@ -57,7 +57,7 @@ export async function driveFlatOut(load: Load, extent: Extent): Promise<LoadResu
   return { calls, failed, seconds, latenciesMs: latencies.values(), loadCpuMicros: user + system }
 }
 
-/** Waits for the last answer, not for ever, and closes the connections. */
+/** Waits for the last answer, up to a deadline, and closes the connections. */
 export async function endOfLoad(
   ended: Promise<void>,
   deadlineMs: number,

@@ -1,6 +1,6 @@
 import { frameHeaderBytes } from './frames.ts'
 
-/** Cuts what comes into frames; the payload is valid until the next bytes come. */
+/** Splits received bytes into frames; the payload is valid until the next bytes arrive. */
 export function createFrameReader(
   take: (type: number, flagBits: number, streamId: number, payload: Buffer) => void,
 ): (chunk: Buffer) => void {

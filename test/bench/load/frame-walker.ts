@@ -1,17 +1,17 @@
 import { frameHeaderBytes, frameTypes } from './frames.ts'
 
 export interface FrameListener {
-  /** A part of the body of a stream; the buffer is written over afterwards. */
+  /** A part of the body of a stream; the buffer is overwritten afterwards. */
   onBody(streamId: number, buffer: Buffer, start: number, end: number): void
-  /** A frame of DATA, of that many bytes, has been read whole. */
+  /** A complete frame of DATA with this many bytes was read. */
   onData(streamId: number, flagBits: number, bytes: number): void
-  /** Another frame. The payload is valid until the next bytes come. */
+  /** Another frame. The payload is valid until the next bytes arrive. */
   onFrame(type: number, flagBits: number, streamId: number, payload: Buffer): void
 }
 
 /**
- * Cuts what comes into frames. The payload of DATA is handed over as it comes, in parts and without a copy;
- * that of others, which are short and rare, whole.
+ * Splits received bytes into frames. The payload of DATA is passed on as it arrives, in parts and without a
+ * copy; that of other frames, which are short and rare, as a whole.
  */
 export function createFrameWalker(listener: FrameListener): (chunk: Buffer) => void {
   const header = Buffer.alloc(frameHeaderBytes)

@@ -1,4 +1,4 @@
-/** The few frames of HTTP/2 (RFC 9113) that a client of one unary method needs. */
+/** The frames of HTTP/2 (RFC 9113) that a client of one unary method needs. */
 export const frameTypes = {
   data: 0,
   headers: 1,
@@ -24,8 +24,8 @@ export function frame(type: number, flagBits: number, streamId: number, payload:
 }
 
 /**
- * Makes the two frames of a unary request, HEADERS with this block and DATA, in one piece. Most of it is the
- * same for every call, so it is copied.
+ * Returns a function that encodes a unary request, HEADERS with this block and DATA, in one piece. Most bytes
+ * are the same for every call, so they are copied.
  */
 export function requestTemplate(block: Uint8Array): (streamId: number, body: Uint8Array) => Buffer {
   const headers = frame(frameTypes.headers, flags.endHeaders, 0, block)
@@ -42,7 +42,7 @@ export function requestTemplate(block: Uint8Array): (streamId: number, body: Uin
   }
 }
 
-/** SETTINGS that let the server send without limit, and push nothing. */
+/** SETTINGS that let the server send without limit, and disable push. */
 export const clientSettings = frame(
   frameTypes.settings,
   0,
@@ -57,8 +57,9 @@ export function windowUpdate(bytes: number): Buffer {
 }
 
 /**
- * The request's headers. The first block of a connection puts each field into the table of HPACK (RFC 7541),
- * so that every later one is a byte a field, as with Envoy and every other client that keeps its connection.
+ * Encodes the request's headers. The first block of a connection adds each field to the table of HPACK (RFC
+ * 7541), so that later blocks have one byte for each field, as with Envoy and other clients with persistent
+ * connections.
  */
 export function headerBlocks(
   path: string,
@@ -81,7 +82,7 @@ export function headerBlocks(
   return { first, later: Buffer.from([method, scheme, ...indexes]) }
 }
 
-/** A text of HPACK without Huffman, shorter than 127 bytes. */
+/** Encodes a text of HPACK without Huffman coding, shorter than 127 bytes. */
 function text(value: string): Buffer {
   return Buffer.concat([Buffer.from([value.length]), Buffer.from(value, 'latin1')])
 }

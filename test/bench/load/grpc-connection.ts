@@ -16,18 +16,18 @@ export interface GrpcLoadTarget {
   readonly port: number
   /** `/package.Service/Method`. */
   readonly path: string
-  /** Whether an answer's message, without its gRPC prefix, is the one that is expected. */
+  /** Returns whether an answer's message, without its gRPC prefix, is the expected one. */
   readonly expects: (message: Buffer) => boolean
 }
 
-/** The receive window; topped up when half of it is used. */
+/** The receive window, which is refilled when half of it is used. */
 const windowBytes = 0x3fffffff
 const grpcPrefixBytes = 5
 
 /**
- * Unary calls over bare HTTP/2 frames, so that a load costs far less than the server that it is for. An
- * answer is right when a message that is expected came in one DATA frame before the trailers: an error of
- * gRPC comes without a message.
+ * Makes unary calls with bare HTTP/2 frames, so that the load costs much less than the server. An answer is
+ * correct when an expected message arrived in one DATA frame before the trailers: an error of gRPC has no
+ * message.
  */
 export function grpcLoad(target: GrpcLoadTarget): OpenConnection {
   return listener => openGrpcConnection(target, listener)

@@ -3,7 +3,7 @@ import { openLoadSocket } from './socket.ts'
 
 export interface HttpLoadTarget {
   readonly port: number
-  /** The status code of every answer. */
+  /** The expected status code of every answer. */
   readonly status: number
 }
 
@@ -11,9 +11,9 @@ const headEnd = Buffer.from('\r\n\r\n')
 const lastChunk = Buffer.from('0\r\n\r\n')
 
 /**
- * HTTP/1.1 with one call at a time on a connection that is kept. A request's body is the whole request, as
- * its bytes. Answers have a Content-Length or come in chunks; none may follow before the next request, which
- * is what makes the end of chunks easy to see.
+ * HTTP/1.1 with one call at a time on a persistent connection. A request's body is the whole request as
+ * bytes. Answers have a Content-Length or are chunked; no bytes may follow before the next request, which
+ * makes the end of chunks easy to detect.
  */
 export function httpLoad(target: HttpLoadTarget): OpenConnection {
   return listener => openHttpConnection(target, listener)
@@ -46,7 +46,7 @@ async function openHttpConnection({ port, status }: HttpLoadTarget, listener: Lo
   }
 }
 
-/** Whether the bytes are a whole answer. */
+/** Returns whether the bytes are a complete answer. */
 export function isWhole(bytes: Buffer): boolean {
   const end = bytes.indexOf(headEnd)
   if (end < 0) return false

@@ -18,7 +18,10 @@ const codec = {
   responseDeserialize: identity,
 }
 
-/** Answers a request by itself; `error` by an error, and `cut` by the end of its connection. */
+/**
+ * Starts a server that echoes a request; `error` is answered with an error, and `cut` with the end of its
+ * connection.
+ */
 async function startEcho(t: TestContext): Promise<number> {
   const server = new Server()
   server.addService(
@@ -55,7 +58,7 @@ function echoLoad(port: number, ...texts: readonly string[]) {
   }
 }
 
-test('every call is counted, and its latency told', async t => {
+test('every call is counted, with its latency', async t => {
   const load = echoLoad(await startEcho(t), 'right')
   const { calls, failed, latenciesMs, seconds } = await driveFlatOut(load, { calls: 200 })
   assert.deepEqual([calls, failed, latenciesMs.length], [200, 0, 200])
@@ -80,7 +83,7 @@ test('a connection that the server ends is an error', async t => {
   await assert.rejects(driveFlatOut(load, { calls: 100 }), /the load lost a connection/)
 })
 
-test('over HTTP, answers with a length and in chunks are told apart from others by their status', async t => {
+test('over HTTP, answers with a length and in chunks are judged by their status', async t => {
   const server = createServer((request, response) => {
     if (request.url === '/length') response.writeHead(200, { 'content-length': 4 })
     else response.writeHead(request.url === '/chunks' ? 200 : 500)

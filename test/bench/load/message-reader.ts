@@ -1,11 +1,11 @@
-/** Takes a message that lies between `start` and `end`; the buffer is written over afterwards. */
+/** Receives a message between `start` and `end`; the buffer is overwritten afterwards. */
 export type TakeMessage = (buffer: Buffer, start: number, end: number) => void
 
 const prefixBytes = 5
 
 /**
- * Cuts the body of one stream into gRPC messages, however the frames cut it. What lies whole in one piece is
- * handed over where it lies, for a load has to read more messages than the server can write.
+ * Splits the body of one stream into gRPC messages, for any split into frames. A message within one piece is
+ * not copied, since a load must read more messages than the server can write.
  */
 export function createMessageReader(take: TakeMessage): (buffer: Buffer, start: number, end: number) => void {
   const prefix = Buffer.alloc(prefixBytes)
@@ -13,7 +13,7 @@ export function createMessageReader(take: TakeMessage): (buffer: Buffer, start: 
   let spread: Buffer | undefined
   let spreadRead = 0
 
-  /** Goes on with a message of which a part came before; returns the offset behind it. */
+  /** Continues an incomplete message; returns the offset after it. */
   function readSpread(message: Buffer, buffer: Buffer, start: number, end: number): number {
     const taken = buffer.copy(message, spreadRead, start, end)
     spreadRead += taken
@@ -24,7 +24,7 @@ export function createMessageReader(take: TakeMessage): (buffer: Buffer, start: 
     return start + taken
   }
 
-  /** Reads the prefix of a message that may lie apart from it. */
+  /** Reads the prefix of a message, which may be in several pieces. */
   function readPrefix(buffer: Buffer, start: number, end: number): number {
     const taken = buffer.copy(prefix, prefixRead, start, Math.min(end, start + prefixBytes - prefixRead))
     prefixRead += taken

@@ -1,12 +1,12 @@
 import { evenSchedule } from './schedule.ts'
 import { startTicker } from './ticker.ts'
 
-/** Between two ticks. A tick wakes two threads, so that shorter distances would fill the core. */
+/**
+ * The shortest time between two ticks. A tick wakes two threads, so shorter intervals would fill the core.
+ */
 const leastMs = 0.5
 
-/**
- * Calls back for each of so many messages a second when it is due, evenly, for so long; but once at least.
- */
+/** Calls back for each message when it is due, evenly, for the duration, but at least once. */
 export async function paced(
   messagesPerSecond: number,
   durationMs: number,

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createPacer } from './pacer.ts'
 import { evenSchedule, type Schedule } from './schedule.ts'
 
-/** A pacer of one call a millisecond on a clock that the test turns; answers come when the test says. */
+/** A pacer of one call a millisecond, with a clock and answers that the test controls. */
 function startPacer({
   calls = 100,
   connections = 2,
@@ -53,7 +53,7 @@ test('each call is sent when it is due, to the connections in turn', () => {
   ])
 })
 
-test('a late tick sends all that is due, and their lateness counts', () => {
+test('a late tick sends all due calls, and their lateness counts', () => {
   const { pacer, sent, at, answer } = startPacer({})
   at(3.5)
   assert.deepEqual(
@@ -65,7 +65,7 @@ test('a late tick sends all that is due, and their lateness counts', () => {
   assert.deepEqual([...pacer.latenessesMs()], [3.5, 2.5, 1.5, 0.5])
 })
 
-test('what is due on a connection without room waits there in its order, and others go on', () => {
+test('due calls wait in order on a connection without room, and other connections continue', () => {
   const dueMs = Float64Array.of(0, 1, 2, 3)
   const { sent, at, answer } = startPacer({
     streams: 1,
@@ -86,10 +86,10 @@ test('what is due on a connection without room waits there in its order, and oth
   )
 })
 
-test('a server that stands still makes every call late that was due meanwhile', () => {
+test('a pause of the server makes every call late that was due meanwhile', () => {
   const { pacer, sent, at, answer, ended } = startPacer({ calls: 100, connections: 1, streams: 1 })
   at(0)
-  // The only answer comes after 100 ms; by then all calls were due, and one was sent.
+  // The only answer arrives after 100 ms; by then all calls were due, and one was sent.
   for (let ms = 1; ms <= 100; ms++) at(ms)
   assert.equal(sent.length, 1)
   for (let call = 0; call < 100; call++) answer(call)
@@ -115,7 +115,7 @@ test('never more calls are in flight on a connection than there are streams', ()
   )
 })
 
-test('nothing is sent beyond the last call, and its end is told once', () => {
+test('nothing is sent after the last call, and the end is reported once', () => {
   const { sent, at, answer, ended } = startPacer({ calls: 3 })
   at(50)
   assert.equal(sent.length, 3)

@@ -3,12 +3,12 @@ import type { Schedule } from './schedule.ts'
 
 export interface PacerOptions {
   readonly schedule: Schedule
-  /** On the clock of `nowMs`. */
+  /** In the time of `nowMs`. */
   readonly startedMs: number
   readonly connections: number
-  /** Calls in flight on each connection, at most. What is due beyond that waits for an answer. */
+  /** The most calls in flight on each connection. Further due calls wait for an answer. */
   readonly streams: number
-  /** Milliseconds of a clock that never goes back. */
+  /** Returns milliseconds of a monotonic clock. */
   readonly nowMs: () => number
   readonly send: (connection: number, call: number) => void
   /** Called once, with the last answer. */
@@ -16,17 +16,17 @@ export interface PacerOptions {
 }
 
 /**
- * Sends each call of a schedule when it is due, whatever became of the calls before it. A latency counts from the time
- * at which the call was due: the wait of calls that could not be sent because the server stood still is in the figures
- * (no coordinated omission).
+ * Sends each call of a schedule when it is due, whatever the outcome of earlier calls. A latency counts from
+ * the due time: the wait of calls that could not be sent because the server paused is included (no
+ * coordinated omission).
  */
 export interface Pacer {
-  /** Sends what is due. To be called often; a late tick is in the latencies too. */
+  /** Sends all due calls. Must be called often; late ticks increase the latencies. */
   tick(): void
   answered(call: number): void
-  /** From the intended time of each answered call to its answer, in milliseconds. */
+  /** Returns the times from the due time of each answered call to its answer, in milliseconds. */
   latenciesMs(): Float64Array
-  /** How late the load itself was, in milliseconds: from the intended time of a call to its tick. */
+  /** Returns the lateness of the load in milliseconds: from the due time of a call to its tick. */
   latenessesMs(): Float64Array
 }
 
@@ -36,7 +36,7 @@ export function createPacer(options: PacerOptions): Pacer {
   const { schedule, startedMs, connections, streams, nowMs, send, onEnd } = options
   const calls = schedule.dueMs.length
   const inFlight = new Int32Array(connections)
-  /** Calls that are due and not sent yet: a list for each connection. */
+  /** Due calls that were not sent yet: a list for each connection. */
   const firstWaiting = new Int32Array(connections).fill(none)
   const lastWaiting = new Int32Array(connections).fill(none)
   const nextWaiting = new Int32Array(calls).fill(none)

@@ -1,7 +1,10 @@
-/** Collects numbers without an object each: a load must not be measured by its own garbage collector. */
+/**
+ * Collects numbers without an object for each: garbage collection in the load must not affect the
+ * measurement.
+ */
 export interface Recorder {
   record(value: number): void
-  /** In the order in which they were recorded. */
+  /** Returns the numbers in the order of recording. */
   values(): Float64Array
 }
 

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { evenSchedule, randomSchedule } from './schedule.ts'
 
-test('an even schedule has calls at equal distances on the connections in turn', () => {
+test('an even schedule has calls at equal intervals on the connections in turn', () => {
   const { dueMs, connections } = evenSchedule(1000, 4, 3)
   assert.deepEqual([...dueMs], [0, 1, 2, 3])
   assert.deepEqual([...connections], [0, 1, 2, 0])
 })
 
-test('random arrivals are exponentially distributed, and use every connection alike', () => {
+test('random arrivals are exponentially distributed, and use every connection equally', () => {
   const { dueMs, connections } = randomSchedule(1000, 20_000, 100, 1)
   const gaps = dueMs.map((ms, call) => ms - (dueMs[call - 1] ?? 0))
   const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length
@@ -24,7 +24,7 @@ test('random arrivals are exponentially distributed, and use every connection al
   assert.ok([...perConnection.values()].every(calls => calls > 100 && calls < 300))
 })
 
-test('a seed gives the same schedule again, and another one another', () => {
+test('a seed gives the same schedule again, and another seed a different one', () => {
   assert.deepEqual(randomSchedule(1000, 100, 10, 7), randomSchedule(1000, 100, 10, 7))
   assert.notDeepEqual(randomSchedule(1000, 100, 10, 7), randomSchedule(1000, 100, 10, 8))
 })

@@ -1,11 +1,11 @@
-/** When the calls of a load are due, and on which connections. */
+/** The due times of the calls of a load, and their connections. */
 export interface Schedule {
   /** Milliseconds after the start of the load, ascending. */
   readonly dueMs: Float64Array
   readonly connections: Uint16Array
 }
 
-/** Returns calls at equal distances, on the connections in turn. The first call is due at once. */
+/** Returns calls at equal intervals, on the connections in turn. The first call is due at once. */
 export function evenSchedule(callsPerSecond: number, durationMs: number, connections: number): Schedule {
   const calls = callsIn(callsPerSecond, durationMs)
   return {
@@ -15,10 +15,10 @@ export function evenSchedule(callsPerSecond: number, durationMs: number, connect
 }
 
 /**
- * Returns calls of many independent callers: the distances have the exponential distribution (Poisson arrivals), and
- * each call chooses its connection by chance. The schedule of a seed is the same in every run.
+ * Returns calls of many independent callers: the intervals have the exponential distribution (Poisson
+ * arrivals), and each call is on a random connection. The schedule of a seed is the same in every run.
  *
- * @param seed a positive whole number
+ * @param seed a positive integer
  */
 export function randomSchedule(
   callsPerSecond: number,

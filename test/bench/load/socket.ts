@@ -1,8 +1,8 @@
 import { connect } from 'node:net'
 
-/** A TCP connection as a load needs it: one buffer to read into, and one write a turn. */
+/** A TCP connection for a load: one read buffer, and one write for each turn. */
 export interface LoadSocket {
-  /** Written with everything else of the turn. The bytes are copied at once. */
+  /** Adds bytes to the write of the turn. They are copied at once. */
   push(bytes: Uint8Array): void
   close(): void
 }
@@ -11,8 +11,8 @@ const readBufferBytes = 256 * 1024
 const writeBufferBytes = 64 * 1024
 
 /**
- * Connects to the loopback address. `onBytes` gets what came in a buffer that is written over afterwards;
- * `onLost` is told when the server ended the connection.
+ * Connects to the loopback address. `onBytes` receives data in a buffer that is overwritten afterwards;
+ * `onLost` is called when the server ended the connection.
  */
 export async function openLoadSocket(
   port: number,
@@ -26,7 +26,7 @@ export async function openLoadSocket(
   }
   const socket = connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback } })
   await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
-  // Memory that is used again: with a piece for each message V8 would collect the whole heap once a second.
+  // Reused memory: with a piece for each message V8 would make a full collection once a second.
   let outgoing = Buffer.allocUnsafeSlow(writeBufferBytes)
   let length = 0
   let closing = false
@@ -38,7 +38,7 @@ export async function openLoadSocket(
   function flush(): void {
     socket.write(outgoing.subarray(0, length))
     length = 0
-    // What the kernel did not take is still to be read from there.
+    // The kernel still reads the remaining bytes from the buffer.
     if (socket.writableLength > 0) outgoing = Buffer.allocUnsafeSlow(outgoing.length)
   }
 

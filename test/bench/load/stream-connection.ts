@@ -12,45 +12,48 @@ import {
 import { createMessageReader, type TakeMessage } from './message-reader.ts'
 import { openLoadSocket } from './socket.ts'
 
-/** A connection that carries streams of one gRPC method, over bare HTTP/2 frames. */
+/** A connection for streams of one gRPC method, with bare HTTP/2 frames. */
 export interface StreamConnection {
   begin(listener: LoadStreamListener): LoadStream
-  /** Resolves when the server has read all that was sent before. */
+  /** Resolves when the server has read all earlier bytes. */
   roundTrip(): Promise<void>
   close(): void
 }
 
 export interface LoadStream {
   /**
-   * Sends a message, behind `headroomBytes` that are written here, as soon as the windows take it whole. The
+   * Sends a message, after `headroomBytes` that are written here, as soon as it fits into the windows. The
    * bytes are copied before this returns.
    */
   send(message: Buffer): void
-  /** Half-closes, behind what waits. */
+  /** Half-closes after the waiting messages. */
   end(): void
-  /** Whether the windows take a message of that many bytes now, without the headroom, and nothing waits. */
+  /**
+   * Returns whether a message of `bytes` bytes, without the headroom, fits into the windows now and no other
+   * waits.
+   */
   hasRoom(bytes: number): boolean
 }
 
 export interface LoadStreamListener {
   readonly onMessage: TakeMessage
-  /** The stream has ended: with END_STREAM, or by a reset. */
+  /** The stream has ended: with END_STREAM, or with a reset. */
   onEnd(wasReset: boolean): void
-  /** The windows have become wider. */
+  /** The windows were widened. */
   onRoom(): void
 }
 
-/** The receive window of the connection; topped up when half of it is used. */
+/** The receive window of the connection, which is refilled when half of it is used. */
 const receiveWindowBytes = 0x3fffffff
 const defaultWindowBytes = 65_535
 const prefixBytes = 5
-/** What comes before a message on the wire: the head of its frame, and the prefix of gRPC. */
+/** The bytes before a message on the wire: the head of its frame, and the prefix of gRPC. */
 export const headroomBytes = frameHeaderBytes + prefixBytes
 const initialWindowSetting = 4
 
 const emptySettings = frame(frameTypes.settings, 0, 0, Buffer.alloc(0))
 
-/** What the server takes: of all streams together, and of a stream at its begin. */
+/** The windows of the server: of all streams together, and of a new stream. */
 interface Windows {
   connection: number
   initial: number
@@ -60,9 +63,9 @@ export interface StreamTarget {
   readonly port: number
   /** `/package.Service/Method`. */
   readonly path: string
-  /** Never widens its windows: what a consumer does that hangs. */
+  /** Never widens its windows, like a hanging consumer. */
   readonly stalled?: boolean
-  /** Told of the end of a connection that nobody closed. */
+  /** Called when a connection ends that was not closed here. */
   onLost(reason: string): void
 }
 

@@ -12,10 +12,10 @@ import {
 import { createRecorder, type Recorder } from './recorder.ts'
 import type { StreamConnection } from './stream-connection.ts'
 
-/** What all consumers of a load got in one round. */
+/** The messages that all consumers of a load received in one round. */
 export interface Tally {
   deliveries: number
-  /** When the last one came. */
+  /** The time of the last one. */
   lastMs: number
   lost: number
   latencies: Recorder
@@ -24,15 +24,14 @@ export interface Tally {
 export const emptyTally = (): Tally => ({ deliveries: 0, lastMs: 0, lost: 0, latencies: createRecorder() })
 
 export interface Consumer {
-  /** How many messages of its stream were sent up to the last that it got. */
+  /** The number of messages of its stream up to the last received one. */
   readonly got: number
-  /** It has got a status, and then the end. */
+  /** Whether it has received a status and then the end. */
   readonly isOver: boolean
 }
 
 /**
- * Begins a pull, which counts what it gets. It may come late: what was sent before its first message is not
- * lost.
+ * Starts a pull, which counts its messages. It may start late: messages before its first one are not lost.
  */
 export function createConsumer(connection: StreamConnection, id: string, tally: Tally): Consumer {
   let got = 0
@@ -69,12 +68,12 @@ export function createConsumer(connection: StreamConnection, id: string, tally: 
 export interface Producer {
   readonly sent: number
   send(dueMs: number): void
-  /** Sends as much as the server takes, now and whenever it takes more, until this time. */
+  /** Sends as much as the server accepts until this time. */
   flood(untilMs: number, onDone: () => void): void
   end(): void
 }
 
-/** Begins a push, with its header. */
+/** Starts a push, with its header. */
 export function createProducer(connection: StreamConnection, id: string): Producer {
   let sent = 0
   let onRoom = () => {}

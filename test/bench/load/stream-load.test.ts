@@ -12,7 +12,7 @@ import { openStreamLoad } from './stream-load.ts'
 
 const bytes = { decode: (message: Uint8Array) => message, encode: (message: Uint8Array) => message }
 
-/** Gives each message of any push to every pull, but for those that `isDropped`. */
+/** Sends each message of any push to every pull, except those that `isDropped`. */
 async function startRelay(t: TestContext, isDropped: (message: number) => boolean): Promise<number> {
   const pulls = new Map<MessageSink, () => void>()
   let messages = 0
@@ -50,7 +50,7 @@ function open(port: number, consumers: number) {
   return openStreamLoad({ pushPort: port, pullPort: port, name: 'test', streams: 1, consumers })
 }
 
-test('every message of a load at a rate is delivered to each consumer, and its latency told', async t => {
+test('every message of a load at a rate is delivered to each consumer, with its latency', async t => {
   const load = await open(await startRelay(t, () => false), 5)
   for (let round = 0; round < 2; round += 1) {
     const { deliveries, lost, seconds, latenciesMs } = await load.atRate(200, 100)
@@ -60,7 +60,7 @@ test('every message of a load at a rate is delivered to each consumer, and its l
   await load.end()
 })
 
-test('a flood is as wide as the windows of the server, and loses nothing', async t => {
+test('a flood fills the windows of the server, and loses nothing', async t => {
   const load = await open(await startRelay(t, () => false), 2)
   await load.stall()
   const { deliveries, lost } = await load.flatOut(100)
@@ -69,14 +69,14 @@ test('a flood is as wide as the windows of the server, and loses nothing', async
   await load.end()
 })
 
-test('messages that do not come are lost, one for each consumer', async t => {
+test('missing messages are lost, one for each consumer', async t => {
   const load = await open(await startRelay(t, message => message === 5 || message === 6), 3)
   const { deliveries, lost } = await load.atRate(200, 100)
   assert.deepEqual([deliveries, lost], [3 * 18, 3 * 2])
   await load.end()
 })
 
-test('the same messages come of every way to cut them into frames and chunks', () => {
+test('every split into frames and chunks yields the same messages', () => {
   const sizes = fc.array(fc.integer({ min: 1, max: 3000 }), { minLength: 1, maxLength: 20 })
   fc.assert(
     fc.property(sizes, sizes, (frameSizes, chunkSizes) => {
@@ -104,7 +104,7 @@ test('the same messages come of every way to cut them into frames and chunks', (
   )
 })
 
-/** Parts of these sizes, and again from the first size on. */
+/** Splits into parts of these sizes, repeatedly. */
 function cut(whole: Buffer, sizes: readonly number[]): Buffer[] {
   const parts: Buffer[] = []
   for (let at = 0; at < whole.length; at += parts.at(-1)?.length ?? 0) {

@@ -5,45 +5,48 @@ import { openStreamConnection, type StreamConnection } from './stream-connection
 import { type Consumer, createConsumer, createProducer, emptyTally, type Producer } from './stream-ends.ts'
 
 export interface StreamLoadShape {
-  /** Of the server that is pushed to, and of the one that is pulled from. */
+  /** The port of the server for pushes, and of the one for pulls. */
   readonly pushPort: number
   readonly pullPort: number
-  /** Begins the ids, so that loads of one server do not meet. */
+  /** The prefix of the ids, so that loads of one server are independent. */
   readonly name: string
-  /** Each has one producer. */
+  /** Each stream has one producer. */
   readonly streams: number
-  /** Of each stream. */
+  /** The number of consumers of each stream. */
   readonly consumers: number
-  /** How many connections the producers share, and the consumers. Without it each has its own. */
+  /**
+   * The number of connections that the producers share, and the consumers. Without it each has a separate
+   * one.
+   */
   readonly connections?: number
 }
 
 export interface StreamLoadResult {
   readonly deliveries: number
-  /** Messages that a consumer did not get, though it had got an earlier one. */
+  /** Messages that a consumer did not receive after an earlier one. */
   readonly lost: number
   readonly seconds: number
-  /** From when a message was to be sent to when a consumer had it, of each delivery. */
+  /** The times from the due time of a message to its delivery, for each delivery. */
   readonly latenciesMs: Float64Array
   readonly loadCpuMicros: number
 }
 
-/** Producers and consumers that are connected, and stay so from round to round. */
+/** Connected producers and consumers, which stay connected from round to round. */
 export interface StreamLoad {
-  /** Every producer pushes so many messages a second; all streams together evenly. */
+  /** Every producer pushes at this rate; all streams are spread evenly. */
   atRate(messagesPerSecond: number, durationMs: number): Promise<StreamLoadResult>
-  /** Every producer pushes what the server takes. */
+  /** Every producer pushes at full rate. */
   flatOut(durationMs: number): Promise<StreamLoadResult>
-  /** One more consumer of the first stream, which takes nothing; it is not waited for. */
+  /** Adds a consumer of the first stream that reads nothing; it is not waited for. */
   stall(): Promise<void>
-  /** @throws Error when a consumer does not get the status at the end, and the end itself. */
+  /** @throws Error when a consumer does not receive the status at the end, and the end itself */
   end(): Promise<void>
 }
 
-/** What was sent has so long to come. */
+/** The deadline for the delivery of sent messages. */
 const patienceMs = 20_000
 
-/** Connects consumers first, then producers, and pushes the headers. */
+/** Connects first consumers, then producers, and pushes the headers. */
 export async function openStreamLoad(shape: StreamLoadShape): Promise<StreamLoad> {
   const { streams, pullPort, pushPort, connections: share } = shape
   const idOf = (stream: number) => `${shape.name}-${stream}`
@@ -106,7 +109,7 @@ async function flood(producers: readonly Producer[], durationMs: number): Promis
   await Promise.all(producers.map(producer => new Promise<void>(resolve => producer.flood(untilMs, resolve))))
 }
 
-/** All connections of a load; one that is lost fails what is waited for. */
+/** All connections of a load; a lost one fails the current wait. */
 function createConnections() {
   const opened: StreamConnection[] = []
   let lostReason: string | undefined
@@ -119,7 +122,7 @@ function createConnections() {
     const count = Math.min(streams, share)
     const mine = await Promise.all(Array.from({ length: count }, () => openStreamConnection(target)))
     opened.push(...mine)
-    // Streams that are due one after the other share a connection, as those of one pod do.
+    // Consecutive streams share a connection, like those of one pod.
     return (place: number) => mine[Math.floor((place * count) / streams)] as StreamConnection
   }
 

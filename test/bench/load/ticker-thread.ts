@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { monotonicMs, started, stopped, type TickerData, ticked } from './ticker.ts'
 
-/** The thread of ticker.ts: it sleeps with the precision that the event loop's timers do not have. */
+/** The thread of ticker.ts: it sleeps more precisely than the timers of the event loop. */
 const { state, startMs, dueMs, leastMs } = workerData as TickerData
 
 parentPort?.postMessage(0)
@@ -13,7 +13,7 @@ while (next < dueMs.length && Atomics.load(state, stopped) === 0) {
   wakeMs = Math.max(wakeMs, zeroMs + (dueMs[next] ?? 0))
   const leftMs = wakeMs - monotonicMs()
   if (leftMs > 0) Atomics.wait(state, stopped, 0, leftMs)
-  // Read before the tick: what is due after it must get a tick of its own.
+  // Read before the tick: later calls must get another tick.
   const nowMs = monotonicMs()
   if (Atomics.exchange(state, ticked, 1) === 0) parentPort?.postMessage(0)
   while (next < dueMs.length && zeroMs + (dueMs[next] ?? 0) <= nowMs) next += 1

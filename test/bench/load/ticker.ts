@@ -1,23 +1,23 @@
 import { Worker } from 'node:worker_threads'
 
 export interface Ticker {
-  /** Starts the schedule; returns the time of the start on the clock of `performance.now()`. */
+  /** Starts the schedule; returns the start in the time of `performance.now()`. */
   start(): number
   stop(): void
 }
 
-/** What the thread of the ticker gets. */
+/** The data of the ticker's thread. */
 export interface TickerData {
   readonly state: Int32Array
-  /** One number: the start of the schedule by `monotonicMs`. */
+  /** One number: the start of the schedule in the time of `monotonicMs`. */
   readonly startMs: Float64Array
   readonly dueMs: Float64Array
   readonly leastMs: number
 }
 
 /**
- * Calls back at each time of a schedule, but not more often than every `leastMs`: a call wakes two threads. A timer of
- * the event loop is up to a whole millisecond late, which is more than the latencies that are to be measured. Resolves
+ * Calls back at each time of a schedule, but not more often than every `leastMs`: a call wakes two threads. A
+ * timer of the event loop is up to a millisecond late, which is more than the measured latencies. Resolves
  * when the thread is ready.
  *
  * @param dueMs milliseconds after the start, ascending
@@ -38,7 +38,7 @@ export async function startTicker(dueMs: Float64Array, leastMs: number, onTick: 
   }
   return {
     start() {
-      // Read first, so that nothing is due to the thread before it is to the caller.
+      // Read first, so that no call is due for the thread before it is due for the caller.
       const startedMs = performance.now()
       startMs[0] = monotonicMs()
       wake(started)
@@ -52,13 +52,13 @@ export async function startTicker(dueMs: Float64Array, leastMs: number, onTick: 
   }
 }
 
-/** A clock that the threads of a process share, unlike that of `performance.now()`. */
+/** A clock that the threads of a process share, unlike `performance.now()`. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-/** The places of the state that both threads share. */
+/** The indexes of the state that both threads share. */
 export const stopped = 0
-/** 1 while a tick waits to be taken, so that a busy event loop is not flooded. */
+/** 1 while a tick waits to be processed, so that a busy event loop is not flooded. */
 export const ticked = 1
 export const started = 2

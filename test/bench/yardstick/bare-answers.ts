@@ -1,9 +1,9 @@
 import { createServer } from 'node:net'
 
 /**
- * What it costs to be asked and to answer, whatever is asked: each read is answered by the same bytes, as long as those
- * of a decision. It knows of HTTP only that the load has one request on each connection, which comes whole. No program
- * on sockets of Node can be cheaper. `bare-answers.ts HTTP_PORT`.
+ * The cost of receiving and answering alone: each read is answered with the same bytes, of the size of a
+ * decision. Of HTTP it only assumes that the load has one request on each connection, which arrives complete.
+ * No program with sockets of Node can be cheaper. `bare-answers.ts HTTP_PORT`.
  */
 const [httpPort = ''] = process.argv.slice(2)
 const body = JSON.stringify({

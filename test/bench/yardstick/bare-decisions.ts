@@ -3,16 +3,16 @@ import { createFrameReader } from '../load/frame-reader.ts'
 import { flags, frame, frameTypes, preface } from '../load/frames.ts'
 
 /**
- * What the sockets of Node take for a decision, whatever is decided: each request of gRPC is an INCRBY of one key, and
- * each reply of Redis an answer that is always the same bytes. Requests of one turn of the event loop go to Redis in one
- * write, as do answers to a connection. It knows no HPACK, no flow control, no rules, no deadlines, and makes no objects
- * that live. No program on sockets of Node can be cheaper. `bare-decisions.ts GRPC_PORT REDIS_PORT`.
+ * The cost of a decision with bare sockets of Node: each gRPC request is an INCRBY of one key, and each reply
+ * of Redis an answer with constant bytes. Requests of one turn of the event loop are sent to Redis in one
+ * write, and so are answers to a connection. It has no HPACK, flow control, rules, deadlines or long-lived
+ * objects. No program with sockets of Node can be cheaper. `bare-decisions.ts GRPC_PORT REDIS_PORT`.
  */
 const [grpcPort = '', redisPort = ''] = process.argv.slice(2)
 const increment = Buffer.from('*3\r\n$6\r\nINCRBY\r\n$4\r\nbare\r\n$1\r\n1\r\n')
 const lineFeed = 10
 
-/** `:status: 200`; OK of a day's limit, as long as an answer of the service; `grpc-status: 0`. */
+/** `:status: 200`; OK of a day's limit, of the size of an answer of the service; `grpc-status: 0`. */
 const message = Buffer.from([
   0, 0, 0, 0, 21, 8, 1, 18, 17, 8, 1, 18, 8, 8, 128, 148, 235, 220, 3, 16, 4, 24, 255, 147, 235, 220,
 ])
@@ -25,12 +25,12 @@ const answer = Buffer.concat([
 ])
 const streamIdOffsets = [5, 5 + 9 + status.length, 5 + 18 + status.length + message.length]
 
-/** What is written to a socket at the end of a turn, or after a read. */
+/** Gathers the bytes for a socket until the end of a turn, or of a read. */
 function createGatherer(socket: Socket) {
   let bytes = Buffer.allocUnsafeSlow(64 * 1024)
   let length = 0
   return {
-    /** Returns where it was put. */
+    /** Returns the memory of the bytes. */
     add(more: Buffer): Buffer {
       if (length + more.length > bytes.length) this.flush()
       more.copy(bytes, length)
@@ -68,7 +68,7 @@ redis.on('data', replies => {
   const outputs = new Set<Gatherer>()
   for (let at = replies.indexOf(lineFeed); at >= 0; at = replies.indexOf(lineFeed, at + 1)) {
     const next = waiting[answered++]
-    if (next === undefined) throw new Error('Redis sent a reply that was not asked for')
+    if (next === undefined) throw new Error('Redis sent an unexpected reply')
     const written = next.output.add(answer)
     for (const offset of streamIdOffsets) written.writeUInt32BE(next.streamId, offset)
     outputs.add(next.output)

@@ -3,21 +3,21 @@ import { createFrameReader } from '../load/frame-reader.ts'
 import { flags, frame, frameTypes, preface, windowUpdate } from '../load/frames.ts'
 
 /**
- * What the kernel takes, whoever relays: each DATA frame of the producer is written, as it came, to every consumer's
- * socket. It knows no more of HTTP/2 than that the load has one stream on each connection, whose frames are the same
- * bytes. No program on sockets of Node can be cheaper. `bare-writes.ts GRPC_PORT`.
+ * The kernel's cost of relaying: each DATA frame of the producer is written unchanged to every consumer's
+ * socket. Of HTTP/2 it only assumes that the load has one stream on each connection, whose frames have the
+ * same bytes. No program with sockets of Node can be cheaper. `bare-writes.ts GRPC_PORT`.
  */
 const [grpcPort = ''] = process.argv.slice(2)
 const consumers = new Set<Socket>()
 const nothing = Buffer.alloc(0)
-/** What a producer may send is told when it has used half of its first window. */
+/** The producer gets a window update when it has used half of its first window. */
 const halfWindowBytes = 32_768
 
 function endOf(streamId: number): Buffer {
   return frame(frameTypes.headers, flags.endHeaders | flags.endStream, streamId, nothing)
 }
 
-/** As the other yardstick, it reads no more while a consumer is not ready. */
+/** Like the other yardstick, it stops reading while a consumer is not ready. */
 function relay(producer: Socket, bytes: Buffer): void {
   let busy = 0
   const onDrain = () => {

@@ -1,6 +1,6 @@
 /**
- * The two messages of ShouldRateLimit, read and written by hand: a yardstick that spends its time in a
- * general codec would be too easy to beat. Only the fields that the benchmarks send are known.
+ * The two messages of ShouldRateLimit with a handwritten codec: a yardstick with a general codec would be too
+ * slow. Only the fields that the benchmarks send are supported.
  */
 
 const domainField = 10
@@ -9,7 +9,7 @@ const okCode = 1
 const overLimitCode = 2
 const dayUnit = 4
 
-/** The keys of Redis of each descriptor: `domain_key_value_…_`. */
+/** Returns the Redis keys of each descriptor: `domain_key_value_…_`. */
 export function readKeys(bytes: Buffer): string[] {
   const keys: string[] = []
   let domain = ''
@@ -26,7 +26,7 @@ export function readKeys(bytes: Buffer): string[] {
   return keys
 }
 
-/** Both the entry and its fields are a tag and a length of one byte each, as texts here are short. */
+/** Both the entry and its fields have a tag and a length of one byte each, since texts are short here. */
 function readKey(bytes: Buffer, start: number, end: number, domain: string): string {
   let key = `${domain}_`
   let at = start
@@ -44,7 +44,7 @@ function readKey(bytes: Buffer, start: number, end: number, domain: string): str
 
 const maxStatusBytes = 32
 
-/** The answer for the values of the counters after this call. */
+/** Returns the answer for the values of the counters after this call. */
 export function writeResponse(values: readonly number[], limit: number): Buffer {
   const bytes = Buffer.allocUnsafe(2 + values.length * maxStatusBytes)
   let overall = okCode

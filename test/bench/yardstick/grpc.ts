@@ -3,8 +3,8 @@ import { readKeys, writeResponse } from './codec.ts'
 import { createHits } from './hits.ts'
 
 /**
- * What one would build: the stock gRPC server with bare buffers and a codec by hand, and two command objects
- * of Redis a descriptor; no rules, no statistics. The service is measured against it.
+ * A typical implementation: the stock gRPC server with bare buffers and a handwritten codec, and two Redis
+ * command objects for each descriptor; without rules and statistics. The service is compared with it.
  * `grpc.ts GRPC_PORT REDIS_PORT LIMIT`.
  */
 const [grpcPort = '', redisPort = '', limit = ''] = process.argv.slice(2)

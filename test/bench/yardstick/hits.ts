@@ -3,8 +3,8 @@ import { Redis } from 'ioredis'
 const windowSeconds = 86_400
 
 /**
- * Counts in Redis as one would with the stock client: a command object for each INCRBY and EXPIRE, which
- * auto-pipelining sends together. Its keys are not those of the service, which counts in the same Redis.
+ * Counts in Redis with the stock client: a command object for each INCRBY and EXPIRE, which auto-pipelining
+ * sends together. Its keys differ from those of the service, which counts in the same Redis.
  */
 export function createHits(redisPort: number): (stem: string) => Promise<number> {
   const redis = new Redis({ port: redisPort, enableAutoPipelining: true })

@@ -3,8 +3,8 @@ import type { Question } from '../load/requests.ts'
 import { createHits } from './hits.ts'
 
 /**
- * `/json` as one would write it: a handler of node:http, and the stock client of Redis.
- * `http.ts HTTP_PORT REDIS_PORT LIMIT`.
+ * A typical implementation of `/json`: a handler of node:http, and the stock client of Redis. `http.ts
+ * HTTP_PORT REDIS_PORT LIMIT`.
  */
 const [httpPort = '', redisPort = '', limit = ''] = process.argv.slice(2)
 const hit = createHits(Number(redisPort))

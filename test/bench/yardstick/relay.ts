@@ -12,9 +12,9 @@ import {
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 
 /**
- * What one would build: the stock gRPC server with bare buffers, which writes each message to each consumer of
- * its stream, and reads no more while one of them is not ready. No rules, no late joiners, no limits, no
- * statistics. The broker is measured against it. `relay.ts GRPC_PORT`.
+ * A typical implementation: the stock gRPC server with bare buffers, which writes each message to each
+ * consumer of its stream, and stops reading while one of them is not ready. It has no rules, late joiners,
+ * limits or statistics. The broker is compared with it. `relay.ts GRPC_PORT`.
  */
 const [grpcPort = ''] = process.argv.slice(2)
 const service = '/neutral_ace.services.animation_data.v1.AnimationDataService'
