@@ -100,6 +100,7 @@ export function recordAuthorisation(authorisation: Authorisation): Transaction {
     disputedAmount: 0n,
     excessDisputedAmount: 0n,
     refundableValue: 0n,
+    refundableRest: 0n,
     card: source.card,
     cardReference: source.cardReference,
     custom: input.custom,

@@ -4,6 +4,7 @@ import { exchange } from './exchange.ts'
 import { feeOf } from './fees.ts'
 import { chargeFee, transfer } from './ledger.ts'
 import { fitsJson } from './money.ts'
+import { addValue } from './refundable-value.ts'
 import { type Refused, refuse, refuseField } from './refusals.ts'
 import { checkCurrency, checkPending, checkTrail, type Transaction, withEntry } from './transaction.ts'
 
@@ -68,7 +69,7 @@ export function captureTransaction(
     ...transaction,
     pendingAmount: transaction.pendingAmount - amount,
     capturedAmount: transaction.capturedAmount + amount,
-    refundableValue: transaction.refundableValue + worth,
+    ...addValue(transaction, worth),
     ...withEntry(transaction, trailEntry),
   }
   return { transaction: after, trailEntry, line, ledgerEntry }

@@ -4,8 +4,9 @@ import { type Fee, feeOf, noFee } from './fees.ts'
 import { chargeFee, type LedgerEntry, transfer } from './ledger.ts'
 import { fitsJson } from './money.ts'
 import { scale } from './ratio.ts'
+import { addValue, takeValue } from './refundable-value.ts'
 import { type Refused, refuse, refuseField } from './refusals.ts'
-import { refundableAmount, shareOfValue, type Transaction, withEntry } from './transaction.ts'
+import { refundableAmount, type Transaction, withEntry } from './transaction.ts'
 
 /** A claim of a payer's bank for money that was captured, such as a chargeback. */
 export interface Dispute {
@@ -45,6 +46,8 @@ export interface DisputeInput {
   readonly amount: bigint
   readonly reason: string | null
   readonly dueMs: number | null
+  /** All disputes of the transaction before: what parts cost and take is rounded for all of them together. */
+  readonly earlier: readonly Dispute[]
 }
 
 export interface DisputeChange extends Change {
@@ -65,18 +68,19 @@ export function raiseDispute(
   context: OperationContext,
 ): DisputeChange | Refused {
   const { merchant, pricing, nowMs, nextId } = context
-  const { id = nextId(), amount, reason, dueMs } = input
+  const { id = nextId(), amount, reason, dueMs, earlier } = input
   if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
   const refundable = refundableAmount(transaction)
   const excess = amount > refundable ? amount - refundable : 0n
-  const excessHeld = valueOfExcess(transaction, excess, context)
+  const excessHeld = valueOfExcess(transaction, excess, earlier, context)
   if (excessHeld === undefined) return refuse('rate_missing')
-  const held = shareOfValue(transaction, amount - excess) + excessHeld
+  const { taken, left } = takeValue(transaction, amount - excess)
+  const held = taken + excessHeld
   if (!fitsJson(amount) || !fitsJson(held)) {
     return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
   }
   const { currency } = transaction
-  const fee = feeOf(pricing.fees, 'dispute', merchant.currency, held)
+  const fee = feeOf(pricing.fees, 'dispute', merchant.currency, held, total(earlier.map(one => one.held)))
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: held } } as const
   const to = { account: 'disputes', money: { currency, amount } } as const
   const movement: Movement = {
@@ -109,21 +113,36 @@ export function raiseDispute(
     ...transaction,
     disputedAmount: transaction.disputedAmount + amount,
     excessDisputedAmount: transaction.excessDisputedAmount + excess,
-    refundableValue: transaction.refundableValue - (held - excessHeld),
+    ...left,
   }
   return { transaction: after, trailEntry: null, line, ledgerEntry, dispute }
 }
 
-/** Undefined where nothing was captured and there is no rate. */
+/**
+ * What is taken for one more part above what can be refunded. Undefined where nothing was captured and there is no
+ * rate.
+ */
 function valueOfExcess(
   transaction: Transaction,
-  amount: bigint,
+  part: bigint,
+  earlier: readonly Dispute[],
   { merchant, pricing }: OperationContext,
 ): bigint | undefined {
   const { capturedAmount, currency, totals } = transaction
-  if (amount === 0n) return 0n
-  if (capturedAmount === 0n) return exchange(pricing.rates, { currency, amount }, merchant.currency)
-  return scale(amount, { numerator: totals.captures.value, denominator: capturedAmount })
+  if (part === 0n) return 0n
+  const amount = transaction.excessDisputedAmount + part
+  const value =
+    capturedAmount === 0n
+      ? exchange(pricing.rates, { currency, amount }, merchant.currency)
+      : scale(amount, { numerator: totals.captures.value, denominator: capturedAmount })
+  if (value === undefined) return undefined
+  const before = total(earlier.filter(({ status }) => status !== 'won').map(one => one.excessHeld))
+  // Captures in between can lower the average rate.
+  return value > before ? value - before : 0n
+}
+
+function total(values: readonly bigint[]): bigint {
+  return values.reduce((sum, value) => sum + value, 0n)
 }
 
 /**
@@ -159,7 +178,7 @@ export function resolveDispute(
     ...transaction,
     disputedAmount: transaction.disputedAmount - released.amount,
     excessDisputedAmount: transaction.excessDisputedAmount - released.excess,
-    refundableValue: transaction.refundableValue + released.value,
+    ...addValue(transaction, released.value),
     ...withEntry(transaction, trailEntry),
   }
   const resolved: Dispute = { ...dispute, status: outcome, resolvedMs: context.nowMs }

@@ -145,7 +145,8 @@ function perform(
   if (operation === 'void') return voidTransaction(transaction, input, context)
   if (operation === 'expire') return expireTransaction(transaction, context)
   if (operation === 'dispute') {
-    return raiseDispute(transaction, { amount, reason: null, dueMs: null }, context)
+    const earlier = history.disputes.filter(({ transactionId }) => transactionId === transaction.id)
+    return raiseDispute(transaction, { amount, reason: null, dueMs: null, earlier }, context)
   }
   return endDispute(history, transaction, operation === 'win' ? 'won' : 'lost')
 }

@@ -2,15 +2,9 @@ import { book, type Change, type OperationContext, trailEntryOf } from './change
 import { chooseDescriptor } from './descriptor.ts'
 import { feeOf } from './fees.ts'
 import { chargeFee, transfer } from './ledger.ts'
+import { takeValue } from './refundable-value.ts'
 import type { Refused } from './refusals.ts'
-import {
-  checkCurrency,
-  checkRefundable,
-  checkTrail,
-  shareOfValue,
-  type Transaction,
-  withEntry,
-} from './transaction.ts'
+import { checkCurrency, checkRefundable, checkTrail, type Transaction, withEntry } from './transaction.ts'
 
 export interface RefundInput {
   readonly amount: bigint
@@ -37,7 +31,7 @@ export function refundTransaction(
     checkTrail(transaction, 'refunds', trailLimits)
   if (refused !== undefined) return refused
   const refunded = { currency: transaction.currency, amount }
-  const worth = shareOfValue(transaction, amount)
+  const { taken: worth, left } = takeValue(transaction, amount)
   const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
   const to = { account: 'clearing', money: refunded } as const
@@ -68,7 +62,7 @@ export function refundTransaction(
   const after: Transaction = {
     ...transaction,
     refundedAmount: transaction.refundedAmount + amount,
-    refundableValue: transaction.refundableValue - worth,
+    ...left,
     ...withEntry(transaction, trailEntry),
   }
   return { transaction: after, trailEntry, line, ledgerEntry }

@@ -11,6 +11,8 @@ import {
   pricingUnderTest,
 } from './history-under-test.ts'
 import { scale } from './ratio.ts'
+import { isRefused } from './refusals.ts'
+import { refundableAmount } from './transaction.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const currencies = ['DKK', 'EUR', 'USD', 'JPY', 'KWD'] as const
@@ -43,6 +45,101 @@ test('captures in parts are worth what one capture is, and cost the same, betwee
       )
     }
   }
+})
+
+test('refunds and disputes in parts take what one refund takes, between all currencies', () => {
+  for (const from of currencies) {
+    for (const to of currencies) {
+      fc.assert(
+        fc.property(parts, parts, fc.array(fc.boolean(), { minLength: 60 }), (captures, taken, isDispute) => {
+          const pricing = pricingUnderTest()
+          const captured = () => {
+            const history = createHistory({ ...merchantUnderTest, currency: to }, pricing)
+            authorise(history, sumOf(captures), from)
+            for (const amount of captures) operate(history, 0, 'capture', amount)
+            return history
+          }
+          const inParts = captured()
+          let sum = 0n
+          for (const [index, part] of taken.entries()) {
+            if (sum + part > sumOf(captures)) break
+            sum += part
+            operate(inParts, 0, isDispute[index] ? 'dispute' : 'refund', part)
+            const atOnce = captured()
+            operate(atOnce, 0, 'refund', sum)
+            assert.equal(balanceOf(inParts), balanceOf(atOnce), `${sum} of ${sumOf(captures)}`)
+          }
+        }),
+        { numRuns: Math.ceil(numRuns / 25) },
+      )
+    }
+  }
+})
+
+/** The exact value of what is refundable, as a fraction. */
+interface Exact {
+  readonly numerator: bigint
+  readonly denominator: bigint
+}
+
+test('operations in any order keep the value within half a minor unit of the exact one', () => {
+  const steps = fc.array(
+    fc.tuple(fc.constantFrom('capture', 'refund', 'dispute', 'win'), fc.bigInt(1n, 300n)),
+    { minLength: 1, maxLength: 40 },
+  )
+  fc.assert(
+    fc.property(steps, fc.constantFrom(...currencies), fc.constantFrom(...currencies), (steps, from, to) => {
+      const history = createHistory({ ...merchantUnderTest, currency: to }, pricingUnderTest())
+      authorise(history, 10_000n, from)
+      let exact: Exact = { numerator: 0n, denominator: 1n }
+      for (const [operation, amount] of steps) {
+        const [before] = history.transactions
+        if (before === undefined) continue
+        const refundable = refundableAmount(before)
+        // A dispute above what is refundable is another rule.
+        if (operation === 'dispute' && amount > refundable) continue
+        const outcome = operate(history, 0, operation, amount)
+        if (outcome === undefined || isRefused(outcome)) continue
+        const { refundableValue } = outcome.transaction
+        const added = refundableValue - before.refundableValue
+        const { numerator, denominator } = exact
+        exact =
+          operation === 'capture' || operation === 'win'
+            ? { numerator: numerator + added * denominator, denominator }
+            : { numerator: numerator * (refundable - amount), denominator: denominator * refundable }
+        const distance = exact.numerator - refundableValue * exact.denominator
+        const bound = exact.denominator / 2n + exact.denominator / 10n ** 12n + 1n
+        assert.ok(distance <= bound && distance >= -bound, `${operation} ${amount}`)
+      }
+    }),
+    { numRuns },
+  )
+})
+
+test('a dispute fee of parts is that of the whole', () => {
+  const history = createHistory(merchantUnderTest, pricingUnderTest({ DKK: { dispute: { rate: '0.004' } } }))
+  authorise(history, 100n, 'DKK')
+  operate(history, 0, 'capture', 100n)
+  // Each by itself would be rounded to 1 of 100, or to nothing.
+  for (let part = 0; part < 10; part += 1) operate(history, 0, 'dispute', 100n)
+  assert.equal(
+    history.disputes.reduce((sum, { fee }) => sum + fee.total, 0n),
+    4n,
+  )
+  const excess = history.disputes.reduce((sum, { excessHeld }) => sum + excessHeld, 0n)
+  assert.equal(excess, 900n)
+})
+
+test('many refunds of one yen take what one refund takes', () => {
+  const history = createHistory(
+    { ...merchantUnderTest, currency: 'EUR' },
+    pricingUnderTest({}, { JPY: '162.6' }),
+  )
+  authorise(history, 200n, 'JPY')
+  operate(history, 0, 'capture', 200n)
+  for (let count = 0; count < 77; count += 1) operate(history, 0, 'refund', 1n)
+  // 77 of 200 yen, which are worth 123 cents: 47 cents, and not 77.
+  assert.equal(balanceOf(history), 123n - 47n)
 })
 
 test('two hundred captures of one yen are worth 200 yen', () => {

@@ -1,7 +1,7 @@
 import type { CardDetails, CardReference } from './card.ts'
 import type { JsonObject } from './json.ts'
 import type { ProcessingErrorCode } from './processing-errors.ts'
-import { scale } from './ratio.ts'
+import type { RefundableValue } from './refundable-value.ts'
 import { type Refused, refuseField } from './refusals.ts'
 import { addToTotals, type TrailEntry, type TrailLimits, type TrailTotals } from './trail.ts'
 
@@ -9,7 +9,7 @@ import { addToTotals, type TrailEntry, type TrailLimits, type TrailTotals } from
  * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and
  * refundedAmount + disputedAmount − excessDisputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
  */
-export interface Transaction {
+export interface Transaction extends RefundableValue {
   readonly id: string
   readonly merchantId: string
   readonly test: boolean
@@ -29,11 +29,6 @@ export interface Transaction {
   readonly disputedAmount: bigint
   /** The part of the disputed amount above what could be refunded when the disputes were raised. */
   readonly excessDisputedAmount: bigint
-  /**
-   * What the refundable amount is worth on the merchant's balance, in minor units of its currency. Refunds
-   * and disputes take their share of it, so that all of them together take what the captures gave.
-   */
-  readonly refundableValue: bigint
   readonly card: CardDetails
   /** What the processor knows the card by, for a further payment or a saved card. */
   readonly cardReference: CardReference
@@ -64,15 +59,6 @@ export type Tds = (typeof tdsResults)[number]
 export function refundableAmount(transaction: Transaction): bigint {
   const { capturedAmount, refundedAmount, disputedAmount, excessDisputedAmount } = transaction
   return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
-}
-
-/**
- * What a part of the refundable amount is worth on the merchant's balance: its share of what is left there.
- */
-export function shareOfValue(transaction: Transaction, amount: bigint): bigint {
-  if (amount === 0n) return 0n
-  const denominator = refundableAmount(transaction)
-  return scale(amount, { numerator: transaction.refundableValue, denominator })
 }
 
 /** The trail and its totals with one more entry. */

@@ -1,7 +1,7 @@
 import { type Dispute, type DisputeOutcome, raiseDispute, resolveDispute } from '../domain/dispute.ts'
 import { isId } from '../domain/ids.ts'
 import { refuse } from '../domain/refusals.ts'
-import { findDispute } from '../storage/disputes.ts'
+import { disputesOfTransactions, findDispute } from '../storage/disputes.ts'
 import { findMerchant } from '../storage/merchants.ts'
 import type { Tx } from '../storage/storage.ts'
 import { lockTransaction } from '../storage/transactions.ts'
@@ -24,7 +24,8 @@ export async function raiseDisputeByHand(
 ): Outcome<Dispute> {
   const cause = await lockCause(tx, transactionId)
   if (cause === undefined) return refuse('not_found', 'There is no such transaction.')
-  const change = raiseDispute(cause.transaction, input, contextOf(payments, cause.merchant))
+  const earlier = await disputesOfTransactions(tx, [transactionId])
+  const change = raiseDispute(cause.transaction, { ...input, earlier }, contextOf(payments, cause.merchant))
   return saveDispute(tx, payments, change)
 }
 

@@ -6,7 +6,7 @@ import { presentFraudAlert } from '../domain/present.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { Transaction } from '../domain/transaction.ts'
 import type { CardProcessor, ProcessorEvent } from '../processor/processor.ts'
-import { findDispute } from '../storage/disputes.ts'
+import { disputesOfTransactions, findDispute } from '../storage/disputes.ts'
 import { findFraud, insertFraud } from '../storage/frauds.ts'
 import { findMerchant } from '../storage/merchants.ts'
 import { insertException } from '../storage/processor-exceptions.ts'
@@ -172,7 +172,9 @@ async function recordDispute(
   if (currency !== transaction.currency) {
     return result('refused', `the dispute is in ${currency}, the transaction in ${transaction.currency}`)
   }
-  const change = raiseDispute(transaction, { id, amount, reason, dueMs }, contextOf(payments, merchant))
+  const earlier = await disputesOfTransactions(tx, [transaction.id])
+  const input = { id, amount, reason, dueMs, earlier }
+  const change = raiseDispute(transaction, input, contextOf(payments, merchant))
   return saveOutcome(tx, payments, change)
 }
 

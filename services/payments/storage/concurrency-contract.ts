@@ -60,7 +60,7 @@ async function runHistory(storage: Storage): Promise<void> {
     assert.ok(now)
     assertBuckets(now)
     if (operation === 'dispute') {
-      const raised = raiseDispute(now, { amount, reason: null, dueMs: null }, context)
+      const raised = raiseDispute(now, { amount, reason: null, dueMs: null, earlier: [] }, context)
       if (!('refusal' in raised)) await saveDisputeChange(tx, raised)
       return settledOf(raised)
     }

@@ -55,6 +55,7 @@ export function someTransaction(merchant: Merchant, amount = 1_000n): Transactio
     disputedAmount: 0n,
     excessDisputedAmount: 0n,
     refundableValue: 0n,
+    refundableRest: 0n,
     card: { bin: '410000', last4: '0000', expiry: { year: 2030, month: 12 }, scheme: 'visa' },
     cardReference: { token: 'tok_1', fingerprint: 'fp_1' },
     custom: { order: { b: 1, a: [null, 'ø'] } },

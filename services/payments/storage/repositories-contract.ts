@@ -254,7 +254,9 @@ const moneyRules: Record<string, Rule> = {
     const disputes: Dispute[] = []
     for (const amount of [100n, 200n]) {
       await change(async (now, tx) => {
-        const raised = unrefused(raiseDispute(now, { amount, reason: 'fraud', dueMs: nowMs + 1 }, context))
+        const raised = unrefused(
+          raiseDispute(now, { amount, reason: 'fraud', dueMs: nowMs + 1, earlier: [] }, context),
+        )
         await saveDisputeChange(tx, raised)
         disputes.push(raised.dispute)
       })

@@ -23,6 +23,7 @@ interface TransactionRow extends CardRow {
   readonly disputed_amount: bigint
   readonly excess_disputed_amount: bigint
   readonly refundable_value: bigint
+  readonly refundable_rest: bigint
   readonly custom: JsonObject | null
   readonly reference: string | null
   readonly tds: Tds | null
@@ -51,6 +52,7 @@ const columns = [
   'disputed_amount',
   'excess_disputed_amount',
   'refundable_value',
+  'refundable_rest',
   ...cardColumns,
   'custom',
   'reference',
@@ -82,6 +84,7 @@ function transactionOf(row: TransactionRowWithTrail): Transaction {
     disputedAmount: row.disputed_amount,
     excessDisputedAmount: row.excess_disputed_amount,
     refundableValue: row.refundable_value,
+    refundableRest: row.refundable_rest,
     card,
     cardReference,
     custom,
@@ -114,6 +117,7 @@ export async function insertTransaction(tx: Tx, transaction: Transaction): Promi
     transaction.disputedAmount,
     transaction.excessDisputedAmount,
     transaction.refundableValue,
+    transaction.refundableRest,
     ...cardValues(transaction.card, transaction.cardReference),
     transaction.custom === null ? null : JSON.stringify(transaction.custom),
     transaction.reference,
@@ -165,7 +169,8 @@ export async function lockTransaction(tx: Tx, id: string): Promise<Transaction |
 export async function updateAmounts(tx: Tx, transaction: Transaction): Promise<void> {
   await tx.query(
     `UPDATE transactions SET pending_amount = $2, captured_amount = $3, refunded_amount = $4, voided_amount = $5,
-       disputed_amount = $6, refundable_value = $7, excess_disputed_amount = $8 WHERE id = $1`,
+       disputed_amount = $6, refundable_value = $7, excess_disputed_amount = $8, refundable_rest = $9
+     WHERE id = $1`,
     [
       transaction.id,
       transaction.pendingAmount,
@@ -175,6 +180,7 @@ export async function updateAmounts(tx: Tx, transaction: Transaction): Promise<v
       transaction.disputedAmount,
       transaction.refundableValue,
       transaction.excessDisputedAmount,
+      transaction.refundableRest,
     ],
   )
 }
