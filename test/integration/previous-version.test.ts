@@ -1,69 +1,23 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join } from 'node:path'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { before, describe, it, type TestContext } from 'node:test'
+import { checkOut, checkoutOf, missingHistory } from '../support/earlier-commit.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { manifest, root, startTollway } from '../support/tollway.ts'
+import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** The newest commit of the version before this one: operators and pods of both may meet in an upgrade. */
 const previous = '305461fdf99c3e15ed383c6ef5370e306ef7b94c'
 
-const git = (...args: string[]) => execFileSync('git', args, { cwd: root, maxBuffer: 1 << 28, stdio: 'pipe' })
+const old = checkoutOf(previous)
 
-function missingHistory(): string | false {
-  try {
-    git('cat-file', '-e', `${previous}^{commit}`)
-    return false
-  } catch {
-    return `the commit ${previous.slice(0, 12)} of the version before is not in this checkout`
-  }
-}
-
-describe('with the version before', { skip: missingHistory() }, () => {
-  /** At the same place in every run, where what Node compiled of it before is found again. */
-  const old = join(root, 'out/previous-version', previous)
-  before(() => {
-    if (existsSync(old)) return
-    mkdirSync(dirname(old), { recursive: true })
-    const made = mkdtempSync(`${old}-`)
-    execFileSync('tar', ['-x', '-C', made], { input: git('archive', previous) })
-    linkModules(made)
-    // Another run may have been faster.
-    if (existsSync(old)) rmSync(made, { recursive: true })
-    else renameSync(made, old)
-  })
-
-  /** The packages of others are those of today; its own are its own. */
-  function linkModules(made: string): void {
-    const present = join(root, 'node_modules')
-    mkdirSync(join(made, 'node_modules/@tollway'), { recursive: true })
-    for (const name of readdirSync(present)) {
-      if (name !== '@tollway' && !name.startsWith('.'))
-        symlinkSync(join(present, name), join(made, 'node_modules', name))
-    }
-    const own = { crds: 'crds', proto: 'proto', operator: 'operator' }
-    const services = Object.fromEntries(
-      readdirSync(join(made, 'services')).map(name => [name, `services/${name}`]),
-    )
-    for (const [name, folder] of Object.entries({ ...own, ...services })) {
-      symlinkSync(join('../..', folder), join(made, 'node_modules/@tollway', name))
-    }
-  }
+describe('with the version before', { skip: missingHistory(previous) }, () => {
+  before(() => checkOut(previous))
 
   const limits = (count: number) => manifest('checkout', 'checkout', { user: `${count}/hour` })
   const feedOf = (port: number) => ({

@@ -60,6 +60,7 @@ export interface PaymentsProcess {
 export async function startPaymentsProcess(
   databaseUrl: string,
   more: Readonly<Record<string, string>> = {},
+  program = main,
 ): Promise<PaymentsProcess> {
   const [port = 0] = await freePorts(1)
   const url = `http://127.0.0.1:${port}`
@@ -75,7 +76,7 @@ export async function startPaymentsProcess(
     async start() {
       said += running?.output() ?? ''
       const env = { ...paymentsEnv(databaseUrl), PORT: String(port), LOG_LEVEL: 'info', ...more }
-      running = startProgram(process.execPath, [main], { env })
+      running = startProgram(process.execPath, [program], { env })
       await running.said('msg=serving', 30_000)
     },
   }

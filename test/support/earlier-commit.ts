@@ -1,0 +1,51 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { root } from './tollway.ts'
+
+const git = (...args: string[]) => execFileSync('git', args, { cwd: root, maxBuffer: 1 << 28, stdio: 'pipe' })
+
+/** Why tests with that commit are to be skipped; false when this checkout has it. */
+export function missingHistory(commit: string): string | false {
+  try {
+    git('cat-file', '-e', `${commit}^{commit}`)
+    return false
+  } catch {
+    return `the commit ${commit.slice(0, 12)} of the version before is not in this checkout`
+  }
+}
+
+/** The folder of that commit: the same in every run, where what Node compiled of it before is found again. */
+export function checkoutOf(commit: string): string {
+  return join(root, 'out/previous-version', commit)
+}
+
+/** Makes the folder, unless it is there. */
+export function checkOut(commit: string): void {
+  const folder = checkoutOf(commit)
+  if (existsSync(folder)) return
+  mkdirSync(dirname(folder), { recursive: true })
+  const made = mkdtempSync(`${folder}-`)
+  execFileSync('tar', ['-x', '-C', made], { input: git('archive', commit) })
+  linkModules(made)
+  // Another run may have been faster.
+  if (existsSync(folder)) rmSync(made, { recursive: true })
+  else renameSync(made, folder)
+}
+
+/** The packages of others are those of today; its own are its own. */
+function linkModules(made: string): void {
+  const present = join(root, 'node_modules')
+  mkdirSync(join(made, 'node_modules/@tollway'), { recursive: true })
+  for (const name of readdirSync(present)) {
+    if (name !== '@tollway' && !name.startsWith('.'))
+      symlinkSync(join(present, name), join(made, 'node_modules', name))
+  }
+  const own = { crds: 'crds', proto: 'proto', operator: 'operator' }
+  const services = Object.fromEntries(
+    readdirSync(join(made, 'services')).map(name => [name, `services/${name}`]),
+  )
+  for (const [name, folder] of Object.entries({ ...own, ...services })) {
+    symlinkSync(join('../..', folder), join(made, 'node_modules/@tollway', name))
+  }
+}
