@@ -15,7 +15,7 @@ const none = '–'
 /** The answers during each fault, the recovery time, and whether the goals were met. */
 export function answerTable(reports: readonly TitledReport[]): Table {
   const heading = [
-    ...['Fault', 'Fault injected', 'OK / over / errors', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
+    ...['Fault', 'Description', 'OK / over / errors', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
     ...['p99 ms, breaker open', 'Recovered after ms', 'Goals'],
   ]
   const rows = reports.map(({ name, title, report }) => {
@@ -52,11 +52,11 @@ export function countTable(reports: readonly TitledReport[]): Table {
       ...figures,
       memory,
       goAways === undefined ? none : `${goAways}`,
-      violations.length === 0 ? 'holds' : `BROKEN: ${violations.join('; ')}`,
+      violations.length === 0 ? 'kept' : `BROKEN: ${violations.join('; ')}`,
       notes.join('; '),
     ]
   })
-  return { heading: [...heading, 'What must hold', 'Notes'], rows }
+  return { heading: [...heading, 'Guarantees', 'Notes'], rows }
 }
 
 /** The three most frequent errors of each case. */
