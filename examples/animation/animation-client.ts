@@ -1,5 +1,8 @@
+import { setTimeout } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { createGrpcClient } from '@tollway/grpc/client.ts'
+import { type BidiCall, createGrpcClient } from '@tollway/grpc/client.ts'
+import type { Metadata } from '@tollway/grpc/server.ts'
+import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import {
   type AnimationDataStream,
   AnimationDataStreamSchema,
@@ -14,7 +17,10 @@ export type StreamPart = NonNullable<MessageInitShape<typeof AnimationDataStream
 
 /** A pipeline's view of the broker. */
 export interface AnimationClient {
-  /** Sends the parts as they come, until there are no more or the broker has answered. */
+  /**
+   * Sends the parts as they come, until there are no more or the broker has answered. When the connection is
+   * lost, it continues the request with the broker's resume token, and keeps all parts for that.
+   */
   push(parts: AsyncIterable<StreamPart>): Promise<Status>
   /** What matches, as long as there is any. An empty id matches all. */
   pull(
@@ -31,19 +37,26 @@ export function createAnimationClient(target: string, token: string | undefined)
 
   return {
     async push(parts) {
-      const call = client.bidi(`/${animationService}/PushAnimationDataStream`, pushCodec, { metadata })
-      const answer = firstOf(call.messages)
-      let isAnswered = false
-      const notice = () => {
-        isAnswered = true
+      const request: PushedParts = {
+        source: parts[Symbol.asyncIterator](),
+        sent: [],
+        reading: undefined,
+        token: undefined,
       }
-      answer.then(notice, notice)
-      for await (const streamPart of parts) {
-        if (isAnswered) break
-        await call.write(create(AnimationDataStreamSchema, { streamPart }))
+      for (let failures = 0; ; failures += 1) {
+        const { token } = request
+        const resume: Metadata = new Map(token === undefined ? [] : [[resumeMetadata, [token]]])
+        const call = client.bidi(`/${animationService}/PushAnimationDataStream`, pushCodec, {
+          metadata: new Map([...metadata, ...resume]),
+        })
+        try {
+          return await pushOnce(call, request)
+        } catch (error) {
+          const isLost = error instanceof GrpcError && error.code === statusCodes.UNAVAILABLE
+          if (!isLost || request.token === undefined || failures === maxFailures) throw error
+          await setTimeout(retryMs)
+        }
       }
-      call.end()
-      return answer
     },
     pull(ids, signal) {
       const call = client.bidi(`/${animationService}/PullAnimationDataStream`, pullCodec, {
@@ -56,6 +69,56 @@ export function createAnimationClient(target: string, token: string | undefined)
     },
     close: client.close,
   }
+}
+
+/** The metadata with the token by which a producer continues its request. */
+const resumeMetadata = 'tollway-resume'
+/** The metadata of the answer with the number of the message to send next. */
+const nextMetadata = 'tollway-next'
+/** A broker waits 5 s for its producer by default. */
+const maxFailures = 20
+const retryMs = 250
+
+interface PushedParts {
+  readonly source: AsyncIterator<StreamPart>
+  /** All that was read of the source: the message with the number 0 is the header. */
+  readonly sent: AnimationDataStream[]
+  reading: Promise<void> | undefined
+  token: string | undefined
+}
+
+/** One call of a push: it begins the request, or continues it where the broker says. */
+async function pushOnce(call: BidiCall<AnimationDataStream, Status>, request: PushedParts): Promise<Status> {
+  const { sent } = request
+  let isAnswered = false
+  const answer = firstOf(call.messages).finally(() => {
+    isAnswered = true
+  })
+  answer.catch(() => {})
+  const headers = call.headers.then(metadata => {
+    const [token] = metadata.get(resumeMetadata) ?? []
+    if (token !== undefined) request.token = String(token)
+    return Number(metadata.get(nextMetadata)?.[0] ?? 0)
+  })
+  let next = request.token === undefined ? 0 : await Promise.race([headers, answer.then(() => sent.length)])
+  for (; !isAnswered; next += 1) {
+    // A call that is lost ends the wait for the next part, which the next call then sends.
+    if (sent[next] === undefined) await Promise.race([readNext(request), answer])
+    const message = sent[next]
+    if (message === undefined) break
+    await call.write(message)
+  }
+  call.end()
+  return await answer
+}
+
+/** Puts the next message into `sent`. One is read at a time. */
+function readNext(request: PushedParts): Promise<void> {
+  request.reading ??= request.source.next().then(({ value: streamPart, done }) => {
+    request.reading = undefined
+    if (done !== true) request.sent.push(create(AnimationDataStreamSchema, { streamPart }))
+  })
+  return request.reading
 }
 
 const pushCodec = {

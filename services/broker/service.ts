@@ -164,6 +164,7 @@ function limitsOf(settings: Settings): BrokerLimits {
     pullIdleMs: settings.pullIdleMs,
     headerWaitMs: settings.headerWaitMs,
     waitingRequests: settings.maxWaitingRequests,
+    resumeGraceMs: settings.resumeGraceMs,
   }
 }
 

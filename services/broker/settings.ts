@@ -118,6 +118,12 @@ const streamSettings = settingsTable({
     fallback: '30s',
     help: 'How long a push may take for its header.',
   },
+  resumeGraceMs: {
+    name: 'RESUME_GRACE',
+    kind: durationMs,
+    fallback: '5s',
+    help: 'How long a stream waits for a producer whose connection is lost; 0 to end it at once.',
+  },
 })
 
 const processSettings = settingsTable({

@@ -29,8 +29,8 @@ export interface CallLifetime {
    */
   onOver(listener: (reason?: GrpcError) => void): void
   setTrailers(trailers: Metadata): void
-  /** The caller has disconnected, so no answer is sent. */
-  disconnect(): void
+  /** Ends the call without an answer: the caller has cancelled it, or its connection is lost. */
+  disconnect(isCancelled: boolean): void
   /** Answers with this error, whatever the handler does. */
   cut(error: GrpcError): void
   /** Reports an error of a handler, unless it is caused by the call's end. */
@@ -113,10 +113,10 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
     setTrailers(wanted) {
       trailers = wanted
     },
-    disconnect() {
+    disconnect(isCancelled) {
       if (over) return
       const late = options.deadlineMs !== undefined && systemClock.monotonicMs() >= options.deadlineMs
-      end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller has disconnected'))
+      end(late ? deadlineExceeded() : callerGone(isCancelled))
     },
     cut,
     reportDefect,
@@ -131,6 +131,13 @@ function startDeadline(deadlineMs: number | undefined, onLate: () => void): Node
 
 function deadlineExceeded(): GrpcError {
   return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
+}
+
+/** The reason of a call that its caller has cancelled, or whose connection is lost. */
+export function callerGone(isCancelled: boolean): GrpcError {
+  return isCancelled
+    ? new GrpcError('CANCELLED', 'the caller has disconnected')
+    : new GrpcError('UNAVAILABLE', 'the connection is lost')
 }
 
 /** The error's values take precedence. */

@@ -75,6 +75,8 @@ export interface BidiCall<In, Out> {
    * server disconnected. Iterate it once; leaving the loop cancels the call.
    */
   readonly messages: AsyncIterable<Out>
+  /** The initial metadata of the answer; never settles when the call ends without any. */
+  readonly headers: Promise<Metadata>
 }
 
 const defaultMaxReceiveBytes = 4 * 1024 * 1024
@@ -203,6 +205,9 @@ function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, 
   let halfClosed = false
   let room: PromiseWithResolvers<void> | undefined
   let wakeReader = () => {}
+  const headers = new Promise<Metadata>(resolve => {
+    stream.once('metadata', metadata => resolve(fromGrpcJsMetadata(metadata)))
+  })
 
   function onRoom(): void {
     room?.resolve()
@@ -240,6 +245,7 @@ function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, 
 
   return {
     messages: readMessages(),
+    headers,
     write(message) {
       if (halfClosed) throw new Error('write: the call was ended')
       if (answered || stream.write(message)) return Promise.resolve()
@@ -258,7 +264,12 @@ function cancelledCall<Out>(): BidiCall<unknown, Out> {
   async function* readMessages(): AsyncGenerator<Out> {
     throw cancelled()
   }
-  return { messages: readMessages(), write: () => Promise.resolve(), end() {} }
+  return {
+    messages: readMessages(),
+    headers: new Promise(() => {}),
+    write: () => Promise.resolve(),
+    end() {},
+  }
 }
 
 function cancelled(): GrpcError {

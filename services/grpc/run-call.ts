@@ -41,8 +41,8 @@ export interface RunningCall {
   halfClose(): void
   /** The connection has taken some of the queued bytes. Never called within `sendMessage`. */
   taken(): void
-  /** The caller has disconnected. */
-  disconnect(): void
+  /** The caller has cancelled the call, or its connection is lost. */
+  disconnect(isCancelled: boolean): void
   /** Answers with this error now, and aborts the signal. */
   cut(error: GrpcError): void
 }

@@ -99,8 +99,8 @@ export interface Call {
    */
   readonly deadlineMs: number | undefined
   /**
-   * Aborted as soon as the caller waits no more: cancelled, deadline passed, connection lost or aborted. Its
-   * reason is a `GrpcError`. The iterable of requests then throws that reason, and the iterator that the
+   * Aborted as soon as the caller waits no more. Its reason is a `GrpcError`: CANCELLED where the caller has
+   * cancelled, DEADLINE_EXCEEDED, or UNAVAILABLE where the connection is lost or closed. The iterable of requests then throws that reason, and the iterator that the
    * handler returned is closed (`return()`), so that `finally` blocks run. An answered call does not abort
    * it.
    */

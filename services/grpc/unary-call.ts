@@ -3,6 +3,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
 import { atTurnEnd } from './at-turn-end.ts'
 import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
+import { callerGone } from './call-lifetime.ts'
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
 import type { AnswerFrames, Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
@@ -146,9 +147,9 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#end(undefined)
   }
 
-  onReset(): void {
+  onReset(isCancelled: boolean): void {
     const late = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
-    this.#end(late ? deadlineExceeded() : new GrpcError('CANCELLED', 'the caller has disconnected'))
+    this.#end(late ? deadlineExceeded() : callerGone(isCancelled))
   }
 
   /** Only a call without a synchronous answer needs a timer for its deadline. */

@@ -1,4 +1,4 @@
-import type { LoggedRequest, Opening, RingCursor, RingLimits } from './stream-log.ts'
+import type { LoggedRequest, Opening, Resumption, RingCursor, RingLimits } from './stream-log.ts'
 
 /** Texts stand for messages: a log does not look into them. */
 export const toBytes = (text: string): Uint8Array => Buffer.from(text)
@@ -14,6 +14,23 @@ export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): 
     limits: { bytes: 1_000_000, ms: 60_000, keepMs: 60_000, whenFull: 'trim', ...limits },
     traceparent: '',
   }
+}
+
+/** Of a request that its producer may continue with the secret `0`. */
+export function resumableOf(requestId: string, graceMs: number, limits: Partial<RingLimits> = {}): Opening {
+  return {
+    ...openingOf(requestId, limits),
+    resume: { tokenHash: hashOf(0), graceMs },
+    progress: { messages: 1 },
+  }
+}
+
+/** The hash of the token that the answer to a use of `uses` brings. */
+export const hashOf = (uses: number): string => String(uses).padStart(64, '0')
+
+/** The use of the token that came with the answer before. */
+export function resumptionOf({ key }: LoggedRequest, uses = 0): Resumption {
+  return { run: key, uses, tokenHash: hashOf(uses), nextTokenHash: hashOf(uses + 1) }
 }
 
 /** A reader that takes whatever there is. */

@@ -4,16 +4,20 @@ import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { createEndedRequests } from './ended-requests.ts'
 import { createInterruptions } from './interruptions.ts'
+import { ended as endedRefusal, type ResumeState, runGone, useToken } from './resume-state.ts'
 import { Ring } from './ring.ts'
 import {
+  describeEnd,
   interruptedStatus,
   type LoggedRequest,
   LogRefusal,
   type Opening,
+  type Progress,
   type RequestEnd,
   type RequestWriter,
   type StreamLog,
   shuttingDownStatus,
+  type WriterEnd,
 } from './stream-log.ts'
 
 export interface MemoryLogOptions {
@@ -38,7 +42,11 @@ interface Kept {
   readonly request: LoggedRequest
   readonly opening: Opening
   readonly ring: Ring
-  onEnded: (end: RequestEnd) => void
+  onEnded: (end: WriterEnd) => void
+  resume: ResumeState | undefined
+  progress: Progress
+  /** While its producer is gone and may come back. */
+  suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
 }
 
 /** The log of one process alone; always healthy. */
@@ -57,7 +65,8 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   })
   const stopSweep = options.repeat(sweepEveryMs, () => {
     ended.sweep()
-    for (const { ring } of running.values()) ring.sweep()
+    for (const kept of running.values()) kept.ring.sweep()
+    for (const kept of [...running.values()]) endOverdue(kept)
     interruptions.sweep()
   })
   let closed = false
@@ -87,7 +96,16 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
         return ring.read(reader)
       },
     }
-    return { request, opening, ring, onEnded: () => {} }
+    const { resume, progress = {} } = opening
+    const state = resume && { tokenHash: resume.tokenHash, uses: 0 }
+    return { request, opening, ring, onEnded: () => {}, resume: state, progress, suspended: undefined }
+  }
+
+  function endOverdue(kept: Kept): void {
+    const { suspended } = kept
+    if (suspended !== undefined && clock.monotonicMs() >= suspended.untilMs) {
+      finishForOthers(kept, suspended.end)
+    }
   }
 
   function finish(kept: Kept, end: RequestEnd): void {
@@ -121,6 +139,19 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
       all.set(kept.request.key, kept)
       for (const watcher of [...watchers]) watcher.tell(kept.request)
       return new Writer(kept, clock, end => finish(kept, end))
+    },
+    async resume(resumption) {
+      const kept = all.get(resumption.run)
+      if (kept === undefined) throw runGone(resumption.run)
+      const next = useToken(kept.resume, resumption)
+      endOverdue(kept)
+      const { end } = kept.ring
+      if (end !== undefined) throw endedRefusal(describeEnd(end))
+      kept.resume = next
+      kept.suspended = undefined
+      kept.onEnded({ how: 'continued' })
+      const writer = new Writer(kept, clock, end => finish(kept, end))
+      return { writer, header: kept.opening.header, uses: next.uses, progress: kept.progress }
     },
     watch(wanted, onRequest) {
       const watcher = createWatcher(wanted, onRequest)
@@ -173,15 +204,17 @@ function createWatcher(wanted: AnimationIds, onRequest: (request: LoggedRequest)
 
 class Writer implements RequestWriter {
   readonly request: LoggedRequest
+  readonly #kept: Kept
   readonly #ring: Ring
   readonly #clock: Clock
   readonly #finish: (end: RequestEnd) => void
-  #endedBy: RequestEnd | undefined
+  #endedBy: WriterEnd | undefined
   #room: PromiseWithResolvers<void> | undefined
-  #onEnded: (end: RequestEnd) => void = () => {}
+  #onEnded: (end: WriterEnd) => void = () => {}
 
   constructor(kept: Kept, clock: Clock, finish: (end: RequestEnd) => void) {
     this.request = kept.request
+    this.#kept = kept
     this.#ring = kept.ring
     this.#clock = clock
     this.#finish = finish
@@ -191,30 +224,45 @@ class Writer implements RequestWriter {
     })
     kept.onEnded = end => {
       this.#endedBy = end
+      this.#room?.resolve()
       this.#onEnded(end)
     }
   }
 
-  append(bytes: Uint8Array): boolean {
+  append(bytes: Uint8Array, progress?: Progress): boolean {
+    if (this.#endedBy !== undefined) return true
+    const kept = this.#kept
+    if (progress !== undefined) kept.progress = progress
+    if (kept.resume?.previousHash !== undefined) {
+      const { tokenHash, uses } = kept.resume
+      kept.resume = { tokenHash, uses }
+    }
     return this.#ring.append(bytes, this.#clock.nowMs())
   }
 
   ready(): Promise<void> {
-    if (!this.#ring.full) return Promise.resolve()
+    if (!this.#ring.full || this.#endedBy !== undefined) return Promise.resolve()
     this.#room ??= Promise.withResolvers()
     return this.#room.promise
   }
 
-  get endedBy(): RequestEnd | undefined {
+  get endedBy(): WriterEnd | undefined {
     return this.#endedBy
   }
 
-  onEnded(listener: (end: RequestEnd) => void): void {
+  onEnded(listener: (end: WriterEnd) => void): void {
     this.#onEnded = listener
     if (this.#endedBy !== undefined) listener(this.#endedBy)
   }
 
+  suspend(end: RequestEnd): void {
+    const { resume } = this.#kept.opening
+    if (this.#endedBy !== undefined) return
+    const untilMs = this.#clock.monotonicMs() + (resume?.graceMs ?? 0)
+    this.#kept.suspended = { end, untilMs }
+  }
+
   async end(how: RequestEnd): Promise<void> {
-    this.#finish(how)
+    if (this.#endedBy === undefined) this.#finish(how)
   }
 }

@@ -15,6 +15,7 @@ import { awayStatus, lostDataStatus } from './redis/local-request.ts'
 import { createPositionReports } from './redis/positions.ts'
 import { createProducers } from './redis/producers.ts'
 import { startReadLoop } from './redis/read-loop.ts'
+import { resumeRequest } from './redis/resume-request.ts'
 import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './redis/setup.ts'
 import {
   LogRefusal,
@@ -97,6 +98,11 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     nowMs: clock.nowMs,
     read,
     onEnded,
+    onMoved(filed, local) {
+      local?.moved()
+      if (local === undefined) feeds.moved(filed)
+      else feeds.adopt(filed, local.ring)
+    },
     onForgotten: key => feeds.forget(key),
   })
   const producers = createProducers(setup, directory)
@@ -159,6 +165,10 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
       if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
       if (life.unsupported !== '') throw new LogRefusal('unavailable', life.unsupported)
       return await producers.open(opening)
+    },
+    async resume(resumption) {
+      if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
+      return await resumeRequest({ setup, directory, producers, feeds }, resumption)
     },
     watch: (wanted, onRequest) => directory.watch(wanted, onRequest),
     list: () => directory.all().map(({ request }) => request),

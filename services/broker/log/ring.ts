@@ -38,15 +38,15 @@ export interface RingWatch {
  * The entries of one request, and the cursors that read them. An append costs the same whatever is kept, and
  * tells only the cursors that have taken everything before it.
  *
- * It and its cursors are classes since each message passes each of them: V8 keeps an object literal with accessors
- * as a hash table, which is looked up at each access.
+ * It and its cursors are classes since each message passes each of them: V8 keeps an object literal with
+ * accessors as a hash table, which is looked up at each access.
  */
 export class Ring {
   readonly #header: Entry
   readonly #limits: RingLimits
   readonly #clock: Pick<Clock, 'nowMs'>
   readonly #budget: ByteBudget
-  readonly #watch: RingWatch | undefined
+  #watch: RingWatch | undefined
   readonly #queue = new EntryQueue()
   readonly #cursors = new Set<Cursor>()
   /** Those of the cursors that hold entries. */
@@ -95,8 +95,8 @@ export class Ring {
   }
 
   /**
-   * Ends the time for which an ended request is kept: from now on the ring keeps the last entry, and the entries that
-   * its cursors hold.
+   * Ends the time for which an ended request is kept: from now on the ring keeps the last entry, and the
+   * entries that its cursors hold.
    */
   release(): void {
     if (this.#released) return
@@ -139,6 +139,11 @@ export class Ring {
   /** Calls back each time when a full ring has room again, and when it has ended. */
   onRoom(listener: () => void): void {
     this.#onRoom = listener
+  }
+
+  /** Replaces the watch; undefined where nothing is to be reported any more. */
+  watch(watch: RingWatch | undefined): void {
+    this.#watch = watch
   }
 
   get full(): boolean {
@@ -304,7 +309,8 @@ class Cursor implements RingCursor {
   readonly #ring: Ring
   readonly reader: RingReader
   /**
-   * What the ring knows of it: 0 is the header; from 1 on it may lie before the oldest entry, when it has met a gap.
+   * What the ring knows of it: 0 is the header; from 1 on it may lie before the oldest entry, when it has met
+   * a gap.
    */
   place = 0
   /** Its place among those that have taken everything and wait for news, or `notWaiting`. */

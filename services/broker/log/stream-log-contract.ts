@@ -3,6 +3,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { type Collected, collect, openingOf, toBytes, toText } from './log-under-test.ts'
+import { resumeTests } from './resume-contract.ts'
 import { entryOverheadBytes, LogRefusal, type StreamLog } from './stream-log.ts'
 
 /** Two logs that see the same requests, as those of two processes; in memory it is the same one twice. */
@@ -23,7 +24,7 @@ export function streamLogContract(
   skip: string | false = false,
 ): void {
   describe(`${name} as a stream log`, { skip }, () => {
-    const tests = { ...readingTests, ...boundTests, ...watchTests, ...endTests }
+    const tests = { ...readingTests, ...boundTests, ...watchTests, ...endTests, ...resumeTests }
     const groups = [
       { tests, options: undefined },
       { tests: budgetTests, options: { maxKeptBytes } },
@@ -40,13 +41,13 @@ export function streamLogContract(
   })
 }
 
-type ContractTest = (logs: OpenedLogs) => Promise<void>
+export type ContractTest = (logs: OpenedLogs) => Promise<void>
 
 const success = { how: 'completed' } as const
 const lost = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } } as const
 
 /** Reads a request of these ids as soon as there is one. */
-async function follow(log: StreamLog, wanted: Partial<AnimationIds>): Promise<Collected> {
+export async function follow(log: StreamLog, wanted: Partial<AnimationIds>): Promise<Collected> {
   const ids = { requestId: '', streamId: '', targetObjectId: '', ...wanted }
   return await collect(await firstRequest(log, ids))
 }
@@ -57,13 +58,13 @@ function firstRequest(log: StreamLog, ids: AnimationIds) {
   return waitFor('a request to be told', () => requests[0]).finally(stop)
 }
 
-const until = (reader: Collected, texts: readonly string[]) =>
+export const until = (reader: Collected, texts: readonly string[]) =>
   waitFor(
     `${texts.join(' ')}, got ${reader.texts.join(' ')}`,
     () => reader.texts.length >= texts.length,
   ).then(() => assert.deepEqual(reader.texts, texts))
 
-async function refusalOf(promise: Promise<unknown>): Promise<string> {
+export async function refusalOf(promise: Promise<unknown>): Promise<string> {
   const error = await promise.then(
     () => 'no refusal',
     (refusal: unknown) => refusal,

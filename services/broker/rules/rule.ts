@@ -6,4 +6,10 @@ export interface Rule {
   judge(message: Message, number: number): string | undefined
   /** The same of a request that ends here. */
   end?(): string | undefined
+  /**
+   * What the rule remembers of the messages behind the header, as JSON; undefined when it remembers nothing.
+   */
+  save?(): unknown
+  /** Remembers what `save` has returned for the messages so far; called after `judge` of the header. */
+  restore?(saved: unknown): void
 }

@@ -17,8 +17,8 @@ export interface Violation {
   /** Counts the request's messages from 0, which is the header's number. */
   readonly messageNumber: number
   /**
-   * How often this rule was broken in the request, this time included. Of a rule that only warns, the first is
-   * the one to tell; for the others `summary` at the end is enough.
+   * How often this rule was broken in the request, this time included. Of a rule that only warns, the first
+   * is the one to tell; for the others `summary` at the end is enough.
    */
   readonly nth: number
   /** One line for people: the rule, the message's number, what was found and what is allowed. */
@@ -31,9 +31,19 @@ export interface StreamRules {
   judge(message: Message, number: number): readonly Violation[]
   /** What the request breaks by ending here, `number` messages long. Its violation has the number of none. */
   end(number: number): readonly Violation[]
+  /** What `restore` needs to judge the messages that follow, as JSON. */
+  save(): SavedRules
+  /**
+   * Goes on behind the messages before `save`, in other rules of the same modes; called after the header was
+   * judged.
+   */
+  restore(saved: SavedRules): void
   /** All violations so far in one line for people, `timeCodes ×12, counts ×3`; empty without any. */
   summary(): string
 }
+
+/** Of each rule that is judged: how often it was broken, and what it remembers. */
+export type SavedRules = readonly (readonly [name: RuleName, broken: number, saved: unknown])[]
 
 /** The rules of the specification, each as the route wants it. */
 export function createStreamRules(rules: RouteRules): StreamRules {
@@ -63,6 +73,15 @@ export function createStreamRules(rules: RouteRules): StreamRules {
   return {
     judge: (message, number) => collect(number, rule => rule.judge(message, number)),
     end: number => collect(number, rule => rule.end?.()),
+    save: () => judged.map(({ name, broken, rule }) => [name, broken, rule.save?.()] as const),
+    restore(saved) {
+      for (const [name, broken, ofRule] of saved) {
+        const entry = judged.find(other => other.name === name)
+        if (entry === undefined) continue
+        entry.broken = broken
+        if (ofRule !== undefined && ofRule !== null) entry.rule.restore?.(ofRule)
+      }
+    },
     summary() {
       const broken = judged.filter(entry => entry.broken > 0)
       return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')

@@ -9,10 +9,10 @@ interface End {
 }
 
 /**
- * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after the
- * end of the one before. A message counts as from its earliest to its latest time code in all four lists. One
- * that breaks the rule is still the one that the next is compared with: a producer that jumped once is told once.
- * ("Limits" of the specification.)
+ * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after
+ * the end of the one before. A message counts as from its earliest to its latest time code in all four lists.
+ * One that breaks the rule is still the one that the next is compared with: a producer that jumped once is
+ * told once. ("Limits" of the specification.)
  */
 export function createTimeCodesRule(): Rule {
   let before: End | undefined
@@ -25,6 +25,12 @@ export function createTimeCodesRule(): Rule {
       const overlap = earliest === undefined ? undefined : overlapOf(earliest, before)
       if (latest !== undefined) before = { number, latest }
       return found ?? overlap
+    },
+    save: () => before,
+    restore(saved) {
+      const { number, latest } = saved as { number: number; latest: number | null }
+      // JSON has no infinite numbers.
+      before = latest === null ? undefined : { number, latest }
     },
   }
 }

@@ -13,6 +13,8 @@ export const counterNames = [
   'requests_dropped',
   'requests_superseded',
   'requests_interrupted',
+  'producers_suspended',
+  'producers_resumed',
   'producers_lost',
   'consumers_cut_off',
 ] as const

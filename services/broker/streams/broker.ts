@@ -5,12 +5,12 @@ import type { AnimationIds } from '../wire/animation-ids.ts'
 import { createPull, type Pull, type PullSink, shuttingDown } from './pull.ts'
 import { createPush, type Push } from './push.ts'
 import type { Received } from './pushed-request.ts'
-import type { Caller, StreamContext } from './stream-context.ts'
+import type { Caller, Pusher, StreamContext } from './stream-context.ts'
 
 /** The pushes and pulls of one process. */
 export interface Broker {
-  /** @throws GrpcError when no more pushes are taken, now or at all */
-  push(caller: Caller): Push
+  /** @throws GrpcError when no more pushes are taken, now or at all, and for a resume token that is none */
+  push(caller: Pusher): Push
   /** @throws GrpcError when no more pulls are taken, now or at all, and for a pull that is not in order */
   pull(wanted: AnimationIds, caller: Caller, sink: PullSink): Pull
   /** Takes no more calls, and ends the pulls that wait for a request; what runs may end. */

@@ -201,4 +201,109 @@ const tokens: readonly Scenario[] = [
   },
 ]
 
-for (const scenarios of [producers, ends, tokens]) testScenarios(scenarios)
+const resumes: readonly Scenario[] = [
+  {
+    rule: 'a producer whose connection is lost continues behind what was taken',
+    story: `
+      pull p: request=r1
+      push r1: header 1 2
+      r1 begins at 1
+      push r1: lose
+      r1 answered UNAVAILABLE the connection is lost
+      p got header r1, 1, 2
+      4s pass
+      p runs
+      push r1/b: resume=r1
+      r1/b begins at 3
+      20s pass
+      push r1/b: 3 SUCCESS end
+      r1/b answered SUCCESS 5 messages
+      p got 3, SUCCESS`,
+  },
+  {
+    rule: 'a producer that does not come back in time is an error to its consumers',
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      push r1: lose
+      push r1/b: header
+      r1/b answered ALREADY_EXISTS
+      6s pass
+      p got header r1, 1, ERROR the producer is gone: the connection is lost, and it did not come back for 5 s
+      p ended OK
+      push r1/c: resume=r1
+      r1/c answered FAILED_PRECONDITION the request has ended: the producer is gone
+      push r1/d: header
+      r1/d runs`,
+  },
+  {
+    rule: 'the rules go on where they were',
+    story: `
+      pull p: request=r1
+      push r1: header 1 header 2
+      push r1: lose
+      push r1/b: resume=r1
+      r1/b begins at 4
+      push r1/b: header 3 SUCCESS end
+      r1/b answered SUCCESS 7 messages; warnings: order ×2
+      p got header r1, 1, WARNING order #2: a second header is found, one is allowed, header r1, 2, \
+header r1, 3, SUCCESS`,
+  },
+  {
+    rule: 'a request that waits for its producer counts for its route, once',
+    route: { limits: { ...defaultRoute.limits, streams: 1 } },
+    story: `
+      push r1: header
+      push r1: lose
+      push r2: header
+      r2 answered RESOURCE_EXHAUSTED the default route has 1
+      push r1/b: resume=r1
+      push r1/b: 1 SUCCESS end
+      r1/b answered SUCCESS 3 messages
+      push r3: header
+      r3 runs
+      push r4: header
+      r4 answered RESOURCE_EXHAUSTED the default route has 1`,
+  },
+  {
+    rule: 'a resume token does not replace the token of the route',
+    route: secret,
+    story: `
+      push r1: token=open header 1
+      push r1: lose
+      push r1/b: resume=r1
+      r1/b answered PERMISSION_DENIED the resume token is not one of this request and this bearer token
+      push r1/c: token=open resume=r1
+      r1/c begins at 2
+      push r1/c: lose
+      route needs another
+      push r1/d: token=open resume=r1/c
+      r1/d answered PERMISSION_DENIED the route shop/secret does not admit this token`,
+  },
+  {
+    rule: 'a message that comes before the answer is refused, and the request waits on',
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      push r1: lose
+      push r1/b: resume=r1 2
+      r1/b answered FAILED_PRECONDITION a message came before the answer's tollway-next
+      push r1/c: resume=r1
+      r1/c begins at 2
+      push r1/c: 2 SUCCESS end
+      p got header r1, 1, 2, SUCCESS`,
+  },
+  {
+    rule: 'without a grace there is no token, and no wait',
+    limits: { resumeGraceMs: 0 },
+    story: `
+      pull p: request=r1
+      push r1: header 1
+      push r1: lose
+      p got header r1, 1, ERROR the producer is gone: the connection is lost
+      push r1/b: header
+      r1/b runs`,
+  },
+]
+
+for (const scenarios of [producers, ends, tokens, resumes]) testScenarios(scenarios)

@@ -1,13 +1,20 @@
 import type { Span } from '@tollway/chassis/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/call-headers.ts'
-import { GrpcError } from '@tollway/grpc/status.ts'
-import type { LoggedRequest, RequestEnd } from '../log/stream-log.ts'
+import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
+import type { LoggedRequest, WriterEnd } from '../log/stream-log.ts'
 import type { Mutable } from '../wire/read-header.ts'
 import type { Status } from '../wire/status.ts'
 import { hashToken } from './admission.ts'
-import { beginRequest, type PushedRequest, type Received, RuleBroken } from './pushed-request.ts'
+import {
+  beginRequest,
+  continueRequest,
+  type PushedRequest,
+  type Received,
+  RuleBroken,
+} from './pushed-request.ts'
 import { startRequestSpan } from './request-span.ts'
-import type { Caller, StreamContext } from './stream-context.ts'
+import { nextMetadata, readResumeToken, resumeMetadata } from './resume-token.ts'
+import type { Pusher, StreamContext } from './stream-context.ts'
 
 /** One producer's call: the messages of one request, in their order. */
 export interface Push {
@@ -15,7 +22,10 @@ export interface Push {
   take(bytes: Uint8Array): Promise<void> | undefined
   /** The producer has sent everything. */
   halfClose(): void
-  /** The producer is gone, or its call was cut. */
+  /**
+   * The producer is gone, or its call was cut. A request whose producer has got a resume token waits for it,
+   * unless the producer has cancelled the call itself.
+   */
   lose(reason: GrpcError): void
   /** Looks at the limits in time. */
   sweep(): void
@@ -36,25 +46,32 @@ export interface Push {
  * What is wrong with the messages is told the producer by a Status, whatever its code; what is wrong with the
  * call (ids, permission, size, room) by a gRPC code. Consumers get the same text in a status.
  *
+ * A push with a resume token continues its request: its messages are those that follow what the log has, as
+ * the metadata of the answer say. Its messages may come only after that.
+ *
  * A push whose first message is no header cannot be routed, whatever the rules of any route: it ends with a
  * Status ERROR of the rule `order`. One without any id is INVALID_ARGUMENT.
+ *
+ * @throws GrpcError INVALID_ARGUMENT for metadata that are no resume token
  */
-export function createPush(context: StreamContext, caller: Caller): Push {
+export function createPush(context: StreamContext, caller: Pusher): Push {
   const { clock, limits } = context
+  const presented = readResumeToken(caller.metadata)
+  const bearer = hashToken(caller.metadata)
   const answer = Promise.withResolvers<Status>()
   // Nobody waits for the answer of a producer that is gone.
   answer.promise.catch(() => {})
   const traceparent = fromMetadata(caller.metadata)('traceparent') || context.newTraceparent()
-  const beganMs = clock.monotonicMs()
+  let beganMs = clock.monotonicMs()
   let lastMessageMs = beganMs
   let waitsForRoom = false
-  let begun = false
+  let begun = presented !== undefined
   let pushed: PushedRequest | undefined
   let span: Span | undefined
   /** How the request ended for its consumers. */
-  let ended: RequestEnd | undefined
+  let ended: WriterEnd | undefined
 
-  function finish(end: RequestEnd, outcome: Status | GrpcError): void {
+  function finish(end: WriterEnd, outcome: Status | GrpcError): void {
     if (ended !== undefined) return
     ended = end
     push.over = true
@@ -90,18 +107,59 @@ export function createPush(context: StreamContext, caller: Caller): Push {
   async function begin(bytes: Uint8Array): Promise<void> {
     begun = true
     try {
-      const request = await beginRequest(context, { bytes, token: hashToken(caller.metadata), traceparent })
-      if (ended !== undefined) return await request.end(ended)
-      pushed = request
-      push.request = request.request
-      push.received = request.received
-      span = startRequestSpan(context, 'Push', request.request)
-      request.onEnded(end => {
-        if (end.how !== 'completed') finish(end, end.status)
-      })
+      const request = await beginRequest(context, { bytes, token: bearer, traceparent })
+      if (ended === undefined) adopt(request)
+      else await request.end(ended)
     } catch (error) {
       failWith(error)
     }
+  }
+
+  async function resume(token: NonNullable<typeof presented>): Promise<void> {
+    try {
+      const request = await continueRequest(context, { ...token, bearer })
+      if (ended !== undefined) return request.suspend(lostWith('it did not wait for the answer'))
+      beganMs -= clock.nowMs() - request.request.openedMs
+      adopt(request)
+    } catch (error) {
+      failWith(error)
+    }
+  }
+
+  function adopt(request: PushedRequest): void {
+    pushed = request
+    push.request = request.request
+    push.received = request.received
+    lastMessageMs = clock.monotonicMs()
+    span = startRequestSpan(context, 'Push', request.request)
+    request.onEnded(end => {
+      if (end.how === 'continued') finish(end, continued())
+      else if (end.how !== 'completed') finish(end, end.status)
+    })
+    if (request.resumeToken === undefined || ended !== undefined) return
+    const next = String(request.received.messages)
+    caller.sendHeaders(
+      new Map([
+        [resumeMetadata, [request.resumeToken]],
+        [nextMetadata, [next]],
+      ]),
+    )
+  }
+
+  /** The producer may come back. */
+  function suspend(request: PushedRequest, reason: GrpcError): void {
+    const { resumeGraceMs } = limits
+    const graceSeconds = resumeGraceMs / 1000
+    const end = lostWith(`${reason.message}, and it did not come back for ${graceSeconds} s`)
+    ended = end
+    push.over = true
+    request.suspend(end)
+    settle(reason)
+  }
+
+  /** A producer that does not wait for the answer cannot know which message is the next. */
+  function refuseEarly(): undefined {
+    failWith(new GrpcError('FAILED_PRECONDITION', `a message came before the answer's ${nextMetadata}`))
   }
 
   async function waitForRoom(request: PushedRequest): Promise<void> {
@@ -117,6 +175,7 @@ export function createPush(context: StreamContext, caller: Caller): Push {
       if (ended !== undefined) return undefined
       lastMessageMs = clock.monotonicMs()
       if (!begun) return begin(bytes)
+      if (pushed === undefined && presented !== undefined) return refuseEarly()
       try {
         return pushed === undefined || pushed.relay(bytes) ? undefined : waitForRoom(pushed)
       } catch (error) {
@@ -126,13 +185,16 @@ export function createPush(context: StreamContext, caller: Caller): Push {
     },
     halfClose() {
       if (ended !== undefined) return
+      if (pushed === undefined && presented !== undefined) return refuseEarly()
       if (pushed === undefined) return fail('refused', 'order #0: the push ended without a header')
       const completed = pushed.complete()
       finish(completed.end, completed.answer)
     },
     lose(reason) {
-      const status: Status = { code: 'ERROR', message: `the producer is gone: ${reason.message}` }
-      finish({ how: 'lost', status }, reason)
+      if (ended !== undefined) return
+      const mayReturn = pushed?.resumeToken !== undefined && reason.code === statusCodes.UNAVAILABLE
+      if (pushed !== undefined && mayReturn) suspend(pushed, reason)
+      else finish(lostWith(reason.message), reason)
     },
     sweep() {
       const nowMs = clock.monotonicMs()
@@ -154,5 +216,11 @@ export function createPush(context: StreamContext, caller: Caller): Push {
     received: undefined,
     peer: caller.peer,
   }
+  if (presented !== undefined) resume(presented)
   return push
 }
+
+const lostWith = (message: string) =>
+  ({ how: 'lost', status: { code: 'ERROR', message: `the producer is gone: ${message}` } }) as const
+
+const continued = () => new GrpcError('ABORTED', 'the producer has continued the request in another call')

@@ -1,8 +1,19 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import { type LoggedRequest, LogRefusal, type RequestEnd, type RequestWriter } from '../log/stream-log.ts'
+import {
+  type LoggedRequest,
+  LogRefusal,
+  type RequestEnd,
+  type RequestWriter,
+  type WriterEnd,
+} from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
-import { createStreamRules, type StreamRules, type Violation } from '../rules/stream-rules.ts'
+import {
+  createStreamRules,
+  type SavedRules,
+  type StreamRules,
+  type Violation,
+} from '../rules/stream-rules.ts'
 import type { RouteStats } from '../stats/broker-stats.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import { IdTooLong } from '../wire/id-limit.ts'
@@ -13,6 +24,7 @@ import type { Status } from '../wire/status.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
 import { howMany } from './how-many.ts'
 import { createMediaTiming } from './media-timing.ts'
+import { hashSecret, newSecret, type PresentedToken, resumptionOf, tokenOf } from './resume-token.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
 
 /** A request of which this process has the producer: judged by its route's rules, and relayed to the log. */
@@ -21,6 +33,8 @@ export interface PushedRequest {
   readonly route: Route
   /** What the producer has sent so far. */
   readonly received: Received
+  /** By which the producer may continue it in another call; undefined when nobody may. */
+  readonly resumeToken: string | undefined
   /**
    * Relays the next message.
    *
@@ -32,8 +46,10 @@ export interface PushedRequest {
   /** What the producer is told, and how its consumers' request ends, when it has sent everything. */
   complete(): { readonly end: RequestEnd; readonly answer: Status }
   /** Called at the end, and only once. Rejects with a `LogRefusal`. */
-  end(end: RequestEnd): Promise<void>
-  onEnded(listener: (end: RequestEnd) => void): void
+  end(end: WriterEnd): Promise<void>
+  /** Called instead: the request gets this end, unless its producer continues it within the grace. */
+  suspend(end: RequestEnd): void
+  onEnded(listener: (end: WriterEnd) => void): void
   /** Why the routes that hold now do not admit the producer; undefined while they do. */
   findRefusal(): GrpcError | undefined
 }
@@ -77,6 +93,10 @@ export async function beginRequest(
     const many = howMany(route.limits.streams, 'running request, which is', 'running requests, which are')
     throw new GrpcError('RESOURCE_EXHAUSTED', `${describeRoute(route)} has ${many} all that it allows`)
   }
+  const secret = newSecret()
+  const { resumeGraceMs } = context.limits
+  const resume = { tokenHash: hashSecret(secret, token), graceMs: resumeGraceMs }
+  const start: Progress = { messages: 1, bytes: bytes.length, lastPart: 'header', rules: rules.save() }
   try {
     const writer = await context.log.open({
       ids,
@@ -86,12 +106,13 @@ export async function beginRequest(
       header: copyOf(bytes),
       limits: ringLimits(route),
       traceparent,
+      ...(resumeGraceMs === 0 ? {} : { resume, progress: start }),
     })
     ofRoute.counters.pushes += 1
     countIn(ofRoute, bytes)
     const pushed = createPushedRequest(context, {
-      ...{ writer, route, rules, header, token },
-      headerBytes: bytes.length,
+      ...{ writer, route, rules, header, token, start },
+      resumeToken: resumeGraceMs === 0 ? undefined : tokenOf(writer.request.key, 0, secret),
     })
     for (const warning of warnings) writer.append(encodeStatusMessage(warning))
     return pushed
@@ -99,6 +120,47 @@ export async function beginRequest(
     requestsOfRoute.release(route.name)
     throw refusalOfLog(error)
   }
+}
+
+/**
+ * Continues the request of a resume token, behind the last message that the log has.
+ *
+ * @throws GrpcError when it cannot be continued
+ */
+export async function continueRequest(
+  context: StreamContext,
+  presented: PresentedToken,
+): Promise<PushedRequest> {
+  const secret = newSecret()
+  const resumed = await context.log.resume(resumptionOf(presented, secret)).catch((error: unknown) => {
+    throw refusalOfLog(error)
+  })
+  const { writer } = resumed
+  const route = routeOf(context, writer.request)
+  const token = presented.bearer
+  if (!admits(route, token)) {
+    const error = refusal(route, token)
+    writer.suspend({ how: 'lost', status: { code: 'ERROR', message: error.message } })
+    throw error
+  }
+  const header = headerOf(readOrRefuse(resumed.header, 0))
+  const rules = createStreamRules(route.rules)
+  const start = resumed.progress as Progress
+  rules.judge(header, 0)
+  rules.restore(start.rules)
+  context.stats.route(route.name).counters.producers_resumed += 1
+  // A request that runs is not refused for those that have begun meanwhile.
+  context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
+  return createPushedRequest(context, {
+    ...{ writer, route, rules, header, token, start },
+    resumeToken: tokenOf(writer.request.key, resumed.uses, secret),
+  })
+}
+
+/** What another broker needs to go on with the messages of a producer. */
+interface Progress extends Received {
+  readonly lastPart: Message['part']
+  readonly rules: SavedRules
 }
 
 /** In memory of its own, no part of Node's pool. */
@@ -113,17 +175,18 @@ interface Parts {
   readonly route: Route
   readonly rules: StreamRules
   readonly header: HeaderMessage
-  readonly headerBytes: number
+  readonly start: Progress
   readonly token: TokenHash
+  readonly resumeToken: string | undefined
 }
 
 function createPushedRequest(context: StreamContext, parts: Parts): PushedRequest {
-  const { writer, route, rules, header, token } = parts
+  const { writer, route, rules, header, token, start, resumeToken } = parts
   const { clock, stats, requestsOfRoute } = context
   const ofRoute = stats.route(route.name)
   const timing = createMediaTiming(header.startTimeCode, ofRoute)
-  const received = { messages: 1, bytes: parts.headerBytes }
-  let lastPart: Message['part'] = 'header'
+  const received = { messages: start.messages, bytes: start.bytes }
+  let { lastPart } = start
 
   function answerOf(): Status {
     const broken = rules.summary()
@@ -131,10 +194,23 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
     return { code: 'SUCCESS', message: `${countOf(received)}${warnings}` }
   }
 
+  function progress(): Progress | undefined {
+    const { messages, bytes } = received
+    return resumeToken === undefined ? undefined : { messages, bytes, lastPart, rules: rules.save() }
+  }
+
+  async function end(end: WriterEnd): Promise<void> {
+    requestsOfRoute.release(route.name)
+    if (end.how === 'lost') ofRoute.counters.producers_lost += 1
+    if (end.how === 'interrupted') ofRoute.counters.requests_interrupted += 1
+    if (writer.endedBy === undefined && end.how !== 'continued') await writer.end(end)
+  }
+
   return {
     request: writer.request,
     route,
     received,
+    resumeToken,
     relay(bytes) {
       const number = received.messages
       received.messages += 1
@@ -147,7 +223,7 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
       countIn(ofRoute, bytes)
       lastPart = message.part
       if (message.part === 'data') timing.measure(message, clock.nowMs())
-      return writer.append(bytes)
+      return writer.append(bytes, progress())
     },
     ready: () => writer.ready(),
     complete() {
@@ -161,11 +237,12 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
       const status: Status = { code: 'ERROR', message }
       return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
     },
-    async end(end) {
-      requestsOfRoute.release(route.name)
-      if (end.how === 'lost') ofRoute.counters.producers_lost += 1
-      if (end.how === 'interrupted') ofRoute.counters.requests_interrupted += 1
-      if (writer.endedBy === undefined) await writer.end(end)
+    end,
+    suspend(lost) {
+      ofRoute.counters.producers_suspended += 1
+      // It counts for its route until it ends, or goes on.
+      writer.onEnded(how => void end(how))
+      writer.suspend(lost)
     },
     onEnded: listener => writer.onEnded(listener),
     findRefusal() {
@@ -269,4 +346,7 @@ const codesOfRefusals = {
   interrupted: 'FAILED_PRECONDITION',
   unavailable: 'UNAVAILABLE',
   gone: 'NOT_FOUND',
+  ended: 'FAILED_PRECONDITION',
+  spent: 'FAILED_PRECONDITION',
+  forged: 'PERMISSION_DENIED',
 } as const

@@ -21,7 +21,11 @@ export function testScenarios(scenarios: readonly Scenario[]): void {
 /**
  * Runs a story, one step a line:
  *
- *     push r1: header 1 2      what the producer of r1 sends; `end` half-closes, `cancel` is gone
+ *     push r1: header 1 2      what the producer of r1 sends; `end` half-closes, `cancel` is gone, `lose`
+ * loses its
+ *                              connection
+ *     push r1/b: resume=r1     continues r1 with the token of that answer
+ *     r1/b begins at 2         the number of the message that is to be sent next
  *     pull p: stream=s         also request=r1, received=r1=3, token=secret
  *     p stalls | p goes on | p cancels
  *     3s pass
@@ -49,11 +53,16 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
         const [requestId = ''] = name.split('/')
         const all = words.split(' ').filter(word => word !== '')
         const token = all.find(word => word.startsWith('token='))
-        const producer = producers.get(name) ?? simulation.produce(requestId, metadataOf(token))
+        const resume = all.find(word => word.startsWith('resume='))
+        const metadata = new Map(metadataOf(token))
+        const presented = resume && producerOf(resume.slice('resume='.length)).headers?.get('tollway-resume')
+        if (presented) metadata.set('tollway-resume', presented)
+        const producer = producers.get(name) ?? simulation.produce(requestId, metadata)
         producers.set(name, producer)
-        for (const word of all.filter(word => word !== token)) {
+        for (const word of all.filter(word => word !== token && word !== resume)) {
           if (word === 'end') producer.halfClose()
           else if (word === 'cancel') producer.cancel()
+          else if (word === 'lose') producer.lose()
           else producer.send(word)
         }
       },
@@ -89,6 +98,10 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
     ],
     [/^(\S+) ended (.*)$/, (name = '', expected = '') => assertBegins(consumerOf(name).end, expected)],
     [/^(\S+) answered (.*)$/, (name = '', expected = '') => assertBegins(producerOf(name).answer, expected)],
+    [
+      /^(\S+) begins at (\d+)$/,
+      (name = '', number = '') => assert.deepEqual(producerOf(name).headers?.get('tollway-next'), [number]),
+    ],
     [/^(\S+) waits$/, (name = '') => assert.ok(producerOf(name).unsent > 0, `${name} need not wait`)],
     [
       /^(\S+) runs$/,

@@ -34,6 +34,10 @@ export interface Producer {
   send(...texts: readonly string[]): void
   halfClose(): void
   cancel(): void
+  /** Its connection is lost. */
+  lose(): void
+  /** The initial metadata of the answer; undefined until they are there. */
+  readonly headers: Metadata | undefined
   /** Messages that the broker has not taken yet. */
   readonly unsent: number
   /** `SUCCESS 3 messages`, or a gRPC code and its text; undefined while it runs. */
@@ -113,8 +117,12 @@ export function createSimulation(
 
 function createProducer(broker: Broker, requestId: string, metadata: Metadata): Producer {
   let answer: string | undefined
+  let headers: Metadata | undefined
+  function sendHeaders(sent: Metadata): void {
+    headers = sent
+  }
   const push = beginOrTell(
-    () => broker.push({ metadata, peer: 'producer' }),
+    () => broker.push({ metadata, peer: 'producer', sendHeaders }),
     told => (answer = told),
   )
   push?.answer.then(
@@ -148,6 +156,13 @@ function createProducer(broker: Broker, requestId: string, metadata: Metadata): 
     cancel() {
       unsent.length = 0
       push?.lose(new GrpcError('CANCELLED', 'the caller is gone'))
+    },
+    lose() {
+      unsent.length = 0
+      push?.lose(new GrpcError('UNAVAILABLE', 'the connection is lost'))
+    },
+    get headers() {
+      return headers
     },
     get unsent() {
       return unsent.length

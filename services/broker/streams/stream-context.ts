@@ -41,6 +41,10 @@ export interface BrokerLimits {
   readonly headerWaitMs: number
   /** Requests that wait for their turn in one pull. */
   readonly waitingRequests: number
+  /**
+   * How long a request waits for a producer whose connection is lost; 0 when nobody can continue a request.
+   */
+  readonly resumeGraceMs: number
 }
 
 export const defaultBrokerLimits: BrokerLimits = {
@@ -49,6 +53,7 @@ export const defaultBrokerLimits: BrokerLimits = {
   pullIdleMs: 3_600_000,
   headerWaitMs: 30_000,
   waitingRequests: 32,
+  resumeGraceMs: 5000,
 }
 
 /** Who makes a call. */
@@ -56,4 +61,10 @@ export interface Caller {
   readonly metadata: Metadata
   /** For lists and logs. */
   readonly peer: string
+}
+
+/** Who makes a push. */
+export interface Pusher extends Caller {
+  /** Sends the initial metadata of the answer; only once. */
+  sendHeaders(metadata: Metadata): void
 }

@@ -235,7 +235,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
   #loseStreams(): void {
     for (const stream of this.#streams.openStreams()) {
       stream.close(endings.BY_US)
-      stream.listener.onReset()
+      stream.listener.onReset(false)
     }
   }
 
@@ -272,7 +272,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
         checkPriority(id, buffer, start, end)
         break
       case frameTypes.RST_STREAM:
-        this.#onResetStream(id, end - start)
+        this.#onResetStream(id, buffer, start, end)
         break
       case frameTypes.SETTINGS:
         this.#onSettings(flags, id, buffer.subarray(start, end))
@@ -300,7 +300,7 @@ export class Connection implements StreamHost, HeaderBlockSink {
     const stream = this.#streams.open(streamId)
     if (stream) {
       stream.reset(code)
-      stream.listener.onReset()
+      stream.listener.onReset(true)
     } else {
       this.writeFrame(frameTypes.RST_STREAM, 0, streamId, wordBytes(code))
       this.#streams.close(streamId, endings.BY_US)
@@ -390,8 +390,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
     stream.listener.onEnd()
   }
 
-  #onResetStream(id: number, bytes: number): void {
-    if (bytes !== 4) throw new ConnectionError('FRAME_SIZE_ERROR', `RST_STREAM of ${bytes} bytes`)
+  #onResetStream(id: number, buffer: Buffer, start: number, end: number): void {
+    if (end - start !== 4) throw new ConnectionError('FRAME_SIZE_ERROR', `RST_STREAM of ${end - start} bytes`)
     const stream = this.#streams.forControl(id)
     if (!stream) {
       this.#controlFrames.spend(1)
@@ -399,7 +399,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
     }
     this.#resets.spend(1)
     stream.close(endings.BY_PEER)
-    stream.listener.onReset()
+    // A client cancels with CANCEL. Envoy sends another code when it has lost the connection of its client.
+    stream.listener.onReset(buffer.readUInt32BE(start) === errorCodes.CANCEL)
   }
 
   #onSettings(flags: number, id: number, payload: Buffer): void {

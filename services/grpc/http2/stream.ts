@@ -44,8 +44,11 @@ export interface StreamListener {
   onEnd(): void
   /** Some of the queued bytes were sent. Never called within a call of the stream. */
   onTaken(): void
-  /** The stream was reset, or the connection is lost: nothing can be sent any more. */
-  onReset(): void
+  /**
+   * Nothing can be sent any more. `isCancelled` is true where the peer has cancelled the stream or has broken its
+   * rules. Otherwise the connection to the peer is lost, here or behind a proxy.
+   */
+  onReset(isCancelled: boolean): void
   /** The whole chunk in which the stream began has been read. */
   onTurnEnd(): void
 }

@@ -120,7 +120,7 @@ function startCall(
     },
     onReceiveMessage: bytes => running?.receive(bytes),
     onReceiveHalfClose: () => running?.halfClose(),
-    onCancel: () => running?.disconnect(),
+    onCancel: () => running?.disconnect(true),
   })
 }
 

@@ -1,5 +1,5 @@
 import type { Ring } from '../ring.ts'
-import { entryOverheadBytes } from '../stream-log.ts'
+import { entryOverheadBytes, type Progress } from '../stream-log.ts'
 import type { FiledRequest } from './filed-request.ts'
 import { appendScript } from './scripts.ts'
 import type { RedisLogSetup } from './setup.ts'
@@ -15,8 +15,9 @@ export interface AppendQueue {
   push(entry: QueuedEntry): void
   clear(): void
   /**
-   * Sends the first batch, and drops what the ring has dropped. One is on its way at a time, so that one that is sent again cannot overtake the
-   * next. Answers `ok`, `gone`, or the JSON of the end that the request has.
+   * Sends the first batch, and drops what the ring has dropped. One is on its way at a time, so that one that
+   * is sent again cannot overtake the next. Answers `ok`, `gone`, `moved`, or the JSON of the end that the
+   * request has.
    */
   send(): Promise<string>
   /** What was sent last is in Redis. */
@@ -26,27 +27,31 @@ export interface AppendQueue {
 export interface QueuedEntry {
   readonly bytes: Uint8Array
   readonly receivedMs: number
+  /** Undefined for an entry that belongs to the next one. */
+  readonly progress: Progress | undefined
 }
 
 /** What one script appends. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
+/** So many entries may belong to the next one. */
+const maxTiedEntries = 8
 /** Redis holds at most this share more than the ring, or so many bytes, so that not each command trims. */
 const trimShare = 1 / 16
 const minTrimBytes = 2 * 1024
 
 export function createAppendQueue(
   { keys, commands, budget }: RedisLogSetup,
-  { key, epoch }: FiledRequest,
+  { key, epoch, owner }: FiledRequest,
   ring: Ring,
 ): AppendQueue {
   let entries: QueuedEntry[] = []
   let bytes = 0
   /** The position of the first in the queue. */
-  let first = 1
+  let first = ring.nextPosition
   let batchLength = 0
-  const stream = keys.entries(key)
-  const stored = createStored()
+  const names = [keys.entries(key), keys.producer(key)]
+  const stored = createStored(ring)
   /** The position below which the last command drops entries. */
   let dropBelow = 0
 
@@ -65,7 +70,17 @@ export function createAppendQueue(
       if (length > 0 && (size > maxBatchBytes || length === maxBatchEntries)) break
       length += 1
     }
-    return length
+    return length + measureTied(length)
+  }
+
+  /** The entries behind so many that must not be parted from them. */
+  function measureTied(length: number): number {
+    let tied = 0
+    while (tied < maxTiedEntries && length + tied < entries.length) {
+      if (entries[length + tied - 1]?.progress !== undefined) return tied
+      tied += 1
+    }
+    return tied
   }
 
   return {
@@ -94,7 +109,9 @@ export function createAppendQueue(
       const batch = entries.slice(0, batchLength)
       dropBelow = stored.isTrimDue(ring, bytes) ? Math.min(ring.firstPosition, first) : 0
       const pairs = batch.flatMap(entry => [entry.receivedMs, entry.bytes])
-      return String(await commands.call('EVAL', appendScript, 1, stream, epoch, first, dropBelow, ...pairs))
+      const progress = batch.at(-1)?.progress
+      const values = [epoch, first, dropBelow, owner, progress === undefined ? '' : JSON.stringify(progress)]
+      return String(await commands.call('EVAL', appendScript, names.length, ...names, ...values, ...pairs))
     },
     taken(): void {
       for (const entry of entries.splice(0, batchLength)) {
@@ -108,11 +125,14 @@ export function createAppendQueue(
 }
 
 /** The entries that Redis holds. It drops those that the ring has dropped, when that is worth a command. */
-function createStored() {
+function createStored(ring: Ring) {
   /** By position, oldest first. */
   const sizes: number[] = []
-  let first = 1
-  let bytes = 0
+  let first = ring.firstPosition
+  let bytes = ring.bytes
+  for (let position = first; position < ring.nextPosition; position += 1) {
+    sizes.push(ring.bytesFrom(position) - ring.bytesFrom(position + 1))
+  }
   return {
     get bytes() {
       return bytes

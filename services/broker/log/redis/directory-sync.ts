@@ -15,8 +15,10 @@ export interface DirectorySync {
   readonly news: FollowedStream
   /** Reads all, and puts right what is not as it should be. Rejects when Redis does not answer. */
   readAll(): Promise<void>
-  /** Ends a request for all brokers, unless it has an end. Answers whether it got this end. */
-  end(filed: FiledRequest, end: RequestEnd): Promise<boolean>
+  /**
+   * Ends a request for all brokers, unless it has an end; see `endRequest`. Answers whether it got this end.
+   */
+  end(filed: FiledRequest, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean>
 }
 
 export interface DirectorySyncOptions {
@@ -48,8 +50,9 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
     onVanished(known)
   }
 
-  async function end(filed: FiledRequest, how: RequestEnd): Promise<boolean> {
-    const answer = await endRequest(setup, filed, how)
+  async function end(filed: FiledRequest, how: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
+    const answer = await endRequest(setup, filed, how, from)
+    if (answer.what === 'moved') return false
     if (answer.what === 'gone') {
       const known = directory.get(filed.key)
       if (known !== undefined) vanish(known)

@@ -13,11 +13,11 @@ export interface Directory {
   watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void
   /**
    * A request that was not known is told to those who watch, unless it ended too long ago; of a known one
-   * only the end is news.
-   *
-   * @param createLocal for one whose producer is here
+   * the end and a new owner are news.
    */
-  learn(filed: FiledRequest, createLocal?: (request: LoggedRequest) => LocalRequest): void
+  learn(filed: FiledRequest): void
+  /** The same of a request whose producer comes to this broker. */
+  host(filed: FiledRequest, createLocal: (request: LoggedRequest) => LocalRequest): void
   forget(key: string): void
   /** Forgets those that ended long enough ago. */
   sweep(): void
@@ -37,6 +37,8 @@ export interface DirectoryOptions {
   readonly read: (key: string, reader: RingReader) => Promise<RingCursor>
   /** Called once a request, when it becomes known that it has ended. */
   readonly onEnded: (known: KnownRequest) => void
+  /** The producer has continued the request at another broker. `local` is what was here of it. */
+  readonly onMoved: (filed: FiledRequest, local: LocalRequest | undefined) => void
   /** Called when the time is over for which an ended request is kept, or Redis has lost it. */
   readonly onForgotten: (key: string) => void
 }
@@ -49,7 +51,8 @@ interface Known extends KnownRequest {
   forgetAtMs: number
 }
 
-export function createDirectory({ nowMs, read, onEnded, onForgotten }: DirectoryOptions): Directory {
+export function createDirectory(options: DirectoryOptions): Directory {
+  const { nowMs, read, onEnded, onMoved, onForgotten } = options
   const requests = new Map<string, Known>()
   const watchers = new Set<(request: LoggedRequest) => void>()
   const sorted = () => [...requests.values()].sort((a, b) => a.filed.epoch - b.filed.epoch)
@@ -71,6 +74,23 @@ export function createDirectory({ nowMs, read, onEnded, onForgotten }: Directory
     onForgotten(key)
   }
 
+  function move(known: Known, filed: FiledRequest): void {
+    const { local } = known
+    known.filed = filed
+    known.local = undefined
+    onMoved(filed, local)
+  }
+
+  function end(known: Known, filed: FiledRequest): void {
+    known.filed = filed
+    known.forgetAtMs = forgetAt(filed, nowMs())
+    onEnded(known)
+    const ring = known.local?.ring
+    known.local = undefined
+    if (ring !== undefined && ring.cursors > 0) known.endedRing = ring
+    else ring?.release()
+  }
+
   return {
     get: key => requests.get(key),
     all: sorted,
@@ -82,20 +102,18 @@ export function createDirectory({ nowMs, read, onEnded, onForgotten }: Directory
       watchers.add(tell)
       return () => watchers.delete(tell)
     },
-    learn(filed, createLocal) {
+    learn(filed) {
       const known = requests.get(filed.key)
-      if (known === undefined) {
-        add(filed, createLocal)
-        return
-      }
-      if (filed.ended === undefined || known.filed.ended !== undefined) return
+      if (known === undefined) add(filed)
+      else if (known.filed.ended !== undefined) return
+      else if (filed.ended !== undefined) end(known, filed)
+      else if (filed.owner > known.filed.owner) move(known, filed)
+    },
+    host(filed, createLocal) {
+      const known = requests.get(filed.key)
+      if (known === undefined) return add(filed, createLocal)
       known.filed = filed
-      known.forgetAtMs = forgetAt(filed, nowMs())
-      onEnded(known)
-      const ring = known.local?.ring
-      known.local = undefined
-      if (ring !== undefined && ring.cursors > 0) known.endedRing = ring
-      else ring?.release()
+      known.local = createLocal(known.request)
     },
     forget(key) {
       const known = requests.get(key)

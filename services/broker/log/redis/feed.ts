@@ -42,9 +42,7 @@ export async function loadFeed(
 ): Promise<Feed> {
   const { keys, commands } = setup
   const { key, epoch } = filed
-  const entriesAfter = (id: string) =>
-    commands.call('XRANGE', keys.entries(key), `(${id}`, '+', 'COUNT', loadEntries) as Promise<Entries>
-  const beginning = entriesAfter(entryId(epoch, 0))
+  const beginning = entriesAfter(setup, key, entryId(epoch, 0))
   const [header, entries] = await Promise.all([commands.call('GET', keys.header(key)), beginning])
   if (!(header instanceof Uint8Array)) {
     throw new LogRefusal('gone', 'nothing of the request is kept any more')
@@ -58,15 +56,27 @@ export async function loadFeed(
     watch,
   })
   const feed = createFeed(setup, filed, ring, onEnd)
-  let loaded = entries
-  for (;;) {
-    for (const [id, fields] of loaded) feed.stream.take(String(id), fields)
-    if (loaded.length < loadEntries || feed.ring.end !== undefined) return feed
-    loaded = await entriesAfter(feed.stream.after)
+  for (const [id, fields] of entries) feed.stream.take(String(id), fields)
+  if (entries.length === loadEntries) await catchUp(setup, feed)
+  return feed
+}
+
+/** Takes all that Redis has now, however slow the readers are. Rejects when Redis does not answer. */
+export async function catchUp(setup: RedisLogSetup, { filed, ring, stream }: Feed): Promise<void> {
+  while (ring.end === undefined) {
+    const entries = await entriesAfter(setup, filed.key, stream.after)
+    for (const [id, fields] of entries) stream.take(String(id), fields)
+    if (entries.length < loadEntries) return
   }
 }
 
-function createFeed(
+async function entriesAfter({ keys, commands }: RedisLogSetup, key: string, id: string): Promise<Entries> {
+  const range = ['XRANGE', keys.entries(key), `(${id}`, '+', 'COUNT', loadEntries] as const
+  return (await commands.call(...range)) as Entries
+}
+
+/** @param ring is filled behind what it has */
+export function createFeed(
   setup: RedisLogSetup,
   filed: FiledRequest,
   ring: Ring,

@@ -1,6 +1,6 @@
-import type { RingWatch } from '../ring.ts'
+import type { Ring, RingWatch } from '../ring.ts'
 import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../stream-log.ts'
-import { type Feed, loadFeed } from './feed.ts'
+import { catchUp, createFeed, type Feed, type FeedOptions, loadFeed } from './feed.ts'
 import type { FiledRequest } from './filed-request.ts'
 import type { ReadLoop } from './read-loop.ts'
 import type { RedisLogSetup } from './setup.ts'
@@ -16,6 +16,15 @@ export interface Feeds {
   giveUpAll(end: RequestEnd): void
   /** Keeps the rings within the budget. */
   sweep(): void
+  /** The request has another owner. */
+  moved(filed: FiledRequest): void
+  /** The producer has left this broker: the readers of the ring go on with what comes from Redis. */
+  adopt(filed: FiledRequest, ring: Ring): void
+  /**
+   * Hands over the ring of a request with all that Redis has of it, for a broker that the producer comes to:
+   * it is no feed any more. Rejects as `read` does.
+   */
+  handOver<T>(filed: FiledRequest, take: (ring: Ring) => T): Promise<T>
   /** The request is kept no longer than readers hold it. */
   forget(key: string): void
   /** The position of the slowest reader of each running request: its entries are kept from there on. */
@@ -39,7 +48,7 @@ export interface FeedsOptions {
 }
 
 interface UsedFeed {
-  readonly filed: FiledRequest
+  filed: FiledRequest
   readonly loading: Promise<Feed>
   /** Once it is loaded. */
   feed: Feed | undefined
@@ -56,27 +65,49 @@ const progressShare = 1 / 4
 export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOptions): Feeds {
   const feeds = new Map<string, UsedFeed>()
 
-  function begin(filed: FiledRequest): UsedFeed {
+  function begin(filed: FiledRequest, open: (options: FeedOptions) => Promise<Feed>): UsedFeed {
     const watch: RingWatch = {
       worthBytes: filed.limits.bytes * progressShare,
       onProgress: () => changed(used),
       onClosed: () => left(used),
     }
-    const loading = loadFeed(setup, filed, { onEnd: end => onEnd(filed, end), watch })
+    const loading = open({ onEnd: end => onEnd(used.filed, end), watch })
     const used: UsedFeed = { filed, loading, feed: undefined, expected: 0, expectedHolders: 0 }
     feeds.set(filed.key, used)
     return used
   }
 
+  const find = (filed: FiledRequest) =>
+    feeds.get(filed.key) ?? begin(filed, options => loadFeed(setup, filed, options))
+
+  /** Runs while the feed is loaded, and is not dropped until then. */
+  async function use<T>(used: UsedFeed, holders: number, work: (feed: Feed) => T | Promise<T>): Promise<T> {
+    used.expected += 1
+    used.expectedHolders += holders
+    changed(used)
+    try {
+      return await work(await load(used))
+    } catch (error) {
+      if (error instanceof LogRefusal) throw error
+      throw new LogRefusal('unavailable', 'the log cannot be read')
+    } finally {
+      used.expected -= 1
+      used.expectedHolders -= holders
+      left(used)
+    }
+  }
+
   async function load(used: UsedFeed): Promise<Feed> {
     const feed = await used.loading
     if (feeds.get(used.filed.key) !== used) throw gone()
-    if (used.feed === undefined) {
-      used.feed = feed
-      feed.ring.onRoom(loop.wake)
-      loop.follow(feed.stream)
-    }
+    if (used.feed === undefined) start(used, feed)
     return feed
+  }
+
+  function start(used: UsedFeed, feed: Feed): void {
+    used.feed = feed
+    feed.ring.onRoom(loop.wake)
+    loop.follow(feed.stream)
   }
 
   /** Where the slowest reader that holds entries is; undefined without any, and after the end. */
@@ -109,23 +140,32 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
   }
 
   return {
-    async read(filed, reader) {
-      const used = feeds.get(filed.key) ?? begin(filed)
-      const holders = reader.waiting === true ? 0 : 1
-      used.expected += 1
-      used.expectedHolders += holders
-      changed(used)
-      try {
-        const feed = await load(used)
-        return feed.ring.read(reader)
-      } catch (error) {
-        if (error instanceof LogRefusal) throw error
-        throw new LogRefusal('unavailable', 'the log cannot be read')
-      } finally {
-        used.expected -= 1
-        used.expectedHolders -= holders
-        left(used)
-      }
+    read: (filed, reader) =>
+      use(find(filed), reader.waiting === true ? 0 : 1, ({ ring }) => ring.read(reader)),
+    moved(filed) {
+      const used = feeds.get(filed.key)
+      if (used !== undefined) used.filed = filed
+    },
+    adopt(filed, ring) {
+      if (ring.cursors === 0) return ring.release()
+      const used = begin(filed, async ({ onEnd, watch }) => {
+        ring.watch(watch)
+        return createFeed(setup, filed, ring, onEnd)
+      })
+      used.loading.then(feed => {
+        if (feeds.get(filed.key) === used && used.feed === undefined) start(used, feed)
+      })
+    },
+    async handOver(filed, take) {
+      const used = find(filed)
+      return await use(used, 0, async feed => {
+        await catchUp(setup, feed)
+        feed.ring.watch(undefined)
+        loop.leave(feed.stream)
+        used.feed = undefined
+        if (feeds.get(filed.key) === used) feeds.delete(filed.key)
+        return take(feed.ring)
+      })
     },
     ended(key) {
       const feed = feeds.get(key)?.feed

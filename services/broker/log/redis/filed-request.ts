@@ -8,6 +8,12 @@ export interface FiledRequest {
   readonly epoch: number
   /** The broker with the producer. */
   readonly podId: string
+  /** How many brokers the producer had before. Entries and ends of an earlier owner are refused. */
+  readonly owner: number
+  /**
+   * How long a broker that is lost may be silent before the request ends, if that is longer than for others.
+   */
+  readonly graceMs: number
   readonly ids: AnimationIds
   readonly sourceServiceId: string
   readonly route: string
@@ -27,15 +33,23 @@ export interface EndedAt {
 
 /** What stands in the directory behind the epoch, which Redis gives. */
 export function encodeFiled(filed: Omit<FiledRequest, 'key' | 'epoch'>): string {
-  const { podId, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
-  return JSON.stringify({ podId, ids, sourceServiceId, route, traceparent, openedMs, limits, ended })
+  const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
+  const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
+  return JSON.stringify(named)
 }
 
 /** Undefined for what is none; brokers write nothing else there. */
 export function decodeFiled(key: string, value: string): FiledRequest | undefined {
   const space = value.indexOf(' ')
   try {
-    return { ...JSON.parse(value.slice(space + 1)), key, epoch: Number(value.slice(0, space)) }
+    // Brokers of older versions write neither owner nor grace.
+    return {
+      owner: 0,
+      graceMs: 0,
+      ...JSON.parse(value.slice(space + 1)),
+      key,
+      epoch: Number(value.slice(0, space)),
+    }
   } catch {
     return undefined
   }

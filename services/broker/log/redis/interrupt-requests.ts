@@ -26,7 +26,7 @@ export async function interruptRequests(
       .filter(({ ids }) => requestId === '' || ids.requestId === requestId)
     const ended = running.map(async filed => {
       if (requestId === '' && filed.ids.requestId !== '') await refuse(filed.ids.requestId)
-      return await sync.end(filed, { how: 'interrupted', status: interruptedStatus })
+      return await sync.end(filed, { how: 'interrupted', status: interruptedStatus }, 'any')
     })
     return (await Promise.all(ended)).filter(Boolean).length
   } catch {

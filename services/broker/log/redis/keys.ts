@@ -20,6 +20,12 @@ export interface RedisKeys {
   entries(request: string): string
   /** String of one request: the bytes of its header, which outlives the trimming of its entries. */
   header(request: string): string
+  /**
+   * Hash of one request that may be continued: `owner` counts the brokers that its producer had before,
+   * `token` and `previous` are hashes of its resume tokens, `uses` counts their uses, `progress` belongs to
+   * the last entry.
+   */
+  producer(request: string): string
   /** String of one broker: counts up while the broker lives. */
   heartbeat(podId: string): string
   /** Stream of one broker: what it alone is told, for example how far the readers of its requests are. */
@@ -41,6 +47,7 @@ export function redisKeys(prefix: string): RedisKeys {
     probe: `${tag}:probe`,
     entries: request => `${tag}:entries:${request}`,
     header: request => `${tag}:header:${request}`,
+    producer: request => `${tag}:producer:${request}`,
     heartbeat: podId => `${tag}:heartbeat:${podId}`,
     inbox: podId => `${tag}:inbox:${podId}`,
     interrupted: (streamId, requestId) => `${tag}:interrupted:${JSON.stringify([streamId, requestId])}`,

@@ -73,8 +73,10 @@ export function startLife(options: LifeOptions): Life {
 
   async function beat(): Promise<void> {
     const running = directory.all().filter(({ filed }) => filed.podId !== podId && filed.ended === undefined)
-    const lost = new Set(await pods.beat(new Set(running.map(({ filed }) => filed.podId))))
-    const orphans = running.filter(({ filed }) => lost.has(filed.podId))
+    const silences = await pods.beat(new Set(running.map(({ filed }) => filed.podId)))
+    const orphans = running.filter(
+      ({ filed: { podId, graceMs } }) => (silences.get(podId) ?? 0) >= Math.max(timings.lostMs, graceMs),
+    )
     await Promise.all(orphans.map(({ filed }) => sync.end(filed, lostBroker)))
     if (!synced) await readAll()
     await refresh()
@@ -85,7 +87,9 @@ export function startLife(options: LifeOptions): Life {
     const nowMs = clock.monotonicMs()
     if (nowMs - refreshedMs < timings.orphanMs / refreshesPerExpiry) return
     refreshedMs = nowMs
-    const names = producers.running().flatMap(({ filed: { key } }) => [keys.entries(key), keys.header(key)])
+    const names = producers
+      .running()
+      .flatMap(({ filed: { key } }) => [keys.entries(key), keys.header(key), keys.producer(key)])
     await Promise.all(names.map(name => commands.call('PEXPIRE', name, timings.orphanMs)))
   }
 

@@ -3,8 +3,11 @@ import type { RedisLogSetup } from './setup.ts'
 
 /** Shows the others that this broker lives, and finds out which of them do not. */
 export interface Pods {
-  /** Shows it, and looks at the heartbeats of those brokers. Answers which are lost. */
-  beat(others: ReadonlySet<string>): Promise<readonly string[]>
+  /**
+   * Shows it, and reads the heartbeats of those brokers. Answers for how long each was silent, in
+   * milliseconds.
+   */
+  beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>
   /** This broker could not look for a while: whose heartbeat it has not seen has its time again. */
   resetDeadlines(): void
   /** Takes away what shows it. */
@@ -32,13 +35,13 @@ export function createPods(setup: RedisLogSetup): Pods {
     await commands.call('EVAL', heartbeatScript, names.length, ...names, count, expiryMs)
   }
 
-  async function isLost(other: string): Promise<boolean> {
+  async function silenceOf(other: string): Promise<number> {
     const found = String(await commands.call('GET', keys.heartbeat(other)))
     const last = seen.get(other)
     const nowMs = clock.monotonicMs()
-    if (last !== undefined && last.count === found) return nowMs - last.sinceMs >= timings.lostMs
+    if (last !== undefined && last.count === found) return nowMs - last.sinceMs
     seen.set(other, { count: found, sinceMs: nowMs })
-    return false
+    return 0
   }
 
   return {
@@ -48,8 +51,9 @@ export function createPods(setup: RedisLogSetup): Pods {
       if (clock.monotonicMs() - lookedMs > timings.lostMs / 2) seen.clear()
       lookedMs = clock.monotonicMs()
       for (const other of seen.keys()) if (!others.has(other)) seen.delete(other)
-      const looked = await Promise.all([...others].map(async other => ((await isLost(other)) ? [other] : [])))
-      return looked.flat()
+      return new Map(
+        await Promise.all([...others].map(async other => [other, await silenceOf(other)] as const)),
+      )
     },
     resetDeadlines: () => seen.clear(),
     async leave() {

@@ -34,21 +34,22 @@ export function createPositionReports(
   slowest: () => readonly SlowestReader[],
 ): PositionReports {
   const { clock, timings } = setup
-  const told = new Map<string, { readonly position: number; readonly atMs: number }>()
+  const told = new Map<string, { readonly podId: string; readonly position: number; readonly atMs: number }>()
   let scheduled = false
 
   function isDue({ filed, position }: SlowestReader, nowMs: number): boolean {
     const last = told.get(filed.key)
-    return (
-      last === undefined || last.position !== position || nowMs - last.atMs > timings.lostMs * repeatShare
-    )
+    if (last === undefined || last.position !== position || last.podId !== filed.podId) return true
+    return nowMs - last.atMs > timings.lostMs * repeatShare
   }
 
   function tellAll(): void {
     scheduled = false
     const nowMs = clock.monotonicMs()
     const due = slowest().filter(reader => isDue(reader, nowMs))
-    for (const { filed, position } of due) told.set(filed.key, { position, atMs: nowMs })
+    for (const { filed, position } of due) {
+      told.set(filed.key, { podId: filed.podId, position, atMs: nowMs })
+    }
     for (const [podId, readers] of Map.groupBy(due, ({ filed }) => filed.podId)) {
       const all = readers.map(({ filed, position }): Report => [filed.key, position])
       tell(podId, all)

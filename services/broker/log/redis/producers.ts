@@ -1,5 +1,12 @@
 import { createEndedRequests } from '../ended-requests.ts'
-import { LogRefusal, type Opening, type RequestEnd, type RequestWriter } from '../stream-log.ts'
+import type { Ring } from '../ring.ts'
+import {
+  LogRefusal,
+  type Opening,
+  type Progress,
+  type RequestEnd,
+  type RequestWriter,
+} from '../stream-log.ts'
 import type { Directory } from './directory.ts'
 import { encodeFiled, type FiledRequest, idsField } from './filed-request.ts'
 import { awayStatus, createLocalRequest, type LocalRequest } from './local-request.ts'
@@ -14,6 +21,14 @@ export interface Producers {
   open(opening: Opening): Promise<RequestWriter>
   /** Those that run. */
   running(): readonly LocalRequest[]
+  get(key: string): LocalRequest | undefined
+  /**
+   * The key of a request that is about to be here is not taken for that of one that is lost, until the work
+   * is done.
+   */
+  expecting<T>(key: string, work: () => Promise<T>): Promise<T>
+  /** Begins to write a request that another broker began, and of which the ring has all. */
+  takeOver(filed: FiledRequest, taken: TakenOver): RequestWriter
   /** The readers of another broker are at these positions. */
   heard(podId: string, reports: readonly Report[]): void
   /**
@@ -27,6 +42,12 @@ export interface Producers {
   sweep(): void
 }
 
+export interface TakenOver {
+  readonly header: Uint8Array
+  readonly progress: Progress
+  readonly ring?: Ring
+}
+
 export function createProducers(setup: RedisLogSetup, directory: Directory): Producers {
   const { podId, keys, commands, clock, timings, budget } = setup
   const ended = createEndedRequests({ nowMs: clock.nowMs, maxBytes: budget.limit / 2 })
@@ -36,13 +57,17 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   const owed = new Map<string, RequestEnd>()
   let count = 0
 
-  async function begin(key: string, filed: Omit<FiledRequest, 'key' | 'epoch'>, header: Uint8Array) {
-    const { ids } = filed
+  async function begin(key: string, filed: Omit<FiledRequest, 'key' | 'epoch'>, opened: Opening) {
+    const { ids, header, resume, progress = {} } = opened
     const names = [
       ...[keys.running, keys.requests, keys.epoch, keys.news],
       ...[keys.interrupted(ids.streamId, ids.requestId), keys.entries(key), keys.header(key)],
+      keys.producer(key),
     ]
-    const values = [idsField(ids), key, encodeFiled(filed), header, timings.orphanMs, directoryExpiryMs]
+    const values = [
+      ...[idsField(ids), key, encodeFiled(filed), header, timings.orphanMs, directoryExpiryMs],
+      ...[resume?.tokenHash ?? '', JSON.stringify(progress)],
+    ]
     return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
   }
 
@@ -62,12 +87,12 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   /** Entries that nothing discards expire a little later. */
   async function discard({ key, ids }: FiledRequest): Promise<void> {
     directory.forget(key)
-    await commands.call('UNLINK', keys.entries(key), keys.header(key))
+    await commands.call('UNLINK', keys.entries(key), keys.header(key), keys.producer(key))
     const names = [keys.entries(key), keys.requests, keys.running]
     await commands.call('EVAL', forgetScript, names.length, ...names, idsField(ids), key)
   }
 
-  function add(filed: FiledRequest, header: Uint8Array): RequestWriter {
+  function add(filed: FiledRequest, taken: TakenOver): RequestWriter {
     function onEnd(end: RequestEnd, storedBytes: number | undefined): void {
       running.delete(filed.key)
       if (storedBytes === undefined) {
@@ -77,34 +102,47 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
       keep(filed, storedBytes)
       directory.learn({ ...filed, ended: { end, atMs: clock.nowMs() } })
     }
-    let local: LocalRequest | undefined
-    directory.learn(filed, request => {
-      local = createLocalRequest({ setup, filed, header, request, onEnd })
+    let writer: RequestWriter | undefined
+    directory.host(filed, request => {
+      const onMoved = () => running.delete(filed.key)
+      const local = createLocalRequest({ ...taken, setup, filed, request, onEnd, onMoved })
       running.set(filed.key, local)
+      writer = local.openWriter()
       return local
     })
-    if (local === undefined) throw new Error(`the request ${filed.key} is there twice`)
-    return local.writer
+    if (writer === undefined) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    return writer
+  }
+
+  async function expecting<T>(key: string, work: () => Promise<T>): Promise<T> {
+    opening.add(key)
+    try {
+      return await work()
+    } finally {
+      opening.delete(key)
+    }
   }
 
   return {
-    async open({ ids, sourceServiceId, route, traceparent, limits, header }) {
+    async open(opened) {
+      const { ids, sourceServiceId, route, traceparent, limits, header, resume, progress = {} } = opened
       await commands.whenReady(timings.stallMs).catch(unavailable)
       count += 1
       const key = `${podId}.${count}`
       const openedMs = clock.nowMs()
-      const filed = { podId, ids, sourceServiceId, route, traceparent, openedMs, limits }
-      opening.add(key)
-      try {
-        const answer = await begin(key, filed, header).catch(unavailable)
+      const owned = { podId, owner: 0, graceMs: resume?.graceMs ?? 0 }
+      const filed = { ...owned, ids, sourceServiceId, route, traceparent, openedMs, limits }
+      return await expecting(key, async () => {
+        const answer = await begin(key, filed, opened).catch(unavailable)
         if (answer === 'exists') throw new LogRefusal(answer, 'a push with the same ids is running')
         if (answer === 'interrupted') throw new LogRefusal(answer, 'the request was interrupted')
-        return add({ ...filed, key, epoch: Number(answer) }, header)
-      } finally {
-        opening.delete(key)
-      }
+        return add({ ...filed, key, epoch: Number(answer) }, { header, progress })
+      })
     },
     running: () => [...running.values()],
+    get: key => running.get(key),
+    expecting,
+    takeOver: add,
     heard(from, reports) {
       for (const [key, position] of reports) running.get(key)?.readers.heard(from, position ?? undefined)
     },
@@ -117,6 +155,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   }
 }
 
-function unavailable(error: unknown): never {
+/** @throws LogRefusal `unavailable` for what a command of Redis has failed with */
+export function unavailable(error: unknown): never {
   throw new LogRefusal('unavailable', isOutOfMemory(error) ? outOfMemory : 'the log cannot be reached')
 }

@@ -24,6 +24,8 @@ export interface PushCall {
   cancel(): void
   /** `SUCCESS 3 messages`, or the name of a gRPC code and its text. */
   readonly answer: Promise<string>
+  /** The text values of the answer's initial metadata; never settles when there are none. */
+  readonly headers: Promise<Readonly<Record<string, string>>>
 }
 
 /** A consumer on grpc-js. */
@@ -65,6 +67,7 @@ export function openAnimationClient(
   return {
     push(fields = {}) {
       const answer = Promise.withResolvers<string>()
+      const headers = Promise.withResolvers<Readonly<Record<string, string>>>()
       const call = client.makeClientStreamRequest(
         `/${service}/PushAnimationDataStream`,
         identity,
@@ -76,7 +79,12 @@ export function openAnimationClient(
         },
       )
       call.on('error', () => {})
+      call.on('metadata', (metadata: Metadata) => {
+        const entries = Object.entries(metadata.getMap())
+        headers.resolve(Object.fromEntries(entries.map(([name, value]) => [name, String(value)])))
+      })
       return {
+        headers: headers.promise,
         write: bytes => call.write(Buffer.from(bytes)),
         end: () => call.end(),
         cancel: () => call.cancel(),

@@ -1,0 +1,64 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Metadata } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import type { Resumption } from '../log/stream-log.ts'
+import type { TokenHash } from './admission.ts'
+
+/** The metadata by which a producer continues its request, and that of the answer with the token for it. */
+export const resumeMetadata = 'tollway-resume'
+/**
+ * Metadata of the answer: the number of the message that the producer sends next; the header is message 0.
+ */
+export const nextMetadata = 'tollway-next'
+
+const secretBytes = 32
+const tokenForm = /^([\w.-]{1,100})\.(\d{1,9})\.([\w-]{43})$/
+
+export const newSecret = (): string => randomBytes(secretBytes).toString('base64url')
+
+/** Binds the secret to the bearer token of its producer: neither of them alone continues the request. */
+export function hashSecret(secret: string, bearer: TokenHash): string {
+  return createHash('sha256')
+    .update(secret)
+    .update(bearer ?? '')
+    .digest('hex')
+}
+
+/** `<run>.<uses>.<secret>`, where `uses` is how often the request was continued before. */
+export const tokenOf = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
+
+/**
+ * The token that a push brings; undefined for one that begins a request.
+ *
+ * @throws GrpcError INVALID_ARGUMENT for what has not the form of a token
+ */
+export function readResumeToken(metadata: Metadata): Omit<PresentedToken, 'bearer'> | undefined {
+  const values = metadata.get(resumeMetadata)
+  if (values === undefined) return undefined
+  const [value] = values
+  const [, run, uses, secret] = (typeof value === 'string' && tokenForm.exec(value)) || []
+  if (run === undefined || secret === undefined || values.length > 1) {
+    throw new GrpcError(
+      'INVALID_ARGUMENT',
+      `${resumeMetadata}: one token that the broker has answered is allowed`,
+    )
+  }
+  return { run, uses: Number(uses), secret }
+}
+
+export interface PresentedToken {
+  readonly run: string
+  readonly uses: number
+  readonly secret: string
+  readonly bearer: TokenHash
+}
+
+export function resumptionOf(presented: PresentedToken, nextSecret: string): Resumption {
+  const { run, uses, secret, bearer } = presented
+  return {
+    run,
+    uses,
+    tokenHash: hashSecret(secret, bearer),
+    nextTokenHash: hashSecret(nextSecret, bearer),
+  }
+}
