@@ -13,23 +13,32 @@ import { clusterWorkloads } from './services.ts'
 
 const secretTimeoutMs = 10_000
 
+type OwnSecretStore = ReturnType<typeof secretAccess>
+
 export interface ProvideOptions {
   readonly config: ClusterConfig
-  readonly client: KubeClient
+  readonly client: Pick<KubeClient, 'get' | 'create' | 'apply'>
   readonly place: Place
-  readonly infrastructure: Infrastructure
+  readonly infrastructure: Pick<Infrastructure, 'apply' | 'remove'>
   readonly digests: Pick<SecretDigests, 'read'>
+  /** Whether this operator leads. */
+  readonly mayWrite: () => boolean
 }
 
 /**
  * Applies the workloads that the configuration enables and removes the others, together with the Secrets that they
- * share. Only the leader may call it, once at the beginning of its term and again when a Secret changes. A workload
- * that fails does not hold up the others; the call then rejects with the first failure.
+ * share. The leader calls it at the beginning of its term and again when a Secret changes or is deleted. An operator
+ * that does not lead any more writes nothing, and its call resolves. A workload that fails does not hold up the
+ * others; the call then rejects with the first failure.
  */
 export async function provideWorkloads(options: ProvideOptions): Promise<void> {
-  const { config, client, infrastructure, digests } = options
+  const { config, client, infrastructure, digests, mayWrite } = options
+  if (!mayWrite()) return
   const { namespace, owner } = options.place
-  const store = secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } })
+  const store = whileLeading(
+    secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
+    mayWrite,
+  )
   const shared = { name: paymentsSecret(config.name), randomBytes }
   const signal = AbortSignal.timeout(secretTimeoutMs)
   const ensureShared = () =>
@@ -48,7 +57,17 @@ export async function provideWorkloads(options: ProvideOptions): Promise<void> {
     ),
   )
   const failed = [...secrets, ...workloads].find(result => result.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
+  if (failed !== undefined && mayWrite()) throw failed.reason
+}
+
+function whileLeading(store: OwnSecretStore, mayWrite: () => boolean): OwnSecretStore {
+  return {
+    ...store,
+    async put(...args) {
+      if (!mayWrite()) throw new Error('write a Secret: another operator leads')
+      return store.put(...args)
+    },
+  }
 }
 
 function withDigest(workload: Workload, secretsDigest: string | undefined): Workload {
