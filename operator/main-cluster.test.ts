@@ -166,6 +166,41 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     assert.equal(await digest(), second)
   })
 
+  it('reports another program that undoes its repairs, in the status, a metric and an Event', async t => {
+    const { operator, operatorPort } = await startOperator()
+    t.after(() => operator.stop())
+    const path = `${deployments}/tollway-ratelimit`
+    const replicas = async () => {
+      const { body } = await api.call('GET', path)
+      return (body as { spec?: { replicas?: number } }).spec?.replicas
+    }
+    const theirs = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'tollway-ratelimit' } }
+    for (let change = 1; change <= 3; change++) {
+      await waitFor('the operator to repair it', async () => (await replicas()) === 1)
+      const answer = await api.call('PATCH', `${path}?fieldManager=gitops&force=true`, {
+        ...theirs,
+        spec: { replicas: 7 },
+      })
+      assert.equal(answer.status, 200)
+    }
+    const problems = async () => {
+      const answer = await fetch(`http://127.0.0.1:${operatorPort}/status`)
+      return ((await answer.json()) as { problems: { origin: string; message: string }[] }).problems
+    }
+    const isTold = ({ message }: { message: string }) => message.includes('the manager "gitops" changes it')
+    await waitFor('the status', async () => (await problems()).some(isTold))
+    const metrics = await (await fetch(`http://127.0.0.1:${operatorPort}/metrics`)).text()
+    assert.match(metrics, /^tollway_contested_objects 1$/m)
+    await waitFor('the Event', async () => {
+      const { body } = await api.call('GET', `/apis/events.k8s.io/v1/namespaces/${namespace}/events`)
+      const { items } = body as { items: { reason: string; note: string; regarding: { kind: string } }[] }
+      return items.some(
+        ({ reason, note, regarding }) =>
+          reason === 'Contested' && regarding.kind === 'Deployment' && isTold({ message: note }),
+      )
+    })
+  })
+
   it('moves what an earlier version gave to its Deployment to the ConfigMap', async t => {
     const paths = [
       `${deployments}/tollway-ratelimit`,

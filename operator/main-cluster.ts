@@ -32,7 +32,7 @@ import { animationStreamRoutes } from './kinds/animation-stream-route.ts'
 import { rateLimitConfigs } from './kinds/rate-limit-config.ts'
 import type { ApiAccess } from './kube/access.ts'
 import { createKubeClient, type KubeClient } from './kube/client.ts'
-import { createEventRecorder } from './kube/events.ts'
+import { createEventRecorder, type EventRecorder } from './kube/events.ts'
 import { leaseAccess } from './kube/leases.ts'
 import { secretAccess } from './kube/secrets.ts'
 import { createProvisionClient } from './payments/provision-client.ts'
@@ -74,7 +74,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const { config, pod, log } = options
   await using started = new AsyncDisposableStack()
   const kinds: ClusterKind[] = []
-  const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates }))
+  const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates, infrastructure }))
   const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
   const place = await ownPlace(client, config, pod)
@@ -82,7 +82,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => leadership.stop())
   const certificates = openCertificates(client, place, leadership.mayWrite, log)
   started.defer(() => certificates.stop())
-  const infrastructure = openInfrastructure(client, place, options, leadership.mayWrite)
+  const events = openEvents(started, client, pod, log)
+  const infrastructure = openInfrastructure(client, place, options, { mayWrite: leadership.mayWrite, events })
   started.defer(() => infrastructure.close())
   const operatorName = names.feedHost(config.name, pod.namespace)
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
@@ -101,12 +102,16 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => limits.stop())
   const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
   started.defer(() => routes.stop())
-  const merchants = openMerchants(started, client, tenants, certificates, leadership.mayWrite, options)
+  const merchants = openMerchants(
+    started,
+    { client, tenants, certificates, events, mayWrite: leadership.mayWrite },
+    options,
+  )
   kinds.push(limits, routes, merchants)
   const digests = openSecretDigests(client, leadership.mayWrite, options)
   const providing = openRunner(
     'apply the workloads',
-    () => provideWorkloads({ config, client, place, infrastructure, digests }),
+    () => provideWorkloads({ config, client, place, infrastructure, digests, mayWrite: leadership.mayWrite }),
     log,
   )
   digests.onChange(providing.trigger)
@@ -267,13 +272,18 @@ async function waitAWhile(start: Promise<void>, kind: string | undefined, log: L
   clearTimeout(timer)
 }
 
-/** Of the Merchants, which need no feed, and no payments service as long as nobody wants any. */
+interface MerchantParts {
+  readonly client: KubeClient
+  readonly tenants: TenantSecrets
+  readonly certificates: Certificates
+  readonly events: EventRecorder
+  readonly mayWrite: () => boolean
+}
+
+/** Merchants do not depend on the feed, and need a payments service only when there are any. */
 function openMerchants(
   started: AsyncDisposableStack,
-  client: KubeClient,
-  tenants: TenantSecrets,
-  certificates: Certificates,
-  mayWrite: () => boolean,
+  { client, tenants, certificates, events, mayWrite }: MerchantParts,
   { config, pod, log }: ClusterOptions,
 ): ClusterKind {
   const { name, payments, watchNamespaces } = config
@@ -285,13 +295,6 @@ function openMerchants(
     tls: () => ({ ...tls.credentials(), serverName: tls.serverName }),
   })
   started.defer(async () => provisioner.end())
-  const events = createEventRecorder({
-    client,
-    reportingInstance: pod.name,
-    newId: () => randomBytes(8).toString('hex'),
-    onError: error => log.debug('an event was not told', { error: `${error}` }),
-  })
-  started.defer(() => events.settled())
   const merchants = openClusterMerchants({
     client,
     watchNamespaces,
@@ -308,6 +311,17 @@ function openMerchants(
 
 /** How the Secrets of tenants are used: by their grants, and at a pace that all operators share. */
 type TenantSecrets = Pick<ClusterMerchantsOptions, 'granted' | 'pace'>
+
+function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnPod, log: Log): EventRecorder {
+  const events = createEventRecorder({
+    client,
+    reportingInstance: pod.name,
+    newId: () => randomBytes(8).toString('hex'),
+    onError: error => log.debug('record an event', { error: `${error}` }),
+  })
+  started.defer(() => events.settled())
+  return events
+}
 
 function openTenantSecrets({ config, pod }: ClusterOptions): TenantSecrets {
   return {
@@ -369,7 +383,7 @@ function openInfrastructure(
   client: KubeClient,
   place: Place,
   { config, log }: ClusterOptions,
-  mayWrite: () => boolean,
+  { mayWrite, events }: { readonly mayWrite: () => boolean; readonly events: EventRecorder },
 ): KubernetesInfrastructure {
   return createKubernetesInfrastructure({
     client,
@@ -377,6 +391,9 @@ function openInfrastructure(
     shapeFor: service => podShapeOf(config, service),
     mayWrite,
     onProblem: message => log.warn(message),
+    onContest({ object: regarding, message: note }) {
+      events.record({ regarding, type: 'Warning', reason: 'Contested', action: 'Repair', note })
+    },
     random: Math.random,
   })
 }
@@ -404,11 +421,13 @@ interface MeasuredParts {
   readonly feed: Feed
   readonly kinds: readonly ClusterKind[]
   readonly certificates: Certificates
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'contests'>
 }
 
 /** @param parts are there when somebody first looks at the metrics. */
 function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   return createOperatorMetrics({
+    contestedObjects: () => parts().infrastructure.contests().length,
     isLeader: () => parts().leadership.mayWrite(),
     connectedPods: () =>
       new Set(
@@ -437,6 +456,9 @@ function describe(
     replicas,
     problems: [
       ...problems,
+      ...infrastructure.contests().map(({ object, message }) => ({
+        ...{ origin: object.metadata.name, message, isWarning: true },
+      })),
       ...(certificateProblem === '' ? [] : [{ origin: 'certificates', message: certificateProblem }]),
     ],
   })

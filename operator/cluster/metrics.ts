@@ -21,6 +21,8 @@ export interface MetricsSources {
   readonly statusesWaiting: () => number
   /** How many resources there are, ready and not. */
   readonly resources: () => { readonly ready: number; readonly notReady: number }
+  /** How many objects another program changes as often as this operator repairs them. */
+  readonly contestedObjects: () => number
   /** Why the certificates are not as they should be; empty when they are. */
   readonly certificateProblem: () => string
 }
@@ -50,6 +52,11 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
     'tollway_certificate_problem',
     'Whether the certificates of the feed are not as they should be.',
     () => (sources.certificateProblem() === '' ? 0 : 1),
+  )
+  gauge(
+    'tollway_contested_objects',
+    'Objects that another program changes as often as this operator repairs them.',
+    sources.contestedObjects,
   )
   gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
   new Gauge({

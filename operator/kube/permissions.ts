@@ -88,6 +88,13 @@ export const permissions: readonly Permission[] = [
     scope: 'watched',
     why: 'reports what was done, beside the resource',
   },
+  {
+    group: 'events.k8s.io',
+    resource: 'events',
+    verbs: ['create'],
+    scope: 'own',
+    why: 'reports what happens to the objects of the services',
+  },
   ...ownChildren('apps', 'deployments', 'the services'),
   ...ownChildren('', 'services', 'the addresses of the services', [
     ...workloads,

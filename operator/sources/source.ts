@@ -64,4 +64,6 @@ export interface SourceProblem {
   readonly origin: string
   /** What is wrong, and where in the file. */
   readonly message: string
+  /** It keeps nothing from being ready. */
+  readonly isWarning?: boolean
 }

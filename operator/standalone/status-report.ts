@@ -72,7 +72,12 @@ export function isReady({ resources, replicas, problems }: StatusReport, exceptS
   const isStalled = (resource: ResourceStatus) => conditionOf(resource, 'Stalled').status === 'True'
   const counted = exceptStalled ? resources.filter(resource => !isStalled(resource)) : resources
   const ready = counted.every(resource => conditionOf(resource, 'Ready').status === 'True')
-  return ready && problems.length === 0 && replicas.length > 0 && replicas.every(replica => replica.ready)
+  return (
+    ready &&
+    problems.every(({ isWarning }) => isWarning === true) &&
+    replicas.length > 0 &&
+    replicas.every(replica => replica.ready)
+  )
 }
 
 export function conditionOf(

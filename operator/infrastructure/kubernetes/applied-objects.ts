@@ -21,7 +21,8 @@ export interface AppliedObjects {
 /** `wait`: look again after this time, if nothing happens before. */
 export type Judgement =
   | { readonly what: 'leave' }
-  | { readonly what: 'apply' }
+  /** `isRepair`: others changed or deleted what was applied. */
+  | { readonly what: 'apply'; readonly isRepair: boolean }
   | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'fight' }
 
 /** So long an apply may take until the watch shows it; later it counts as lost. */
@@ -43,11 +44,12 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
 
   function judge(key: string, wanted: KubeObject, live: KubeObject | undefined): Judgement {
     const last = known.get(key)
-    if (last === undefined) return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply' }
+    if (last === undefined)
+      return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     const isBehind = isBehindOf(last, live)
     // What is known is from before our own write, so it says nothing of a new wish.
     if (last.wanted !== JSON.stringify(wanted)) {
-      return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply' }
+      return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     }
     if (isBehind) {
       const ms = last.atMs + unseenMs - clock.monotonicMs()
@@ -56,7 +58,8 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
       return { what: 'leave' }
     }
     const ms = pace.waitMs(key)
-    return ms > 0 ? { what: 'wait', ms, why: isBehind ? 'unseen' : 'fight' } : { what: 'apply' }
+    if (ms <= 0) return { what: 'apply', isRepair: !isBehind }
+    return { what: 'wait', ms, why: isBehind ? 'unseen' : 'fight' }
   }
 
   return {

@@ -6,6 +6,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { isRecord, type KubeObject } from '../../kube/kube-object.ts'
 import { InfrastructureError } from '../provider.ts'
 import { infrastructureContract } from '../provider-contract.ts'
+import type { Contest } from './contests.ts'
 import { kinds } from './kinds.ts'
 import {
   autoscaling,
@@ -143,9 +144,11 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     })
   })
 
-  it('nobody is fought: two repairs a minute, and a word about it', async t => {
+  it('no other program is fought: two repairs a minute, and a report that names it', async t => {
     const { infrastructure, edit, get, problems } = await cluster.openNamespace(t)
-    await infrastructure().apply(rateLimit())
+    const begun: Contest[] = []
+    const made = infrastructure({ onContest: contest => begun.push(contest) })
+    await made.apply(rateLimit())
     const before = writes()
     const isTheirs = async () => replicasOf(await get('Deployment')) === 7
     for (let time = 0; time < 2; time += 1) {
@@ -154,13 +157,24 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     }
     await edit('Deployment', { spec: { replicas: 7 } })
     await waitFor('a word', () =>
-      problems.some(told => /Deployment "tollway-ratelimit" was set right 2/.test(told)),
+      problems.some(told => /Deployment "tollway-ratelimit" was changed 3 times/.test(told)),
     )
     await edit('Deployment', { spec: { replicas: 7 }, metadata: { labels: { more: 'x' } } })
     await idle(300)
     assert.ok(await isTheirs())
     assert.equal(writes() - before, 2)
     assert.equal(problems.length, 1, problems.join('\n'))
+    assert.deepEqual(
+      begun.map(({ message }) => message),
+      problems,
+    )
+    assert.match(problems[0] ?? '', /the manager "[\w-]+" changes it/)
+    assert.doesNotMatch(problems[0] ?? '', /"tollway"|"unknown"/)
+    const uid = (await get('Deployment'))?.metadata.uid
+    assert.deepEqual(
+      made.contests().map(({ object }) => [object.kind, object.metadata.uid]),
+      [['Deployment', uid]],
+    )
   })
 
   it('an autoscaled Deployment begins with its replicas, and keeps those that it has', async t => {

@@ -9,6 +9,7 @@ import type { KubeObject } from '../../kube/kube-object.ts'
 import { type Infrastructure, InfrastructureError } from '../provider.ts'
 import { createTurns } from '../turns.ts'
 import { bringAbout } from './bring-about.ts'
+import { type Contest, createContests } from './contests.ts'
 import { createObjectWriter } from './object-writer.ts'
 import { labelNames, objectName, type Place } from './objects/place.ts'
 import { secretsAnnotation } from './objects/pod-template.ts'
@@ -26,6 +27,8 @@ export interface KubernetesOptions {
   readonly mayWrite: () => boolean
   /** For the log: what is wrong and goes on: an API server out of reach, somebody who undoes our writes. */
   readonly onProblem: (message: string) => void
+  /** Called when another program begins to undo repairs of an object again and again. */
+  readonly onContest?: (contest: Contest) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
@@ -50,6 +53,8 @@ const newerStateMs = 1_000
 export interface KubernetesInfrastructure extends Infrastructure {
   /** How far a workload has come; undefined when it is not there. */
   progress(name: string): Progress | undefined
+  /** The objects that another program changes as often as this operator repairs them. */
+  contests(): readonly Contest[]
   /**
    * For who leads no longer: ends the writes that are on their way, and repairs nothing until `apply` is called
    * anew. Resolves when nothing is written any more.
@@ -83,10 +88,15 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     timing: timing.reflector,
     onError: (error, retryMs) => onProblem(`${(error as Error).message}; again in ${Math.round(retryMs)} ms`),
   })
+  const contests = createContests(clock, contest => {
+    onProblem(contest.message)
+    options.onContest?.(contest)
+  })
   const writer = createObjectWriter({
     client,
     clock,
     onProblem,
+    contests,
     find: own.get,
     mayWrite: options.mayWrite,
     signal: () => term.signal,
@@ -182,6 +192,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
 
   async function standDown(): Promise<void> {
     wanted.clear()
+    contests.clear()
     term.abort(notLeading('a workload'))
     await turns.settled()
     term = new AbortController()
@@ -203,6 +214,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
       const deployment = own.get('Deployment', objectName(place, name))
       return deployment === undefined ? undefined : progressOf(deployment, observe(name), place.revision)
     },
+    contests: contests.current,
     standDown,
     async close() {
       closed = true

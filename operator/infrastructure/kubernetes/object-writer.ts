@@ -2,13 +2,14 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { KubeClient } from '../../kube/client.ts'
 import type { KubeObject } from '../../kube/kube-object.ts'
 import { InfrastructureError } from '../provider.ts'
-import { createAppliedObjects, unseenMs } from './applied-objects.ts'
+import { createAppliedObjects, type Judgement, unseenMs } from './applied-objects.ts'
+import type { Contests } from './contests.ts'
 import { handOverReplicas, mustHandOver } from './hand-over-replicas.ts'
 import { type Kind, kindOf, kinds } from './kinds.ts'
 import { labelNames } from './objects/place.ts'
 import type { KindObject } from './own-objects.ts'
 import { refusal } from './refusal.ts'
-import { createRepairPace, repairLimits } from './repair-pace.ts'
+import { createRepairPace } from './repair-pace.ts'
 
 /** Writes single objects, each only where it must. Rejects with an `InfrastructureError`. */
 export interface ObjectWriter {
@@ -31,17 +32,20 @@ export interface ObjectWriterOptions {
   readonly clock: Clock
   readonly mayWrite: () => boolean
   readonly onProblem: (message: string) => void
+  readonly contests: Pick<Contests, 'changed'>
   /** Of the present term: ends each call that is on its way. */
   readonly signal: () => AbortSignal
 }
 
 export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
-  const { clock, onProblem } = options
+  const { clock, onProblem, contests } = options
   const applied = createAppliedObjects(clock)
   const removals = createRepairPace(clock)
   const client = leadersClient(options)
   /** Of what problem with an object was told, until it is over. */
   const told = new Map<string, string>()
+  /** Objects that differ from what was applied, and are repaired later. */
+  const withheld = new Set<string>()
   /** When the deletion of an object with this uid was asked for. */
   const removedMs = new Map<string, number>()
 
@@ -59,11 +63,14 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
       return undefined
     }
     const judgement = applied.judge(key, wanted, live)
+    // A change whose repair has to wait is counted once.
+    if (isForeignChange(judgement) && !withheld.has(key)) contests.changed(wanted, live)
     if (judgement.what === 'wait') {
-      if (judgement.why === 'fight') tell(key, `${key} ${fought}`)
+      if (judgement.why === 'fight') withheld.add(key)
       return judgement.ms
     }
     told.delete(key)
+    withheld.delete(key)
     if (judgement.what === 'leave') return undefined
     if (kindOf(wanted) === 'Deployment' && mustHandOver(wanted, live)) {
       await handOverReplicas(client, wanted, replicas)
@@ -78,13 +85,10 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
     const { uid = '', deletionTimestamp } = live.metadata
     if (deletionTimestamp !== undefined || wasRemovedLately(uid)) return undefined
     const waitMs = removals.waitMs(key)
-    if (waitMs > 0) {
-      tell(key, `${key} ${fought}`)
-      return waitMs
-    }
+    if (waitMs > 0) return waitMs
     await client.delete(kinds[kindOf(live)], { ...live.metadata, uid })
     removedMs.set(uid, clock.monotonicMs())
-    removals.count(key)
+    if (removals.count(key) > 1) contests.changed(live, live)
     applied.forget(key)
     return undefined
   }
@@ -121,10 +125,6 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
   }
 }
 
-const fought =
-  `was set right ${repairLimits.repairs} times within ${repairLimits.windowMs / 1000} s and is not right again: ` +
-  'somebody else writes it; it is set right later'
-
 /** Writes only while this process leads, and ends a call when its term ends. */
 function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): ObjectWriterOptions['client'] {
   const assertLeading = () => {
@@ -141,6 +141,12 @@ function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): Objec
       await client.delete(resource, version, { signal: signal() })
     },
   }
+}
+
+/** Whether another program changed what was applied. */
+function isForeignChange(judgement: Judgement): boolean {
+  if (judgement.what === 'wait') return judgement.why === 'fight'
+  return judgement.what === 'apply' && judgement.isRepair
 }
 
 function nameOf({ kind, metadata }: KubeObject): string {

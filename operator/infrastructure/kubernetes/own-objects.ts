@@ -82,7 +82,7 @@ function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<Ku
   return createReflector<KubeObject>({
     source: collectionOf(client, resource, { labelSelector: ownObjectsSelector(place) }),
     namespaces: [place.namespace],
-    keep: withoutManagers,
+    keep: withoutFields,
     onError,
     random,
     clock,
@@ -90,8 +90,10 @@ function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<Ku
   })
 }
 
-/** Who owns which field is half of an object, and nobody here asks for it. */
-function withoutManagers(object: KubeObject): KubeObject {
-  const { managedFields: _, ...metadata } = object.metadata
-  return { ...object, metadata }
+/** The lists of fields are half of an object, and the operator uses only who changed it when. */
+function withoutFields(object: KubeObject): KubeObject {
+  const { managedFields, ...metadata } = object.metadata
+  if (!Array.isArray(managedFields)) return object
+  const managers = managedFields.map(({ manager, subresource, time }) => ({ manager, subresource, time }))
+  return { ...object, metadata: { ...metadata, managedFields: managers } }
 }

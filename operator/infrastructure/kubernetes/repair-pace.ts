@@ -7,7 +7,8 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 export interface RepairPace {
   /** How long to wait until the next repair of this; 0 when it may be now. */
   waitMs(key: string): number
-  count(key: string): void
+  /** Counts a repair. Returns how many of the last repairs are remembered. */
+  count(key: string): number
   forget(key: string): void
 }
 
@@ -25,6 +26,7 @@ export function createRepairPace(clock: Clock): RepairPace {
     count(key) {
       const times = [...(repairedMs.get(key) ?? []), clock.monotonicMs()]
       repairedMs.set(key, times.slice(-repairLimits.repairs))
+      return times.length
     },
     forget: key => repairedMs.delete(key),
   }
