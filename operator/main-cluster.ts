@@ -80,10 +80,11 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const place = await ownPlace(client, config, pod)
   const leadership = openLeadership(client, place, options) // tells who of the operators writes
   started.defer(() => leadership.stop())
-  const certificates = openCertificates(client, place, leadership.mayWrite, log)
+  const { mayWrite } = leadership
+  const certificates = openCertificates(client, place, mayWrite, log)
   started.defer(() => certificates.stop())
   const events = openEvents(started, client, pod, log)
-  const infrastructure = openInfrastructure(client, place, options, { mayWrite: leadership.mayWrite, events })
+  const infrastructure = openInfrastructure(client, place, options, { mayWrite, events })
   started.defer(() => infrastructure.close())
   const operatorName = names.feedHost(config.name, pod.namespace)
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
@@ -94,7 +95,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const secrets = openSecrets(client, tenants, log)
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
-  const open = { client, feed, infrastructure, mayWrite: leadership.mayWrite, metrics, log, pod: pod.name }
+  const open = { client, feed, infrastructure, mayWrite, metrics, log, pod: pod.name }
   const whySwitchedOff = (workload: string) => switchedOff(config, workload)
   const kindOptions = { ...open, whySwitchedOff, watchNamespaces: config.watchNamespaces }
   // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.
@@ -102,16 +103,13 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => limits.stop())
   const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
   started.defer(() => routes.stop())
-  const merchants = openMerchants(
-    started,
-    { client, tenants, certificates, events, mayWrite: leadership.mayWrite },
-    options,
-  )
+  const parts = { client, tenants, certificates, events, mayWrite }
+  const merchants = openMerchants(started, parts, options)
   kinds.push(limits, routes, merchants)
-  const digests = openSecretDigests(client, leadership.mayWrite, options)
+  const digests = openSecretDigests(client, mayWrite, options)
   const providing = openRunner(
     'apply the workloads',
-    () => provideWorkloads({ config, client, place, infrastructure, digests, mayWrite: leadership.mayWrite }),
+    () => provideWorkloads({ config, client, place, infrastructure, digests, mayWrite }),
     log,
   )
   digests.onChange(providing.trigger)

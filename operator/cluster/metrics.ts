@@ -31,45 +31,7 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry, prefix: 'tollway_operator_' })
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
-  gauge('tollway_operator_leader', 'Whether this operator is the one that writes.', () =>
-    sources.isLeader() ? 1 : 0,
-  )
-  gauge(
-    'tollway_feed_connected_pods',
-    'Pods that have a stream of the feed here, or at an operator that reports here.',
-    sources.connectedPods,
-  )
-  gauge(
-    'tollway_certificate_problem',
-    'Whether the certificates of the feed are not as they should be.',
-    () => (sources.certificateProblem() === '' ? 0 : 1),
-  )
-  gauge(
-    'tollway_contested_objects',
-    'Objects that another program changes as often as this operator repairs them.',
-    sources.contestedObjects,
-  )
-  gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
-  new Gauge({
-    name: 'tollway_resources',
-    help: 'Resources, by whether they are ready.',
-    labelNames: ['ready'],
-    registers,
-    collect() {
-      const { ready, notReady } = sources.resources()
-      this.set({ ready: 'true' }, ready)
-      this.set({ ready: 'false' }, notReady)
-    },
-  })
+  openGauges(sources, registry)
   const reconcile = new Histogram({
     name: 'tollway_reconcile_seconds',
     help: 'How long one look at all resources takes.',
@@ -110,4 +72,48 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
     requested: (method, resource) => requests.inc({ method, resource }),
     statusWritten: ok => writes.inc({ outcome: ok ? 'ok' : 'error' }),
   }
+}
+
+/** The metrics whose values are read at each scrape. */
+function openGauges(sources: MetricsSources, registry: Registry): void {
+  const registers = [registry]
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  gauge('tollway_operator_leader', 'Whether this operator is the one that writes.', () =>
+    sources.isLeader() ? 1 : 0,
+  )
+  gauge(
+    'tollway_feed_connected_pods',
+    'Pods that have a stream of the feed here, or at an operator that reports here.',
+    sources.connectedPods,
+  )
+  gauge(
+    'tollway_certificate_problem',
+    'Whether the certificates of the feed are not as they should be.',
+    () => (sources.certificateProblem() === '' ? 0 : 1),
+  )
+  gauge(
+    'tollway_contested_objects',
+    'Objects that another program changes as often as this operator repairs them.',
+    sources.contestedObjects,
+  )
+  gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
+  new Gauge({
+    name: 'tollway_resources',
+    help: 'Resources, by whether they are ready.',
+    labelNames: ['ready'],
+    registers,
+    collect() {
+      const { ready, notReady } = sources.resources()
+      this.set({ ready: 'true' }, ready)
+      this.set({ ready: 'false' }, notReady)
+    },
+  })
 }
