@@ -9,7 +9,7 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
 import { type ClusterKind, openClusterKind, openRunner } from './cluster/cluster-kind.ts'
 import { makeClusterReport } from './cluster/cluster-report.ts'
-import { type ClusterMerchantsOptions, openClusterMerchants } from './cluster/merchants.ts'
+import { openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
@@ -18,9 +18,7 @@ import { provideWorkloads } from './cluster/provide-workloads.ts'
 import { createSecretDigests } from './cluster/secret-digests.ts'
 import { clusterWorkloads, describeServices, podShapeOf, switchedOff } from './cluster/services.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
-import { createGrantedSecrets } from './cluster/tenant-secrets/granted-secrets.ts'
-import { createPolledSecrets } from './cluster/tenant-secrets/polled-secrets.ts'
-import { createReadPace, readsPerSecond } from './cluster/tenant-secrets/read-pace.ts'
+import { openTenantSecrets, type TenantSecrets } from './cluster/tenant-secrets/tenant-secrets.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
 import {
   createKubernetesInfrastructure,
@@ -91,8 +89,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const loads = createStreamLoads({ operatorName }) // hears what brokers carry
   started.defer(async () => loads.stop())
   const feed = openFeed(peers, log)
-  const tenants = openTenantSecrets(options)
-  const secrets = openSecrets(client, tenants, log)
+  const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
+  const secrets = tenants.tokens
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
   const open = { client, feed, infrastructure, mayWrite, metrics, log, pod: pod.name }
@@ -103,15 +101,12 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => limits.stop())
   const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
   started.defer(() => routes.stop())
-  const parts = { client, tenants, certificates, events, mayWrite }
-  const merchants = openMerchants(started, parts, options)
+  const merchantParts = { client, tenants, certificates, events, mayWrite }
+  const merchants = openMerchants(started, merchantParts, options)
   kinds.push(limits, routes, merchants)
   const digests = openSecretDigests(client, mayWrite, options)
-  const providing = openRunner(
-    'apply the workloads',
-    () => provideWorkloads({ config, client, place, infrastructure, digests, mayWrite }),
-    log,
-  )
+  const provided = { config, client, place, infrastructure, digests, mayWrite }
+  const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
   digests.onChange(providing.trigger)
   started.defer(() => digests.stop())
 
@@ -299,16 +294,14 @@ function openMerchants(
     provisioner: payments.enabled ? provisioner : undefined,
     addresses: paymentAddressesOf(config, namespace),
     mayWrite,
-    ...tenants,
+    granted: tenants.granted,
+    pace: tenants.pace,
     events,
     log,
   })
   started.defer(() => merchants.stop())
   return merchants
 }
-
-/** How the Secrets of tenants are used: by their grants, and at a pace that all operators share. */
-type TenantSecrets = Pick<ClusterMerchantsOptions, 'granted' | 'pace'>
 
 function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnPod, log: Log): EventRecorder {
   const events = createEventRecorder({
@@ -319,29 +312,6 @@ function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnP
   })
   started.defer(() => events.settled())
   return events
-}
-
-function openTenantSecrets({ config, pod }: ClusterOptions): TenantSecrets {
-  return {
-    granted: createGrantedSecrets(config, pod.namespace),
-    pace: createReadPace({
-      readsPerSecond: readsPerSecond / config.operators,
-      clock: systemClock,
-      random: Math.random,
-    }),
-  }
-}
-
-function openSecrets(client: KubeClient, { granted, pace }: TenantSecrets, log: Log) {
-  return createPolledSecrets({
-    read: (namespace, name, signal) =>
-      granted.attempt(namespace, name, async () => {
-        return (await secretAccess(client, { namespace }).get(name, signal))?.data
-      }),
-    pace,
-    random: Math.random,
-    onError: (secret, error) => log.warn('read a Secret', { secret, error: error.message }),
-  })
 }
 
 function openSecretDigests(

@@ -24,7 +24,7 @@ const changedBy = (
   },
 })
 
-test('a program that changes an object every five minutes is reported once, and forgotten when it stops', () => {
+test('a program that changes an object every five minutes is reported once, until it stops', () => {
   const { clock, begun, contests } = open()
   for (let time = 0; time < 6; time++) {
     clock.nowMs = time * 5 * minuteMs
