@@ -5,7 +5,9 @@ import type { Problem, Schema } from './schema.ts'
 import {
   autoscaling,
   checkService,
+  containerSecurityContext,
   label,
+  podSecurityContext,
   podShape,
   port,
   replicas,
@@ -27,7 +29,8 @@ export type BrokerPlan = ClusterConfig['broker']
 /** How the payments service runs. */
 export type PaymentsPlan = ClusterConfig['payments']
 /** What a cluster decides of the pods of a service, and no service knows of. */
-export type PodShape = RateLimitPlan['pods']
+export type PodShape = RateLimitPlan['pods'] &
+  Pick<ClusterConfig, 'podSecurityContext' | 'containerSecurityContext'>
 
 const namespace = () => Type.String({ minLength: 1, maxLength: 63, pattern: `^${label}$` })
 
@@ -195,6 +198,8 @@ const config = Type.Object({
       description: 'Domains that only some namespaces may have. Any other belongs to its oldest resource.',
     },
   ),
+  podSecurityContext: podSecurityContext(),
+  containerSecurityContext: containerSecurityContext(),
   rateLimit,
   broker,
   payments,

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { type Problem, typed } from './schema.ts'
+import { type JsonObject, type Problem, typed } from './schema.ts'
 
 /**
  * What the sections of all services have in common in the operator's configuration: the pieces of their schemas,
@@ -14,10 +14,10 @@ export const serviceLabel = '[a-z]([-a-z0-9]*[a-z0-9])?'
 const maxReplicas = 100
 
 /** What the operator hands on to the API server, which judges it. */
-const handedOn = (description: string) =>
+const handedOn = (description: string, value: JsonObject = {}) =>
   typed<Readonly<Record<string, unknown>>>({
     type: 'object',
-    default: {},
+    default: value,
     description,
     'x-kubernetes-preserve-unknown-fields': true,
   })
@@ -58,6 +58,32 @@ export const autoscaling = () =>
     },
     { default: {}, description: 'More and fewer pods as the load asks for.' },
   )
+
+/** The user and group of the images. */
+const uid = 65_532
+
+/** What the Pod Security profile `restricted` asks of pods. */
+export const podSecurityContext = () =>
+  handedOn(
+    'The securityContext of every pod: the operators, the services, the bundled Redis, and the hook. ' +
+      'OpenShift sets user and groups itself: leave them out there.',
+    {
+      runAsNonRoot: true,
+      runAsUser: uid,
+      runAsGroup: uid,
+      // The files of Secrets belong to this group, and only it may read them.
+      fsGroup: uid,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+  )
+
+export const containerSecurityContext = () =>
+  handedOn('The securityContext of every container.', {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'] },
+  })
 
 export const settingsOfService = () =>
   texts("Settings of the service by their names; they hold over the operator's.")

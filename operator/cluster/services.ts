@@ -58,7 +58,8 @@ export const clusterServices: Readonly<Record<ServiceName, ClusterService>> = {
 }
 
 export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {
-  return config[clusterServices[service].field].pods
+  const { podSecurityContext, containerSecurityContext } = config
+  return { ...config[clusterServices[service].field].pods, podSecurityContext, containerSecurityContext }
 }
 
 /** The workloads of all services, and whether each shall run. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
+import { podShapeOf } from '../../operator/cluster/services.ts'
 import { isRecord } from '../../operator/kube/kube-object.ts'
 import { makeRules } from '../../operator/kube/permissions.ts'
 import { goldenTests } from '../support/golden.ts'
@@ -81,6 +82,32 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     const alone = validateClusterConfig(configOf(render({ set: own })))
     assert.ok('value' in alone, JSON.stringify(alone))
     assert.equal(alone.value.broker.streamLog.urlSecret.name, 'streams')
+  })
+
+  it('lets the platform choose user and groups of every pod', () => {
+    const objects = render({
+      values: readFileSync(join(import.meta.dirname, 'testdata/openshift.in.yaml'), 'utf8'),
+    })
+    const judged = validateClusterConfig(configOf(objects))
+    assert.ok('value' in judged, JSON.stringify(judged))
+    const pods = objects.filter(({ kind }) => /^(Deployment|Job|Pod)$/.test(kind))
+    assert.ok(pods.length >= 4)
+    const ids = /runAsUser|runAsGroup|fsGroup"/
+    for (const { kind, metadata, spec } of pods)
+      assert.doesNotMatch(JSON.stringify(spec), ids, `${kind} ${metadata.name}`)
+    for (const service of ['ratelimit', 'broker', 'payments'] as const) {
+      const { podSecurityContext } = podShapeOf(judged.value, service)
+      assert.doesNotMatch(JSON.stringify(podSecurityContext), ids)
+      assert.equal(podSecurityContext['runAsNonRoot'], true)
+    }
+  })
+
+  it('has the security contexts that the operator has by default', () => {
+    const judged = validateClusterConfig(configOf(render({ set: [redis] })))
+    const defaults = validateClusterConfig({ rateLimit: { enabled: false } })
+    assert.ok('value' in judged && 'value' in defaults)
+    assert.deepEqual(judged.value.podSecurityContext, defaults.value.podSecurityContext)
+    assert.deepEqual(judged.value.containerSecurityContext, defaults.value.containerSecurityContext)
   })
 
   it('begins all names with that of the release, and shortens a long one', () => {

@@ -86,7 +86,7 @@ name: {{ include "tollway.name" . }}
 operators: {{ .Values.operator.replicas }}
 operatorPort: {{ .Values.operator.port }}
 feedPort: {{ .Values.operator.feedPort }}
-{{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" | toYaml }}
+{{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" "podSecurityContext" "containerSecurityContext" | toYaml }}
 rateLimit: {{- $rateLimit | toYaml | nindent 2 }}
 broker: {{- $broker | toYaml | nindent 2 }}
 payments: {{- .Values.payments | toYaml | nindent 2 }}
@@ -98,21 +98,6 @@ it, and the hook waits for operators that report this one.
 */}}
 {{- define "tollway.revision" -}}
 {{- list (include "tollway.config" .) (toYaml .Values.operator) .Chart.Version | join "\n" | sha256sum | trunc 16 -}}
-{{- end -}}
-
-{{/* Of every pod of the chart: what the Pod Security profile "restricted" asks for. */}}
-{{- define "tollway.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
-{{- end -}}
-
-{{- define "tollway.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{/* The Secrets of this namespace that the values name and that pods read at start, in a list. */}}

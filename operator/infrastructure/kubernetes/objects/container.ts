@@ -31,11 +31,9 @@ export function makeContainer(workload: Workload, shape: PodShape) {
           readinessProbe: { ...httpGet(probes.ready), ...readiness },
           livenessProbe: { ...httpGet(probes.alive), ...liveness },
         }),
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    },
+    ...(Object.keys(shape.containerSecurityContext).length > 0
+      ? { securityContext: shape.containerSecurityContext }
+      : {}),
     volumeMounts: makeVolumeMounts(workload),
   }
 }

@@ -4,10 +4,7 @@ import { makeContainer } from './container.ts'
 import { type Ingredients, objectLabels, objectName, podSelector } from './place.ts'
 import { makeVolumes } from './volumes.ts'
 
-/** The user and group of the images: nobody that the node knows. */
-const uid = 65_532
-
-/** A pod that the Pod Security profile `restricted` lets in. */
+/** By default a pod that the Pod Security profile `restricted` admits. */
 export function makePodTemplate({ workload, place }: Ingredients, shape: PodShape) {
   const { annotations, labels, imagePullSecrets, priorityClassName } = shape
   return {
@@ -21,15 +18,7 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
       // Variables for every Service of the namespace would look like settings.
       enableServiceLinks: false,
       terminationGracePeriodSeconds: Math.ceil(workload.stopGraceMs / 1000),
-      securityContext: {
-        runAsNonRoot: true,
-        runAsUser: uid,
-        runAsGroup: uid,
-        // The files of Secrets belong to this group, and only it may read them.
-        fsGroup: uid,
-        fsGroupChangePolicy: 'OnRootMismatch',
-        seccompProfile: { type: 'RuntimeDefault' },
-      },
+      ...ifAny('securityContext', shape.podSecurityContext),
       containers: [makeContainer(workload, shape)],
       volumes: makeVolumes(workload),
       topologySpreadConstraints: spread(shape, podSelector(place, workload.name)),

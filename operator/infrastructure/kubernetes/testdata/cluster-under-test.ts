@@ -81,7 +81,8 @@ export const autoscaling = { minReplicas: 2, maxReplicas: 9, targetCpuPercent: 7
 export function podShape(pods: Readonly<Record<string, unknown>> = {}) {
   const judged = validateClusterConfig({ rateLimit: { backend: { urlSecret: { name: 'redis' } }, pods } })
   if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
-  return judged.value.rateLimit.pods
+  const { rateLimit, podSecurityContext, containerSecurityContext } = judged.value
+  return { ...rateLimit.pods, podSecurityContext, containerSecurityContext }
 }
 
 export async function startCluster(seed: number): Promise<ClusterUnderTest> {

@@ -10,14 +10,17 @@ interface Case {
   readonly workload: Partial<Workload>
   /** As in the operator's configuration. */
   readonly pods?: unknown
+  readonly podSecurityContext?: unknown
+  readonly containerSecurityContext?: unknown
 }
 
 export const namespace = 'tollway-system'
 
 /** The objects of a case's text. */
 export function objectsOfCase(text: string): readonly KubeObject[] {
-  const { name = 'tollway', workload, pods = {} } = load(text, { schema: CORE_SCHEMA }) as Case
-  const judged = validateClusterConfig({ rateLimit: { backend: { urlSecret: { name: 'redis' } }, pods } })
+  const { name = 'tollway', workload, pods = {}, ...security } = load(text, { schema: CORE_SCHEMA }) as Case
+  const rateLimit = { backend: { urlSecret: { name: 'redis' } }, pods }
+  const judged = validateClusterConfig({ rateLimit, ...security })
   if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
   const whole: Workload = {
     name: 'ratelimit',
@@ -34,7 +37,9 @@ export function objectsOfCase(text: string): readonly KubeObject[] {
     name: `${name}-operator`,
     uid: '00000000-0000-4000-8000-000000000001',
   }
-  return workloadObjects(whole, judged.value.rateLimit.pods, {
+  const { podSecurityContext, containerSecurityContext } = judged.value
+  const shape = { ...judged.value.rateLimit.pods, podSecurityContext, containerSecurityContext }
+  return workloadObjects(whole, shape, {
     name,
     namespace,
     owner,
