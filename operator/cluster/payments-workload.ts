@@ -92,6 +92,8 @@ function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['se
 function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
   const files = Object.entries(sharedSecrets).map(([entry, name]) => [`${name}_FILE`, join(ownFolder, entry)])
   return {
+    // The kubelet's probes and Prometheus come from outside the pod.
+    DEBUG_HOST: '0.0.0.0',
     DEBUG_PORT: `${metricsPort}`,
     // The only place that a pod can write to. Nothing that lasts is there.
     STATE_DIR: '/tmp/tollway',

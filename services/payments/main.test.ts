@@ -3,12 +3,14 @@ import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { readSettings } from '@tollway/chassis/settings.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { missingPostgres, startPostgres } from '../../test/support/postgres-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/api-under-test.ts'
+import { settings } from './settings.ts'
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url))
 
@@ -39,7 +41,6 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
     DATABASE_URL_FILE: urlFile,
     HOST: '127.0.0.1',
     PORT: String(port),
-    DEBUG_HOST: '127.0.0.1',
     DEBUG_PORT: String(debugPort),
     PROVISION_PORT: String(provisionPort),
     PROVISION_TOKEN_FILE: tokenFile,
@@ -130,4 +131,19 @@ test('with a command it does what an operator does by hand, and serves nothing',
   })
   assert.equal(await running.exited(), 0)
   assert.match(running.output(), /^Usage: tollway payments verify/)
+})
+
+test('a client authority without a certificate is refused at the start, by its name', async () => {
+  const folder = temporaryFolder('tollway-payments')
+  const ca = join(folder, 'ca.crt')
+  await writeFile(ca, 'a certificate')
+  const running = start({ STATE_DIR: folder, PORT: '0', DEBUG_PORT: '0', PROVISION_TLS_CLIENT_CA: ca })
+  await waitFor('the program to end', () => running.process.exitCode !== null)
+  assert.equal(running.process.exitCode, 1)
+  assert.match(running.output(), /PROVISION_TLS_CLIENT_CA: needs PROVISION_TLS_CERT and PROVISION_TLS_KEY/)
+})
+
+test('the monitoring server is on the loopback address unless another is set', () => {
+  const read = readSettings(settings, {}, () => '')
+  assert.equal('value' in read && read.value.debugHost, '127.0.0.1')
 })

@@ -242,6 +242,12 @@ function tlsOf(settings: Settings, log: Log): { readonly api?: TlsFiles; readonl
     { setting: 'TLS_CERT', path: settings.tlsCert },
     { setting: 'TLS_KEY', path: settings.tlsKey },
   )
+  const { provisionTlsClientCa: ca, provisionTlsCert: cert } = settings
+  if (ca !== '' && cert === '') {
+    throw new Error(
+      'PROVISION_TLS_CLIENT_CA: needs PROVISION_TLS_CERT and PROVISION_TLS_KEY, which are not set',
+    )
+  }
   const provision = open(
     { setting: 'PROVISION_TLS_CERT', path: settings.provisionTlsCert },
     { setting: 'PROVISION_TLS_KEY', path: settings.provisionTlsKey },

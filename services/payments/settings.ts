@@ -44,8 +44,8 @@ const serverSettings = settingsTable({
   debugHost: {
     name: 'DEBUG_HOST',
     kind: text,
-    fallback: '0.0.0.0',
-    help: 'The address of the monitoring server.',
+    fallback: '127.0.0.1',
+    help: 'The address of the monitoring server. It asks for no password.',
   },
   debugPort: {
     name: 'DEBUG_PORT',

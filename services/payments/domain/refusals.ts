@@ -10,7 +10,8 @@ export const refusals = {
   invalid_idempotency_key: { status: 400, message: 'The Idempotency-Key has 1 to 255 printable characters.' },
   weak_idempotency_key: {
     status: 400,
-    message: 'This Idempotency-Key protects a secret and needs at least 128 random bits.',
+    message:
+      'This Idempotency-Key protects a secret: it must be a UUID of version 4 or have 128 random bits.',
   },
   processing_error: { status: 400, message: 'The payment was declined.' },
   test_mode_mixed: { status: 400, message: 'Test and live records cannot be used together.' },
@@ -89,6 +90,8 @@ export const fieldErrorCodes = [
   'mismatch',
   /** The authorisation has run out. */
   'expired',
+  /** Has what could be the number of a card, where none may be stored. */
+  'card_number',
   /** Fields of which only one may be there. */
   'exclusive',
 ] as const

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
+import { requestFingerprint } from '../storage/sealed-answer.ts'
 import {
   type ApiUnderTest,
+  basic,
   merchantInput,
   openShop,
   payAt,
@@ -118,4 +120,54 @@ test('a new app’s key is given again only under a key that cannot be guessed',
     tx.query<{ text: string }>("SELECT encode(body, 'escape') AS text FROM idempotency_keys"),
   )
   assert.ok(stored.every(({ text }) => !text.includes(secret)))
+})
+
+test('the same JSON with other spaces and lines is the same request, and other JSON is not', async () => {
+  const { id } = await payAt(api, shop)
+  const headers = { 'idempotency-key': 'spaces', 'content-type': 'application/json' }
+  const send = (body: string) =>
+    api.call('POST', `/transactions/${id}/captures`, { key: shop.key, headers, body })
+  const first = await send('{"amount":10,"currency":"DKK"}')
+  const second = await send('{ "amount" : 10,\n  "currency": "DKK" }\n')
+  assert.deepEqual([first.status, second.status, second.text], [201, 201, first.text])
+  assert.equal(second.headers.get('idempotency-replayed'), 'true')
+  assert.equal((await send('{"amount":11,"currency":"DKK"}')).status, 422)
+})
+
+test('an answer that the version before stored is found by the text of its request', async () => {
+  const { id } = await payAt(api, shop)
+  const body = '{ "amount": 10 }'
+  const key = 'earlier'
+  const headers = { 'idempotency-key': key, 'content-type': 'application/json' }
+  const path = '/transactions/{transactionId}/captures'
+  const fingerprint = requestFingerprint(key, [
+    'POST',
+    path,
+    JSON.stringify({ transactionId: id }),
+    '',
+    'json',
+    body,
+  ])
+  const request = { scope: `app:${shop.appId}`, key, fingerprint }
+  await api.payments.idempotency.runOnce(request, async () => ({
+    status: 201,
+    body: '{"transaction":{}}',
+    keep: true,
+  }))
+  const target = `${api.url}/transactions/${id}/captures`
+  const again = await fetch(target, {
+    method: 'POST',
+    headers: { ...headers, authorization: basic(shop.key) },
+    body,
+  })
+  assert.deepEqual([again.status, await again.text()], [201, '{"transaction":{}}'])
+})
+
+test('a UUID of version 4 is a key that an app can be made under', async () => {
+  const headers = { 'idempotency-key': crypto.randomUUID() }
+  const [first, second] = [
+    await api.call('POST', '/apps', { json: {}, headers }),
+    await api.call('POST', '/apps', { json: {}, headers }),
+  ]
+  assert.deepEqual([first.status, second.text], [201, first.text])
 })

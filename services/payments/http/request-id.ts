@@ -1,5 +1,5 @@
+import { hasValidCheckDigit } from '../domain/card-number.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
-import { hasValidCheckDigit } from '../processor/card-number.ts'
 
 const sane = /^[A-Za-z0-9._~:+/=@-]{1,128}$/
 const longNumber = /(?:\d-?){13,}/g

@@ -113,8 +113,16 @@ function callOf(payments: Payments, { params, query, body, wantsChanged }: Reque
 
 function onceOf({ method, path }: Endpoint, request: Request, scope: string, key: string): OnceRequest {
   const { params, query, body } = request
-  const parts = [method, path, JSON.stringify(params), query, body.encoding, body.text]
-  return { scope, key, fingerprint: requestFingerprint(key, parts) }
+  const fingerprintOf = (text: string) =>
+    requestFingerprint(key, [method, path, JSON.stringify(params), query, body.encoding, text])
+  const fingerprint = fingerprintOf(textOf(body))
+  const earlierFingerprint = fingerprintOf(body.text)
+  return { scope, key, fingerprint, ...(earlierFingerprint !== fingerprint && { earlierFingerprint }) }
+}
+
+/** Equal for bodies that say the same: the spaces and lines of JSON say nothing. */
+function textOf({ encoding, value, text }: Body): string {
+  return encoding === 'json' && value !== undefined ? JSON.stringify(value) : text
 }
 
 function isRefusedOnce(outcome: Once | Refused): outcome is Refused {

@@ -104,6 +104,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
+    if (request.protocol === 'https') reply.header('strict-transport-security', hsts)
     if (draining) reply.header('connection', 'close')
   })
   app.addHook('onResponse', async (request, reply) => {
@@ -180,6 +181,9 @@ export function sendAnswer(reply: FastifyReply, { status, body }: Answer): Fasti
   if (body === '') return reply.send()
   return reply.header('content-type', 'application/json; charset=utf-8').send(body)
 }
+
+/** RFC 6797. Names below this one are for their owners to decide. */
+const hsts = `max-age=${365 * 24 * 60 * 60}`
 
 /** A refusal that passes by itself says when to ask again. */
 const defaultRetrySeconds = 1

@@ -75,7 +75,9 @@ test('a certificate that was replaced is shown to the next connection', { skip }
   tls.onChange(changed.resolve)
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
   try {
-    assert.match(await ask(port, { ca: first.cert, rejectUnauthorized: true }), /^HTTP\/1.1 200 /)
+    const answer = await ask(port, { ca: first.cert, rejectUnauthorized: true })
+    assert.match(answer, /^HTTP\/1.1 200 /)
+    assert.match(answer, /^strict-transport-security: max-age=31536000\r$/im)
     await install(second)
     await changed.promise
     assert.match(await ask(port, { ca: second.cert, rejectUnauthorized: true }), /^HTTP\/1.1 200 /)

@@ -40,6 +40,9 @@ test('only a trusted proxy is believed about whom it asks for', async t => {
     for (let times = 0; times < 2; times += 1) {
       const answer = await fetch(`http://127.0.0.1:${port}/who`, { headers })
       assert.equal(await answer.text(), expected, row)
+      // Browsers take it only over TLS, and a proxy that is trusted says whether that is so.
+      const isSecure = answer.headers.has('strict-transport-security')
+      assert.equal(isSecure, expected.endsWith(' https'), row)
     }
     await server.close(100)
     const [client = ''] = expected.split(' ')

@@ -1,5 +1,6 @@
 import { expiryMs } from '../domain/card.ts'
-import { hasValidCheckDigit, normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
+import { hasValidCheckDigit } from '../domain/card-number.ts'
+import { normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
 import { checkCode, checkExpiry, checkNumber, groupExpiry, groupNumber, readExpiry } from './card-fields.ts'
 import { enhanceCardForm, formatInPlace, showFieldError } from './card-form.ts'
 import { beginAfresh, goOnLater, submitOnce } from './page-behaviour.ts'

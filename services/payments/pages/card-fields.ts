@@ -1,5 +1,6 @@
 import { type CardExpiry, expiryMs } from '../domain/card.ts'
-import { hasValidCheckDigit, normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
+import { hasValidCheckDigit } from '../domain/card-number.ts'
+import { normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 
 /**

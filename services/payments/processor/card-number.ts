@@ -1,4 +1,5 @@
 import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/card.ts'
+import { hasValidCheckDigit } from '../domain/card-number.ts'
 import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
 import type { CardInput } from './processor.ts'
 
@@ -11,17 +12,6 @@ const codePattern = /^\d{3}$/
 /** A card's number without the spaces and dashes that people type. */
 export function normaliseNumber(text: string): string {
   return text.replace(/[ -]/g, '')
-}
-
-/** The check digit of ISO/IEC 7812-1, annex B, which finds any single wrong digit. */
-export function hasValidCheckDigit(number: string): boolean {
-  let sum = 0
-  for (let index = 0; index < number.length; index++) {
-    const digit = Number(number.at(-1 - index))
-    const weighted = index % 2 === 0 ? digit : digit * 2
-    sum += weighted > 9 ? weighted - 9 : weighted
-  }
-  return sum % 10 === 0
 }
 
 /** Visa begins with 4; Mastercard with 51 to 55 or 2221 to 2720. */

@@ -111,7 +111,7 @@ const mark = `INSERT INTO idempotency_keys AS k
     lease_until = excluded.lease_until, status = NULL, body = NULL, sealed = false,
     created = excluded.created, expires = excluded.expires
   WHERE (k.state = 'done' AND k.expires <= $7) OR k.owner = $4
-    OR (k.state = 'in-progress' AND k.lease_until <= $7 AND k.fingerprint = $3)
+    OR (k.state = 'in-progress' AND k.lease_until <= $7 AND k.fingerprint IN ($3, $9))
   RETURNING k.reference`
 
 const find = `SELECT ${columns} FROM idempotency_keys k WHERE k.scope = $1 AND k.key_hash = $2`
@@ -125,7 +125,7 @@ const findWithExpiry = find.replace('SELECT', 'SELECT k.expires,')
 export async function markKey(
   tx: Tx,
   { scope, hash }: KeyId,
-  fingerprint: Uint8Array,
+  [fingerprint, earlier = fingerprint]: readonly [Uint8Array, ...Uint8Array[]],
   marker: Marker,
   times: { readonly nowMs: number; readonly expiresMs: number },
 ): Promise<{ readonly reference: string } | { readonly row: KeyRow }> {
@@ -138,6 +138,7 @@ export async function markKey(
     marker.reference,
     toDate(times.nowMs),
     toDate(times.expiresMs),
+    earlier,
   ])
   if (marked !== undefined) return marked
   return { row: onlyRow(await tx.query<KeyRow>(find, [scope, hash])) }

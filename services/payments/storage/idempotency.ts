@@ -26,6 +26,8 @@ export interface OnceRequest {
   readonly key: string
   /** See `requestFingerprint`. */
   readonly fingerprint: string
+  /** That of the same request in a process of the version before, where it is another one. */
+  readonly earlierFingerprint?: string
   /** The answer holds a secret and is stored under a key derived from the caller's. */
   readonly secret?: boolean
 }
@@ -146,10 +148,13 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
   ): Promise<Once> {
     const sealed = request.secret === true
     const plain = Buffer.from(body)
+    const [fingerprint] = fingerprintsOf(request)
     const saved = {
-      fingerprint: Buffer.from(request.fingerprint, 'hex'),
+      fingerprint,
       status,
-      body: sealed ? sealAnswer(request.key, sealContext(request, status), plain, randomBytes) : plain,
+      body: sealed
+        ? sealAnswer(request.key, sealContext(request, status, fingerprint), plain, randomBytes)
+        : plain,
       sealed,
     }
     if (!(await saveAnswer(tx, keyIdOf(request), saved, times(), owner))) throw new Overtaken()
@@ -190,12 +195,11 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     owner: string,
     prepare: OutsideWork<P, unknown>['prepare'],
   ) {
-    const fingerprint = Buffer.from(request.fingerprint, 'hex')
     const ownReference = newId(clock.nowMs(), randomBytes)
     const step = async (tx: Tx) => {
       const at = times()
       const marker = { owner, reference: ownReference, leaseUntilMs: at.nowMs + leaseMs }
-      const marked = await markKey(tx, keyIdOf(request), fingerprint, marker, at)
+      const marked = await markKey(tx, keyIdOf(request), fingerprintsOf(request), marker, at)
       if ('row' in marked) return marked
       const prepared = await prepare(tx, marked.reference)
       if (isRefused(prepared)) throw new Unkept(prepared)
@@ -314,13 +318,15 @@ function isUnknownCommit(error: unknown): error is StorageError {
 
 /** What a row says to a request with its key. */
 function recall(request: OnceRequest, row: KeyRow): Once {
-  if (!Buffer.from(row.fingerprint).equals(Buffer.from(request.fingerprint, 'hex')))
-    return { kind: 'key-reused' }
+  const fingerprint = fingerprintsOf(request).find(one => one.equals(row.fingerprint))
+  if (fingerprint === undefined) return { kind: 'key-reused' }
   if (row.state === 'in-progress' || row.status === null || row.body === null) {
     return { kind: 'in-progress', retryAfterMs }
   }
   const { status, body, sealed } = row
-  const plain = sealed ? openAnswer(request.key, sealContext(request, status), body) : Buffer.from(body)
+  const plain = sealed
+    ? openAnswer(request.key, sealContext(request, status, fingerprint), body)
+    : Buffer.from(body)
   return { kind: 'answered', answer: { status, body: plain.toString() }, replayed: true }
 }
 
@@ -329,8 +335,14 @@ export function keyIdOf({ scope, key }: OnceRequest): KeyId {
   return { scope, hash: hashIdempotencyKey(key) }
 }
 
-function sealContext({ scope, fingerprint }: OnceRequest, status: number): string {
-  return `${scope} ${fingerprint} ${status}`
+function sealContext({ scope }: OnceRequest, status: number, fingerprint: Buffer): string {
+  return `${scope} ${fingerprint.toString('hex')} ${status}`
+}
+
+/** The first is the one that is stored. */
+function fingerprintsOf({ fingerprint, earlierFingerprint }: OnceRequest): readonly [Buffer, ...Buffer[]] {
+  const first = Buffer.from(fingerprint, 'hex')
+  return earlierFingerprint === undefined ? [first] : [first, Buffer.from(earlierFingerprint, 'hex')]
 }
 
 /** Of 64 bits: two keys that share one by chance only wait for each other. */

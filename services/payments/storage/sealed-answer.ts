@@ -10,7 +10,10 @@ const nonceBytes = 12
 const tagBytes = 16
 const cipher = 'aes-256-gcm'
 const minSecretBits = 128
-const minDistinctCharacters = 10
+/** RFC 9562, section 5.4. */
+const randomUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
+/** Of 30 random hexadecimal digits one in ten thousand million has fewer. */
+const minDistinctCharacters = 7
 
 export function hashIdempotencyKey(key: string): Buffer {
   return createHash('sha256').update('tollway idempotency key\0').update(key).digest()
@@ -25,14 +28,15 @@ export function requestFingerprint(key: string, parts: readonly string[]): strin
 }
 
 /**
- * Whether the key can protect a secret: 128 random bits. What is random cannot be seen, so it is judged by the
- * alphabet and the length: 32 hexadecimal digits, or 22 of base64. A UUID has six bits too few.
+ * Whether the key can protect a secret: a UUID of version 4, which has 122 random bits, or 128 bits. What is random
+ * cannot be seen, so it is judged by the alphabet and the length: 32 hexadecimal digits, or 22 of base64. UUIDs of other
+ * versions have fewer random bits.
  */
 export function canProtectSecret(key: string): boolean {
   // Between hexadecimal digits hyphens are ornament.
   const text = /^[0-9a-f-]*$/i.test(key) ? key.replaceAll('-', '') : key
   if (new Set(text).size < minDistinctCharacters) return false
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)) return false
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)) return randomUuid.test(key)
   return text.length * bitsPerCharacter(text) >= minSecretBits
 }
 

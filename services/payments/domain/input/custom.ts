@@ -1,4 +1,6 @@
+import { hasCardNumber } from '../card-number.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
+import { refuseCardNumber } from './fields.ts'
 import { isRecord, quote, type Reader, refuseValue } from './record.ts'
 
 /** How deep lists and objects may lie in each other, the custom object itself being the first. */
@@ -18,7 +20,9 @@ export const custom: Reader<JsonObject> = (value, place) => {
     return refuseValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)
   }
   if (fault !== undefined) return refuseValue(place, 'format', fault)
-  const bytes = Buffer.byteLength(JSON.stringify(value), 'utf8')
+  const json = JSON.stringify(value)
+  if (hasCardNumber(json)) return refuseCardNumber(place)
+  const bytes = Buffer.byteLength(json, 'utf8')
   if (bytes > maxCustomBytes) {
     return refuseValue(place, 'too_long', `has ${bytes} bytes; ${maxCustomBytes} are allowed`)
   }

@@ -1,3 +1,4 @@
+import { hasCardNumber } from '../card-number.ts'
 import { isCountry } from '../countries.ts'
 import { isCurrency } from '../currencies.ts'
 import { descriptorPattern } from '../descriptor.ts'
@@ -28,10 +29,28 @@ export function text(maxCharacters: number): Reader<string> {
     if (value.length > maxCharacters) {
       return refuseValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
     }
+    if (value === '') return refuseValue(place, 'too_small', 'is empty; leave the field out, or send null')
     return isStorable(value)
       ? value
       : refuseValue(place, 'format', 'has control characters or broken Unicode')
   }
+}
+
+/** Text that people write and read. The number of a card is none of it. */
+export function wording(maxCharacters: number): Reader<string> {
+  const read = text(maxCharacters)
+  return (value, place) => {
+    const found = read(value, place)
+    return found === invalid ? invalid : withoutCardNumber(found, place)
+  }
+}
+
+export function withoutCardNumber(value: string, place: Place): string | Invalid {
+  return hasCardNumber(value) ? refuseCardNumber(place) : value
+}
+
+export function refuseCardNumber(place: Place): Invalid {
+  return refuseValue(place, 'card_number', 'has what could be the number of a card, which is not stored here')
 }
 
 /** Whether text can be stored and shown: no control characters, no halves of surrogate pairs. */
@@ -113,7 +132,7 @@ export const descriptor: Reader<string> = (value, place) => {
   if (value.length > 22) {
     return refuseValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
   }
-  if (descriptorPattern.test(value)) return value
+  if (descriptorPattern.test(value)) return withoutCardNumber(value, place)
   return refuseValue(place, 'format', `${quote(value)} has other than printable characters of ASCII`)
 }
 

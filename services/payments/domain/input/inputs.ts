@@ -18,6 +18,7 @@ import {
   maxUrlCharacters,
   text,
   webAddress,
+  wording,
 } from './fields.ts'
 import {
   type Encoding,
@@ -77,7 +78,7 @@ export interface LinkInput {
 export const locales = ['en', 'da'] as const
 export type Locale = (typeof locales)[number]
 
-const name = text(maxNameCharacters)
+const name = wording(maxNameCharacters)
 
 const app = record({ name: optional(name) })
 
@@ -125,15 +126,15 @@ const capture = record({
 
 const cancellation = record({ amount: required(amount), currency: optional(currency) })
 
-const card = record({ transactionId: required(id), notes: optional(text(maxNotesCharacters)) })
+const card = record({ transactionId: required(id), notes: optional(wording(maxNotesCharacters)) })
 
 const link = record(
   {
     key: required(text(64)),
     currency: optional(currency),
     amount: optional(amount),
-    reference: optional(text(maxLinkTextCharacters)),
-    text: optional(text(maxLinkTextCharacters)),
+    reference: optional(wording(maxLinkTextCharacters)),
+    text: optional(wording(maxLinkTextCharacters)),
     redirect: optional(webAddress),
     locale: optional(text(maxUrlCharacters)),
   },
