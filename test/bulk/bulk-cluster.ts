@@ -145,9 +145,12 @@ async function startServices(t: Cleanup, place: ServicePlace, count: number): Pr
     Array.from({ length: count }, (_, index) => playPod(place, deployment, index)),
   )
   const services = await Promise.all(uids.map((uid, index) => startService(t, place, uid, index)))
-  await Promise.all(services.map(service => service.serves()))
+  const areHealthy = async () => (await Promise.all(services.map(service => service.health()))).every(isOk)
+  await waitFor('the services to be healthy', areHealthy, 60_000)
   return services
 }
+
+const isOk = (status: number) => status === 200
 
 function startService(t: Cleanup, { folder, feedPort }: ServicePlace, uid: string, index: number) {
   return startRateLimit(t, {
