@@ -54,7 +54,8 @@ export function feedStatus(content: string) {
         },
         {
           description:
-            'What was in force last of a generation that was right. It stays in force while a later one is wrong.',
+            'Not written any more. Earlier versions kept here what stays in force while a later generation is ' +
+            'wrong; the operator moves it to ConfigMaps of its own namespace.',
         },
       ),
     ),

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createRunner, type Runner } from '../controller/runner.ts'
+import type { Place } from '../infrastructure/kubernetes/objects/place.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { KubeClient } from '../kube/client.ts'
@@ -11,9 +12,11 @@ import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createContentFeed } from '../xds/content-feed.ts'
 import type { Feed } from '../xds/server.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
+import { decodeLastGood } from './last-good/last-good.ts'
+import { createLastGoodStore, type LastGoodStore } from './last-good/last-good-store.ts'
+import { rememberInObjects } from './last-good/remember-in-objects.ts'
 import type { OperatorMetrics } from './metrics.ts'
 import { createPropagationWatch } from './propagation.ts'
-import { type RememberedInStatus, rememberInStatus } from './remembered-in-status.ts'
 import { createStatusWriter, type StatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 
@@ -46,6 +49,8 @@ export interface ClusterKindOptions {
   readonly whySwitchedOff: (workload: string) => string | undefined
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
+  /** The installation, in whose namespace the last good contents are stored. */
+  readonly place: Place
   /** The name of this operator's pod. */
   readonly pod: string
   readonly log: Log
@@ -57,14 +62,18 @@ export function openClusterKind<Content extends Named, Fed extends object>(
 ): ClusterKind {
   const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
   const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
-  const remembered = rememberInStatus(kind, followed.list)
+  const store = openStore(kind, options, () => {
+    const moved = followed.list().filter(({ status }) => status?.lastGood !== undefined)
+    for (const { metadata } of moved) statuses.lookAt(metadata.uid ?? '')
+  })
+  const remembered = rememberInObjects(kind, store, followed.list)
   const events = createEventRecorder({
     client,
     reportingInstance: options.pod,
     newId: () => randomBytes(8).toString('hex'),
     onError: error => log.debug('an event was not told', { error: `${error}` }),
   })
-  const statuses = openStatuses(kind, followed, remembered, events, options)
+  const statuses = openStatuses(kind, followed, store, events, options)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const resources = createFedResources(kind, {
     source: followed.source,
@@ -87,6 +96,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
     list: followed.list,
     async start() {
       await followed.source.start()
+      await remembered.read()
       await resources.reconcile()
       isStarted = true
       followed.source.onChange(runner.trigger)
@@ -97,27 +107,54 @@ export function openClusterKind<Content extends Named, Fed extends object>(
       // An empty feed would switch everything off.
       if (isStarted) runner.trigger()
     },
-    statuses,
+    statuses: {
+      waiting: statuses.waiting,
+      lookAtAll() {
+        statuses.lookAtAll()
+        store.lookAtAll()
+      },
+    },
     async stop() {
       await runner.stop()
       await followed.source.stop()
+      await store.stop()
       await statuses.stop()
       await events.settled()
     },
   }
 }
 
+function openStore(
+  kind: Pick<FedKind, 'definition' | 'isContent'>,
+  { client, place, mayWrite, log }: ClusterKindOptions,
+  onStored: () => void,
+): LastGoodStore {
+  return createLastGoodStore({
+    client,
+    place,
+    plural: kind.definition.plural,
+    mayWrite,
+    isReadable: ({ text }, { origin }) => decodeLastGood(kind, text, origin) !== undefined,
+    onStored,
+    onError(error, retryMs) {
+      const details = { kind: kind.definition.kind, error: `${error}`, retryMs: Math.round(retryMs) }
+      log.warn('store the last good versions', details)
+    },
+    random: Math.random,
+  })
+}
+
 function openStatuses(
   kind: Pick<FedKind, 'definition' | 'counts'>,
   followed: FollowedKind,
-  remembered: RememberedInStatus<Named>,
+  store: Pick<LastGoodStore, 'isStored'>,
   events: ReturnType<typeof createEventRecorder>,
   { client, mayWrite, metrics, log }: ClusterKindOptions,
 ): StatusWriter {
   const resource = customResource(kind.definition)
   return createStatusWriter({
     stored: followed.get,
-    memoryOf: remembered.of,
+    keepsLastGood: uid => !store.isStored(uid),
     loads: kind.counts.filter(({ isLoad }) => isLoad).map(({ field }) => field),
     apply: async (stored, status) =>
       (await applyStatusOf(client, resource, stored, status)) as StoredResource,

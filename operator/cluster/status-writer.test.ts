@@ -39,7 +39,7 @@ function start(t: TestContext, loadMs: number) {
   const written: StoredStatus[] = []
   const writer = createStatusWriter({
     stored: () => stored,
-    memoryOf: () => undefined,
+    keepsLastGood: () => true,
     loads: ['activeStreams', 'consumers'],
     loadMs,
     async apply(_, status) {

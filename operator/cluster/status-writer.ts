@@ -3,8 +3,6 @@ import type { Condition } from '../controller/conditions.ts'
 import { createPace } from '../controller/pace.ts'
 import { isOlderVersion } from '../controller/reflector-store.ts'
 import { createWorkQueue, type Outcome } from '../controller/work-queue.ts'
-import type { Named } from '../kinds/fed-kind.ts'
-import type { Memory } from '../reconcilers/remembered.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 import {
   isSameStatus,
@@ -17,7 +15,8 @@ import {
 export interface StatusWriterOptions {
   /** As it is stored now, as far as is known. */
   readonly stored: (namespace: string, name: string) => StoredResource | undefined
-  readonly memoryOf: (uid: string) => Memory<Named> | undefined
+  /** Whether a status keeps the `lastGood` of an earlier version, which is not stored elsewhere yet. */
+  readonly keepsLastGood: (uid: string) => boolean
   /** The numbers that change all the time: alone they are no reason to write at once. */
   readonly loads?: readonly string[]
   /** For how long loads alone wait to be written. 10,000 when left out. */
@@ -64,7 +63,7 @@ const settleMs = 1_000
 const defaultLoadMs = 10_000
 
 export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
-  const { stored, memoryOf, apply, mayWrite, onTransition, onError, random } = options
+  const { stored, keepsLastGood, apply, mayWrite, onTransition, onError, random } = options
   let wanted: ReadonlyMap<string, ResourceStatus> = new Map()
   /** The last write of each status. Others may own parts, or the API server know fewer fields. */
   const written = new Map<string, Written>()
@@ -91,6 +90,10 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     return read
   }
 
+  function nextOf(status: ResourceStatus, newest: StoredResource): StoredStatus {
+    return toStoredStatus(status, keepsLastGood(status.uid) ? newest.status?.lastGood : undefined)
+  }
+
   function isWritten(uid: string, newest: StoredResource, next: StoredStatus): boolean {
     if (isSameStatus(newest.status ?? {}, next)) return true
     const own = written.get(uid)
@@ -102,7 +105,7 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     const newest = newestOf(status)
     if (newest === undefined) return 'none'
     const old = newest.status ?? {}
-    const next = toStoredStatus(status, memoryOf(status.uid))
+    const next = nextOf(status, newest)
     if (isWritten(status.uid, newest, next)) return 'none'
     if (isSameStatus(without(old, loads), without(next, loads))) return 'seldom'
     if (isReconciling(next)) return 'later'
@@ -148,7 +151,7 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     const status = wanted.get(uid)
     const newest = status && newestOf(status)
     if (status === undefined || newest === undefined || !mayWrite()) return 'done'
-    const next = toStoredStatus(status, memoryOf(uid))
+    const next = nextOf(status, newest)
     if (isWritten(uid, newest, next)) return 'done'
     const { metadata, status: answered = {} } = await apply(newest, next)
     const { name, namespace, resourceVersion = '' } = metadata

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
@@ -17,20 +18,29 @@ import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
 import { createKubeClient, type KubeClient } from '../kube/client.ts'
 import { collectionOf } from '../kube/collection.ts'
 import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
+import type { KubeObject } from '../kube/kube-object.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../kube/testdata/service-account.ts'
 import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createKubernetesSource } from '../sources/kubernetes.ts'
-import { rememberInStatus } from './remembered-in-status.ts'
+import { decodeLastGood, encodeLastGood } from './last-good/last-good.ts'
+import { createLastGoodStore, type LastGoodStore } from './last-good/last-good-store.ts'
+import { rememberInObjects } from './last-good/remember-in-objects.ts'
 import { createStatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 
 const limits = rateLimitConfigs()
 const resource = customResource(rateLimitConfigKind)
 const namespace = 'shop'
+const place = {
+  name: 'tollway',
+  namespace,
+  revision: '',
+  owner: { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: randomUUID() },
+}
 const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 
 describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
-  const place = temporaryFolder('statuses')
+  const folder = temporaryFolder('statuses')
   let api: KubeApiServer
   let client: KubeClient
 
@@ -40,7 +50,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     await api.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
     const token = await makeOperatorAccount(api, namespace)
     await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
-    const access = writeServiceAccount(place, await addressOf(api), { namespace, token })
+    const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })
     client = createKubeClient(access, { random: Math.random })
   })
   after(async () => {
@@ -56,6 +66,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     await operator.told(1)
     assert.deepEqual(operator.transitions, ['checkout True Enforced'])
 
+    await operator.stored('checkout')
     const first = await read(api, 'checkout')
     operator.lookAgain()
     // Without the admission policy the API server lets this through.
@@ -64,7 +75,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     const refused = await read(api, 'checkout')
     assert.equal(operator.inForce(), 'checkout: 3')
     assert.equal(refused.status?.observedGeneration, 2)
-    assert.equal(refused.status?.lastGood?.generation, 1)
+    assert.equal(refused.status?.lastGood, undefined)
     assert.equal(conditionOf(refused, 'Stalled')?.status, 'True')
     assert.equal(conditionOf(first, 'Stalled'), undefined)
     await operator.told(2)
@@ -104,6 +115,37 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     assert.equal((await read(api, 'repaired')).metadata.resourceVersion, repaired.metadata.resourceVersion)
   })
 
+  it('moves what an earlier version stored in the status to objects, and holds it meanwhile', async t => {
+    // As an earlier version left it: the second generation is wrong, and the status holds the first.
+    await write(api, 'moved', { domain: 'moved', descriptors: [limit('user', 7), wrong] })
+    const rule = { key: 'user', value: '', shadowMode: false, detailedMetric: false, quotaMode: false }
+    const policy = { unit: 'minute', requestsPerUnit: 7, unlimited: false, name: '', replaces: [] }
+    const more = { valueToMetric: false, shareThreshold: false, rateLimit: policy, descriptors: [] }
+    const lastGood = { name: `${namespace}/moved`, domain: 'moved', descriptors: [{ ...rule, ...more }] }
+    const [{ metadata }, status] = [
+      await read(api, 'moved'),
+      { lastGood: { generation: 1, content: encodeLastGood(lastGood) } },
+    ]
+    await applyStatusOf(client, resource, { metadata: metadata as KubeObject['metadata'] }, status)
+
+    const operator = await startOperator(t, client)
+    assert.match(operator.inForce(), /moved: 7/)
+    await waitFor('the status to lose it', async () => {
+      const { status } = await read(api, 'moved')
+      return status?.conditions !== undefined && status.lastGood === undefined
+    })
+    await operator.stop()
+    const next = await startOperator(t, client)
+    assert.match(next.inForce(), /moved: 7/)
+
+    await api.call('DELETE', `${path}/moved`)
+    const path1 = `/api/v1/namespaces/${namespace}/configmaps?labelSelector=tollway.dev/last-good`
+    await waitFor('the deleted resource to be forgotten', async () => {
+      const { items } = (await api.call('GET', path1)).body as { items: { binaryData?: object }[] }
+      return !items.some(item => JSON.stringify(item.binaryData).includes(metadata.uid ?? 'no uid'))
+    })
+  })
+
   it('feeds its pods, and writes nothing, while another operator leads', async t => {
     const operator = await startOperator(t, client, () => false)
     await write(api, 'follower', { domain: 'follower', descriptors: [limit('user', 3)] })
@@ -127,12 +169,26 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     random: Math.random,
   })
   const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
-  const remembered = rememberInStatus(limits, () => reflector.list() as readonly StoredResource[])
+  const list = () => reflector.list() as readonly StoredResource[]
+  const store = createLastGoodStore({
+    client,
+    place,
+    plural: rateLimitConfigKind.plural,
+    mayWrite,
+    isReadable: ({ text }, { origin }) => decodeLastGood(limits, text, origin) !== undefined,
+    onStored() {
+      for (const { metadata } of list()) writer.lookAt(metadata.uid ?? '')
+    },
+    onError: () => {},
+    random: Math.random,
+    spacingMs: 20,
+  })
+  const remembered = rememberInObjects(limits, store, list)
   const transitions: string[] = []
   let published: readonly RateLimitDomain[] = []
   const writer = createStatusWriter({
     stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
-    memoryOf: remembered.of,
+    keepsLastGood: uid => !store.isStored(uid),
     apply: async (stored, status) =>
       (await applyStatusOf(client, resource, stored, status)) as StoredResource,
     mayWrite,
@@ -163,11 +219,13 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     writeStatus: writer.write,
   })
   await source.start()
+  await remembered.read()
   await configs.reconcile()
   source.onChange(() => void configs.reconcile())
   reflector.onChange((space, name) => writer.lookAt(reflector.get(space, name)?.metadata.uid ?? ''))
   const stop = async () => {
     await source.stop()
+    await store.stop()
     await writer.stop()
   }
   t.after(stop)
@@ -180,8 +238,15 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
         .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)
         .join(', '),
     lookAgain: () => void configs.reconcile(),
+    stored: (name: string) =>
+      waitFor(`the last good version of ${name} to be stored`, () => isStored(list(), store, name)),
     stop,
   }
+}
+
+function isStored(all: readonly StoredResource[], store: LastGoodStore, name: string): boolean {
+  const found = all.find(({ metadata }) => metadata.name === name)
+  return store.isStored(found?.metadata.uid ?? '')
 }
 
 async function write(api: KubeApiServer, name: string, spec: object): Promise<void> {

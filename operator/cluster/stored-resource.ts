@@ -1,9 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../controller/conditions.ts'
-import type { Named } from '../kinds/fed-kind.ts'
-import type { Memory } from '../reconcilers/remembered.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
-import { encodeLastGood } from './last-good.ts'
 
 /** A custom resource as the API server stores it. Its status was written by an operator, of any version. */
 export interface StoredResource {
@@ -27,24 +24,18 @@ export interface StoredStatus {
   readonly observedGeneration?: number
   readonly conditions?: readonly Condition[]
   readonly enforced?: string
-  readonly lastGood?: { readonly generation?: number; readonly content?: string }
+  /** Written by earlier versions. */
+  readonly lastGood?: { readonly generation?: number; readonly content?: string } | undefined
   /** The numbers of its kind: `rules`, `activeStreams`. */
   readonly [count: string]: unknown
 }
 
-/** The status as it is written, with what is remembered of the resource. */
-export function toStoredStatus(status: ResourceStatus, memory: Memory<Named> | undefined): StoredStatus {
-  const { observedGeneration, conditions, counts, enforced } = status
-  const { lastGood, lastGoodGeneration = 0 } = memory ?? {}
-  return {
-    observedGeneration,
-    conditions,
-    ...counts,
-    enforced,
-    ...(lastGood && {
-      lastGood: { generation: lastGoodGeneration, content: encodeLastGood(lastGood) },
-    }),
-  }
+/** The status as it is written, with the `lastGood` of an older operator where that stays. */
+export function toStoredStatus(
+  { observedGeneration, conditions, counts, enforced }: ResourceStatus,
+  lastGood: StoredStatus['lastGood'],
+): StoredStatus {
+  return { observedGeneration, conditions, ...counts, enforced, ...(lastGood && { lastGood }) }
 }
 
 /** Whether one stands for the other: a status as it was read has its fields in another order. */

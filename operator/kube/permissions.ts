@@ -1,3 +1,5 @@
+import { lastGoodObjectNames } from './last-good-objects.ts'
+
 /** What the operator may do, in the words of RBAC, and why. The chart's roles are made of this list alone. */
 export interface Permission {
   readonly group: string
@@ -127,6 +129,21 @@ export const permissions: readonly Permission[] = [
     scope: 'own',
     names: ['operator'],
     why: 'the object that owns everything that the operator creates',
+  },
+  {
+    group: '',
+    resource: 'configmaps',
+    verbs: ['get', 'update', 'delete'],
+    scope: 'own',
+    names: ['ratelimitconfigs', 'animationstreamroutes'].flatMap(lastGoodObjectNames),
+    why: 'the last good versions of resources',
+  },
+  {
+    group: '',
+    resource: 'configmaps',
+    verbs: ['create'],
+    scope: 'own',
+    why: 'the same ConfigMaps, when they do not exist',
   },
   {
     group: '',

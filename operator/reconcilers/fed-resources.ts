@@ -57,6 +57,7 @@ export function createFedResources<Content extends Named, Fed>(
   const translations = createTranslations(kind)
   const statuses = createStatuses<Content, Fed>(kind, { clock, storedConditions: options.storedConditions })
   let inForce: readonly Content[] = []
+  let memories: ReadonlyMap<string, Memory<Content>> = new Map()
 
   async function gatherAll(slices: Slices) {
     const resources = source.list()
@@ -119,7 +120,8 @@ export function createFedResources<Content extends Named, Fed>(
         options.writeStatus(derived)
       } finally {
         // Each is kept for itself: of one that cannot be written the other does not know.
-        remembered.replace(memoriesOf(all, failure === undefined))
+        memories = memoriesOf(all, memories, failure === undefined)
+        remembered.replace(memories)
       }
       if (failure !== undefined) throw failure
     },
@@ -161,20 +163,32 @@ function createTranslations<Content extends Named>(kind: FedKind<Content>) {
 /** Only published content becomes the last good version. A memory is the same object until it changes. */
 function memoriesOf<Content>(
   all: readonly Chosen<Content>[],
+  before: ReadonlyMap<string, Memory<Content>>,
   published: boolean,
 ): ReadonlyMap<string, Memory<Content>> {
-  return new Map(all.map(item => [item.resource.uid, memoryOf(item, published)]))
+  return new Map(
+    all.map(item => {
+      const { uid } = item.resource
+      return [uid, memoryOf(item, before.get(uid), published)]
+    }),
+  )
 }
 
+/** A memory that was read from elsewhere may have to be decoded, so it is read only when needed. */
 function memoryOf<Content>(
   { resource, memory, translation, content }: Chosen<Content>,
+  before: Memory<Content> | undefined,
   published: boolean,
 ): Memory<Content> {
   const lastGood = (published ? content : undefined) ?? memory.lastGood
   const isPresent = 'value' in translation && translation.value === lastGood
   const lastGoodGeneration = isPresent ? resource.generation : memory.lastGoodGeneration
-  const isSame = lastGood === memory.lastGood && lastGoodGeneration === memory.lastGoodGeneration
-  if (isSame && memory.origin === resource.origin) return memory
+  const isSame =
+    memory === before &&
+    lastGood === memory.lastGood &&
+    lastGoodGeneration === memory.lastGoodGeneration &&
+    memory.origin === resource.origin
+  if (isSame) return memory
   const { firstSeenMs } = memory
   const good = lastGood === undefined ? {} : { lastGood, ...(lastGoodGeneration && { lastGoodGeneration }) }
   return { firstSeenMs, origin: resource.origin, ...good }

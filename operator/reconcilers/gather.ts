@@ -3,7 +3,7 @@ import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import type { Translation } from '../translate/translation.ts'
 import { type Gathered, nameOf } from './choose-contents.ts'
-import type { Memory } from './remembered.ts'
+import type { Memories, Memory } from './remembered.ts'
 
 export interface Sighting<Content> {
   /** Of any kind. */
@@ -11,7 +11,7 @@ export interface Sighting<Content> {
   /** See `Source.unread`. */
   readonly unread: readonly SourceProblem[]
   /** Of resources of the kind. */
-  readonly memories: ReadonlyMap<string, Memory<Content>>
+  readonly memories: Memories<Content>
   /** Since when that is there of which nothing is remembered. */
   readonly nowMs: number
 }
@@ -36,7 +36,7 @@ export function gather<Content extends Named>(
   const uids = new Set(present.map(({ resource }) => resource.uid))
   const apiVersion = `${apiGroup}/${definition.version}`
   const hidden: Gathered<Content>[] = []
-  for (const [uid, memory] of unread.length === 0 ? [] : memories) {
+  for (const [uid, memory] of unread.length === 0 ? [] : memories.entries()) {
     const found = uids.has(uid)
       ? undefined
       : hiddenResource({ apiVersion, kind: definition.kind, uid }, memory, unread)

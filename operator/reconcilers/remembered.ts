@@ -5,7 +5,7 @@
  */
 export interface Remembered<Content> {
   /** By the resource's uid. */
-  all(): ReadonlyMap<string, Memory<Content>>
+  all(): Memories<Content>
   /**
    * Notes the memory of every resource of the kind that there is; the others are forgotten. Writes only what
    * changed.
@@ -13,11 +13,14 @@ export interface Remembered<Content> {
   replace(memories: ReadonlyMap<string, Memory<Content>>): void
 }
 
+/** By the uid of the resource. */
+export type Memories<Content> = Pick<ReadonlyMap<string, Memory<Content>>, 'get' | 'entries'>
+
 export interface Memory<Content> {
   readonly firstSeenMs: number
   /** Where it stood when it was last seen: `shop/limits.yaml#2`. */
   readonly origin: string
-  readonly lastGood?: Content
+  readonly lastGood?: Content | undefined
   /** The generation of the resource that said so; left out by who remembered before there was this field. */
-  readonly lastGoodGeneration?: number
+  readonly lastGoodGeneration?: number | undefined
 }

@@ -12,7 +12,11 @@ export function rememberedPath(stateDir: string): string {
 /** What is remembered of all kinds, in one file. */
 export interface RememberedFile {
   /** Of the resources of this kind, one of those for which the file was opened. */
-  of<Content extends Named>(kind: RememberedKind<Content>): Remembered<Content>
+  of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
+}
+
+export interface FiledMemories<Content> extends Remembered<Content> {
+  all(): ReadonlyMap<string, Memory<Content>>
 }
 
 /** A kind, as far as it decides what can be remembered. */
@@ -48,7 +52,7 @@ export function openRememberedFile(
   }
 
   return {
-    of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): Remembered<Content> {
+    of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): FiledMemories<Content> {
       return {
         // What is there was judged by the kind when it was read, or comes from the same reconciler.
         all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, Memory<Content>>,

@@ -5,7 +5,13 @@ import { type Envoy, startEnvoy } from '../support/envoy.ts'
 import { callRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { type BulkCluster, bulkNamespace, limitsIn, startBulkCluster, steadyNamespace } from './bulk-cluster.ts'
+import {
+  type BulkCluster,
+  bulkNamespace,
+  limitsIn,
+  startBulkCluster,
+  steadyNamespace,
+} from './bulk-cluster.ts'
 import { type LoadFigures, loadService, quantile } from './probes.ts'
 
 interface EditOptions {
@@ -18,7 +24,7 @@ interface EditOptions {
 }
 
 interface EditFigures {
-  /** From the answer of the API server to an edit until each service enforces it, in milliseconds, in rising order. */
+  /** From the answer to an edit until each service enforces it, in milliseconds, in rising order. */
   readonly enforcedMs: readonly number[]
   /** While nothing is edited, and while edits are. */
   readonly quiet: LoadFigures
@@ -31,7 +37,7 @@ interface EditFigures {
 const envoyDomain = 'checkout'
 const callsPerSecond = 200
 
-/** Edits one rule of one resource again and again, beside many rules of others, while Envoy and others ask. */
+/** Edits one rule of one resource repeatedly, beside many rules of others, while Envoy and others call. */
 async function measureEdits(t: Cleanup, options: EditOptions): Promise<EditFigures> {
   const cluster = await startBulkCluster(t, { operators: 1, services: options.services })
   const [service] = cluster.services
@@ -43,7 +49,12 @@ async function measureEdits(t: Cleanup, options: EditOptions): Promise<EditFigur
   const change = (config: string) => config.replace('timeout: 0.020s', 'timeout: 0.050s')
   const envoy = await startEnvoy(t, service.grpcPort, { concurrency: 1, change })
   const load = () =>
-    loadService(t, service, { perSecond: callsPerSecond, domain: envoyDomain, timeoutMs: 5_000 }, () => undefined)
+    loadService(
+      t,
+      service,
+      { perSecond: callsPerSecond, domain: envoyDomain, timeoutMs: 5_000 },
+      () => undefined,
+    )
 
   const before = load()
   const quietEnvoy = loadEnvoy(envoy)
@@ -76,7 +87,11 @@ async function writeOthers({ make }: BulkCluster, { others, rulesEach }: EditOpt
   for (let index = 0; index * rulesEach < others; index++) {
     const name = `others-${index}`
     const rateLimit = { unit: 'minute', requestsPerUnit: 100 }
-    const descriptors = Array.from({ length: rulesEach }, (_, rule) => ({ key: 'user', value: `u-${rule}`, rateLimit }))
+    const descriptors = Array.from({ length: rulesEach }, (_, rule) => ({
+      key: 'user',
+      value: `u-${rule}`,
+      rateLimit,
+    }))
     await make(limitsIn(bulkNamespace), {
       apiVersion: 'tollway.dev/v1alpha1',
       kind: 'RateLimitConfig',
@@ -92,7 +107,10 @@ async function edit({ api }: BulkCluster, requestsPerUnit: number): Promise<void
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'RateLimitConfig',
     metadata: { name: envoyDomain },
-    spec: { domain: envoyDomain, descriptors: [{ key: 'user', rateLimit: { unit: 'day', requestsPerUnit } }] },
+    spec: {
+      domain: envoyDomain,
+      descriptors: [{ key: 'user', rateLimit: { unit: 'day', requestsPerUnit } }],
+    },
   })
   assert.ok(answer.status < 300, JSON.stringify(answer.body))
 }
@@ -111,7 +129,9 @@ function openLimits(t: Cleanup, { services }: BulkCluster): () => Promise<readon
 }
 
 /** Sends requests through Envoy, which asks the service for each. */
-function loadEnvoy({ ingressPort, adminPort }: Envoy): { stop(): Promise<{ calls: number; failures: number }> } {
+function loadEnvoy({ ingressPort, adminPort }: Envoy): {
+  stop(): Promise<{ calls: number; failures: number }>
+} {
   const running = new Set<Promise<unknown>>()
   const begin = failuresOf(adminPort)
   let calls = 0

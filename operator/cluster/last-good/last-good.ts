@@ -1,12 +1,12 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
-import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { FedKind, Named } from '../../kinds/fed-kind.ts'
 
 /** More than any resource of an API server can say. */
 const maxJsonBytes = 64 * 1024 * 1024
 
 const encoded = new WeakMap<Named, string>()
 
-/** A content as it stands in the status of its resource. The same object is not encoded twice. */
+/** A content as it is stored. The same object is not encoded twice. */
 export function encodeLastGood(content: Named): string {
   const known = encoded.get(content)
   if (known !== undefined) return known

@@ -1,0 +1,49 @@
+/** The last good content of one resource, as it is stored. */
+export interface LastGoodEntry {
+  /** The generation of the resource that had the content. */
+  readonly generation: number
+  /** See `encodeLastGood`. */
+  readonly text: string
+}
+
+/** One part of an entry: the key and the value in the `binaryData` of a ConfigMap. */
+export type Piece = readonly [key: string, base64: string]
+
+/** An object holds 1 MiB at most, and an API server takes 1.5 MiB at a time. */
+export const maxPieceChars = 512 * 1024
+
+/** Divides an entry into pieces that each fit an object. Each key says which pieces there are. */
+export function toPieces(uid: string, { generation, text }: LastGoodEntry): readonly Piece[] {
+  const count = Math.max(1, Math.ceil(text.length / maxPieceChars))
+  return Array.from({ length: count }, (_, index) => [
+    `${uid}.${generation}.${index}.${count}`,
+    // A multiple of four characters, so that each piece is base64 by itself.
+    text.slice(index * maxPieceChars, (index + 1) * maxPieceChars),
+  ])
+}
+
+/** `uid.generation.index.count` */
+const keyForm = /^([0-9a-zA-Z-]+)\.(\d{1,15})\.(\d{1,3})\.(\d{1,3})$/
+
+export interface FoundEntry extends LastGoodEntry {
+  /** The keys of its pieces. */
+  readonly keys: readonly string[]
+}
+
+/**
+ * Joins pieces, by the uid of the resource. Of several generations the newest that is complete counts: a write
+ * that was interrupted leaves an older one beside a newer.
+ */
+export function joinPieces(pieces: ReadonlyMap<string, string>): ReadonlyMap<string, FoundEntry> {
+  const found = new Map<string, FoundEntry>()
+  for (const key of pieces.keys()) {
+    const [, uid = '', generationText = '', index, countText] = keyForm.exec(key) ?? []
+    if (index !== '0') continue
+    const [generation, count] = [Number(generationText), Number(countText)]
+    if (generation <= (found.get(uid)?.generation ?? -1)) continue
+    const keys = Array.from({ length: count }, (_, at) => `${uid}.${generation}.${at}.${count}`)
+    if (count === 0 || !keys.every(key => pieces.has(key))) continue
+    found.set(uid, { generation, keys, text: keys.map(key => pieces.get(key)).join('') })
+  }
+  return found
+}

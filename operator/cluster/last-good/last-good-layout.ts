@@ -1,0 +1,128 @@
+import { type FoundEntry, joinPieces, type LastGoodEntry, toPieces } from './last-good-entry.ts'
+
+/** Up to so many characters, small entries share an object; beyond that only when every name is in use. */
+const sharedChars = 64 * 1024
+/** An object may have 1 MiB, which is 1.3 MiB as base64. */
+const maxChars = 1024 * 1024
+
+/**
+ * Which entry lies in which object. The layout decides what must be written, and a store writes it.
+ *
+ * A new version of an entry replaces the old one within one object, by one write, where it fits there. Otherwise the
+ * old version stays until all new pieces are written. So an interruption never loses an entry.
+ */
+export interface LastGoodLayout {
+  entry(uid: string): LastGoodEntry | undefined
+  uids(): readonly string[]
+  /** Places the new version of an entry. */
+  put(uid: string, entry: LastGoodEntry): void
+  remove(uid: string): void
+  /** An object that differs from what was written; undefined when there is none. */
+  nextUnwritten(): string | undefined
+  /** What the object must hold now, for one write; without a key when the object is to be deleted. */
+  take(object: string): ObjectData
+}
+
+export type ObjectData = Readonly<Record<string, string>>
+
+interface StoredObject {
+  readonly pieces: Map<string, string>
+  chars: number
+}
+
+/**
+ * @param stored the data of each object that exists
+ * @param names the names that objects may have
+ */
+export function createLastGoodLayout(
+  stored: ReadonlyMap<string, ObjectData>,
+  names: readonly string[],
+): LastGoodLayout {
+  const objects = new Map<string, StoredObject>()
+  const placeOf = new Map<string, string>()
+  const dirty = new Set<string>()
+  /** Keys of old versions that stay until everything else is written. */
+  const outdated = new Set<string>()
+
+  function add(object: string, key: string, text: string): void {
+    const held = objects.get(object) ?? { pieces: new Map<string, string>(), chars: 0 }
+    objects.set(object, held)
+    held.pieces.set(key, text)
+    held.chars += key.length + text.length
+    placeOf.set(key, object)
+  }
+
+  function drop(key: string): void {
+    const object = placeOf.get(key) ?? ''
+    const held = objects.get(object)
+    if (held === undefined) return
+    held.chars -= key.length + (held.pieces.get(key)?.length ?? 0)
+    held.pieces.delete(key)
+    placeOf.delete(key)
+    dirty.add(object)
+  }
+
+  function objectWithRoom(chars: number): string {
+    const charsOf = (name: string) => objects.get(name)?.chars ?? 0
+    const open = names.find(name => charsOf(name) === 0 || charsOf(name) + chars <= sharedChars)
+    return open ?? names.reduce((least, name) => (charsOf(name) < charsOf(least) ? name : least))
+  }
+
+  for (const [object, data] of stored) for (const [key, text] of Object.entries(data)) add(object, key, text)
+  const pieces = new Map([...objects.values()].flatMap(held => [...held.pieces]))
+  const entries = new Map<string, FoundEntry>(joinPieces(pieces))
+  const used = new Set([...entries.values()].flatMap(({ keys }) => keys))
+  for (const key of pieces.keys()) if (!used.has(key)) drop(key)
+
+  /** The object of the old version, when the new one has a single piece and fits there. */
+  function placeOfOld(old: FoundEntry | undefined, chars: number): string | undefined {
+    const [key, ...others] = old?.keys ?? []
+    if (key === undefined || others.length > 0) return undefined
+    const object = placeOf.get(key)
+    const held = object === undefined ? undefined : objects.get(object)
+    if (held === undefined) return undefined
+    const left = held.chars - key.length - (held.pieces.get(key)?.length ?? 0)
+    return left + chars <= maxChars ? object : undefined
+  }
+
+  return {
+    entry: uid => entries.get(uid),
+    uids: () => [...entries.keys()],
+    put(uid, entry) {
+      const old = entries.get(uid)
+      const fresh = toPieces(uid, entry)
+      const [[key, text] = ['', ''], ...others] = fresh
+      const same = others.length > 0 ? undefined : placeOfOld(old, key.length + text.length)
+      for (const oldKey of old?.keys ?? []) {
+        if (same === undefined) outdated.add(oldKey)
+        else drop(oldKey)
+      }
+      for (const [key, text] of fresh) {
+        const object = same ?? objectWithRoom(key.length + text.length)
+        outdated.delete(key)
+        drop(key)
+        add(object, key, text)
+        dirty.add(object)
+      }
+      entries.set(uid, { ...entry, keys: fresh.map(([key]) => key) })
+    },
+    remove(uid) {
+      for (const key of entries.get(uid)?.keys ?? []) drop(key)
+      entries.delete(uid)
+    },
+    nextUnwritten() {
+      if (dirty.size === 0) {
+        for (const key of outdated) drop(key)
+        outdated.clear()
+      }
+      const [object] = dirty
+      return object
+    },
+    take(object) {
+      dirty.delete(object)
+      const held = objects.get(object)
+      if (held?.pieces.size === 0) objects.delete(object)
+      return Object.fromEntries(held?.pieces ?? [])
+    },
+  }
+}
