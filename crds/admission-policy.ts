@@ -6,9 +6,9 @@ import type { CelRule, JsonObject } from './schema.ts'
 export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
- * The rules of descriptors below the first level, where a definition may hold no CEL: a
- * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). Each rule visits each descriptor
- * once; only a message looks for the level that is wrong.
+ * The rules of descriptors below the first level, where a definition cannot have CEL: a
+ * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). Each rule visits each
+ * descriptor once; only a message searches for the level with the problem.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
   const { plural, version } = rateLimitConfigKind
@@ -47,7 +47,7 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
 
 const { maxDescriptorLevels } = rateLimitConfigLimits
 
-/** The rule for one descriptor; each level has a variable of its own, `d1` for those of the first one. */
+/** The rule for one descriptor. Each level has a variable of its own, `d1` for those of the first one. */
 function forOne(level: number, field: string, rule: string): string {
   const own = `d${level}`
   if (field === '') return `(${rule.replaceAll(/\bself\b/g, own)})`
@@ -55,7 +55,7 @@ function forOne(level: number, field: string, rule: string): string {
   return `(!has(${self}) || (${rule.replaceAll(/\bself\b/g, self)}))`
 }
 
-/** Whether `judge` holds for all descriptors of the level that stand in `parent`. */
+/** Whether `judge` is true for all descriptors of the level in `parent`. */
 function forAll(parent: string, level: number, judge: string): string {
   return `(!has(${parent}.descriptors) || ${parent}.descriptors.all(d${level}, ${judge}))`
 }
@@ -74,7 +74,7 @@ function forAllOfLevel(wanted: number, field: string, rule: string): string {
   return forAll('object.spec', 1, expression)
 }
 
-/** Names the first level where the rule does not hold: `spec.descriptors[*].descriptors[*].rateLimit: …`. */
+/** Names the first level that violates the rule: `spec.descriptors[*].descriptors[*].rateLimit: …`. */
 function messageFor(field: string, { rule, message }: CelRule): string {
   const place = (level: number) => `spec${'.descriptors[*]'.repeat(level)}${field && `.${field}`}`
   const textFor = (level: number) => JSON.stringify(`${place(level)}: ${message}`)

@@ -1,4 +1,4 @@
-/** A value of which nothing can be changed, at any depth. */
+/** A value that is read-only at any depth. */
 export type DeepReadonly<Value> = Value extends readonly (infer Item)[]
   ? readonly DeepReadonly<Item>[]
   : Value extends object

@@ -11,7 +11,7 @@ export interface DefinitionFile {
   readonly text: string
 }
 
-/** The definition of each kind, and the policy beside them, as the files that users apply. */
+/** The definition of each kind, and the admission policy, as the files that users apply. */
 export function definitionFiles(): readonly DefinitionFile[] {
   const definitions = resourceKinds.map(kind => ({
     name: `${apiGroup}_${kind.plural}.yaml`,

@@ -34,26 +34,26 @@ for (const kind of resourceKinds) {
         if (type === 'array') return maxItems === undefined
         return type === 'object' && properties === undefined && maxProperties === undefined
       })
-      // What lies below the last level must be an empty list.
+      // Lists below the last level must be empty.
       const shown = boundless.map(([path]) => path).filter(path => !path.endsWith('.descriptors[]'))
       assert.deepEqual(shown, [])
     })
 
-    it('has nothing that JSON does not have', () => {
+    it('is JSON', () => {
       const definition = customResourceDefinition(kind)
       assert.deepEqual(JSON.parse(JSON.stringify(definition)), definition)
     })
   })
 }
 
-it('a RateLimitConfig has as many levels of descriptors as it says', () => {
+it('a RateLimitConfig has the documented number of levels of descriptors', () => {
   const levels = [...fieldsOf(rateLimitConfigKind.spec, 'spec')].filter(([path]) =>
     /^spec(\.descriptors\[\])+\.key$/.test(path),
   )
   assert.equal(levels.length, 8)
 })
 
-it('a keyword that validation would pass over is refused', () => {
+it('a keyword that validation ignores is rejected', () => {
   const odd: Schema & { readonly uniqueItems: boolean } = { type: 'array', uniqueItems: true }
   const kind = { ...rateLimitConfigKind, spec: { type: 'object', properties: { odd } } as const }
   assert.throws(() => customResourceDefinition(kind), /uniqueItems/)

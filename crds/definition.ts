@@ -6,7 +6,7 @@ export function definitionName({ plural }: ResourceKind): string {
   return `${plural}.${apiGroup}`
 }
 
-/** The CustomResourceDefinition (apiextensions.k8s.io/v1) by which an API server knows a kind. */
+/** The CustomResourceDefinition (apiextensions.k8s.io/v1) of a kind. */
 export function customResourceDefinition(kind: ResourceKind): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -52,7 +52,7 @@ function resourceSchema({ kind, version, description, spec, status }: ResourceKi
   })
 }
 
-/** The keywords for the API server, in the order in which people read them. */
+/** The keywords for the API server, in the order of the output. */
 const keywords = [
   'description',
   'type',
@@ -82,11 +82,11 @@ const known = new Set<string>([...keywords, ...nested, ...inProcess])
  * two would judge differently.
  */
 function structuralSchema(schema: Schema): JsonObject {
-  const strange = Object.keys(schema).find(keyword => !known.has(keyword))
-  if (strange !== undefined) throw new Error(`the schema keyword ${strange} is not one that validation knows`)
+  const unknown = Object.keys(schema).find(keyword => !known.has(keyword))
+  if (unknown !== undefined) throw new Error(`validation does not know the schema keyword ${unknown}`)
   const { properties, items, additionalProperties } = schema
   const own = keywords.flatMap(keyword =>
-    isSaid(keyword, schema[keyword]) ? [[keyword, schema[keyword]]] : [],
+    isIncluded(keyword, schema[keyword]) ? [[keyword, schema[keyword]]] : [],
   )
   return {
     ...Object.fromEntries(own),
@@ -100,8 +100,8 @@ function structuralSchema(schema: Schema): JsonObject {
   }
 }
 
-/** Empty lists of rules say nothing; an empty default does. */
-function isSaid(keyword: keyof Schema, value: unknown): boolean {
+/** Omits empty lists, except an empty default. */
+function isIncluded(keyword: keyof Schema, value: unknown): boolean {
   if (value === undefined) return false
   return keyword === 'default' || !(Array.isArray(value) && value.length === 0)
 }

@@ -1,9 +1,9 @@
 import { isFields, type Schema } from './schema.ts'
 
-/** What was found is shown to this length; the rest is an ellipsis. */
+/** Longer values are shortened to this length, with an ellipsis. */
 export const maxShownCharacters = 64
 
-/** What would break the line, or write over it in a terminal, and halves of characters. */
+/** Characters that break the line or control a terminal, and lone surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
 /** A value as messages show it: `"minuet"`, `4294967296`, `a list`. */
@@ -15,7 +15,7 @@ export function describeFound(value: unknown): string {
   return shorten(String(value))
 }
 
-/** What a schema allows, as messages tell it: `a string of 1 to 253 characters`. */
+/** The values that a schema allows, as messages show them: `a string of 1 to 253 characters`. */
 export function describeAllowed(schema: Schema): string {
   const { type, minLength = 0, maxLength, minimum, maximum, maxItems } = schema
   if (schema.enum !== undefined) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`
@@ -39,17 +39,17 @@ export function describeAllowed(schema: Schema): string {
   }
 }
 
-/** The path of a field below that of what holds it: `spec` and `domain` make `spec.domain`. */
+/** Joins the path of an object and the name of its field: `spec` and `domain` make `spec.domain`. */
 export function fieldPath(parent: string, name: string): string {
   const plain = /^[A-Za-z_$][\w$-]*$/.test(name) && name.length <= maxShownCharacters
   if (!plain) return `${parent}[${shorten(JSON.stringify(name))}]`
   return parent === '' ? name : `${parent}.${name}`
 }
 
-/** At most so many characters, and none that a terminal would not show. */
+/** Limits a text to `maxShownCharacters` and escapes unprintable characters. */
 function shorten(text: string): string {
   const shown = text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
   if (shown.length <= maxShownCharacters) return shown
-  // Cutting may part a pair of surrogates, of which the first then stands alone.
+  // The cut may leave the first surrogate of a pair.
   return `${shown.slice(0, maxShownCharacters - 1).replace(/\p{Cs}$/u, '')}…`
 }

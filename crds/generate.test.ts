@@ -13,11 +13,11 @@ function generate(...args: readonly string[]): { readonly status: number | null;
   return { status, said: stdout + stderr }
 }
 
-it('the manifests on disk are what the generator makes', () => {
+it('the manifests on disk are up to date', () => {
   assert.deepEqual(generate('--check'), { status: 0, said: '' })
 })
 
-it('a stale or missing file is named, and made anew', () => {
+it('a stale or missing file is reported, and regenerated', () => {
   const folder = temporaryFolder('manifests')
   const missing = generate('--check', folder)
   assert.equal(missing.status, 1)

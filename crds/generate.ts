@@ -1,7 +1,7 @@
 /**
  * `node crds/generate.ts [--check] [FOLDER]` writes the CustomResourceDefinitions of all kinds to
- * crds/manifests, or to FOLDER, from the schemas that the types and the validation come from too. With
- * --check it writes nothing, names the files that are not up to date, and ends with 1 when there are any.
+ * crds/manifests, or to FOLDER. Types and validation use the same schemas. With --check it writes nothing,
+ * prints the files that are not up to date, and exits with 1 if there are any.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'

@@ -19,7 +19,7 @@ zebra               -
 x                   -
 `
 
-it('finds the name that was meant, and none where none is near', () => {
+it('finds the nearest name, and none if none is near', () => {
   for (const line of meant.trim().split('\n')) {
     const [written = '', name] = line.split(/\s+/)
     assert.equal(nearestName(written, names) ?? '-', name, written)

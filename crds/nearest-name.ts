@@ -1,9 +1,9 @@
-/** Longer names than this are no misspellings of ours. */
+/** Longer names are not misspellings of a field. */
 const maxNameCharacters = 64
 
 /**
- * The name that was most likely meant: the one that differs in the fewest typing errors, if these are few
- * for its length. Case, `_` and `-` count for nothing, so that `requests_per_unit` finds `requestsPerUnit`.
+ * The name that was most likely meant: the one with the fewest typing errors, if they are few for its length.
+ * Case, `_` and `-` are ignored, so that `requests_per_unit` finds `requestsPerUnit`.
  */
 export function nearestName(written: string, names: readonly string[]): string | undefined {
   if (written.length > maxNameCharacters) return undefined
@@ -25,8 +25,8 @@ function tolerated(name: string): number {
 }
 
 /**
- * How many letters were left out, added, replaced or swapped with their neighbour: the optimal string
- * alignment distance. Three rows of its table suffice.
+ * The number of letters that were left out, added, replaced or swapped with their neighbour: the optimal
+ * string alignment distance. Three rows of its table suffice.
  */
 function countTypingErrors(a: string, b: string): number {
   let beforeLast: number[] = []

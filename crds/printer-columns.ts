@@ -1,9 +1,9 @@
 import type { PrinterColumn } from './resource-kind.ts'
 
 /**
- * What `kubectl get` shows of the condition Ready.
+ * The column of the condition Ready in `kubectl get`.
  *
- * @param description what makes a resource of the kind ready.
+ * @param description when a resource of the kind is ready.
  */
 export function readyColumn(description: string): PrinterColumn {
   return {
@@ -18,17 +18,17 @@ export const ageColumn: PrinterColumn = {
   name: 'Age',
   type: 'date',
   jsonPath: '.metadata.creationTimestamp',
-  description: 'Since when it exists.',
+  description: 'The age of the resource.',
 }
 
-/** The last columns of a kind that is fed to processes; `feedStatus` is where they are from. */
+/** The last columns of a kind that processes enforce; `feedStatus` defines their fields. */
 export const feedColumns: readonly PrinterColumn[] = [
-  readyColumn('Whether every process enforces the resource as it is.'),
+  readyColumn('Whether every process enforces the current version of the resource.'),
   {
     name: 'Enforced',
     type: 'string',
     jsonPath: '.status.enforced',
-    description: 'The processes that enforce it, of those that take calls.',
+    description: 'The number of processes that enforce it, of those that serve calls.',
   },
   ageColumn,
 ]

@@ -7,17 +7,17 @@ import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type CelRule, type Fields, type JsonObject, type Problem, type Schema, typed } from './schema.ts'
 
-/** What a RateLimitConfig may hold. Lengths are in characters. */
+/** The limits of a RateLimitConfig. Lengths are in characters. */
 export const rateLimitConfigLimits = {
   maxDomainLength: 253,
-  /** Levels of descriptors below each other, the top one counted. */
+  /** Levels of nested descriptors, including the top one. */
   maxDescriptorLevels: 8,
-  /** Descriptors in one list; about what fits into the 1.5 MiB that a resource may have in a cluster. */
+  /** Descriptors in one list. About this number fits into 1.5 MiB, the largest resource in a cluster. */
   maxSiblings: 10_000,
   maxKeyLength: 256,
   maxValueLength: 1024,
   maxNameLength: 128,
-  /** Longer names, or more of them, would make CEL over the first level dearer than an API server allows. */
+  /** With longer or more names, CEL over the first level would cost more than an API server allows. */
   maxReplaces: 16,
   maxMetadataFields: 64,
   maxRequestsPerUnit: 0xffffffff,
@@ -26,10 +26,10 @@ export const rateLimitConfigLimits = {
 const limits = rateLimitConfigLimits
 const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'] as const
 
-/** How much a caller may do. Either `unlimited`, or a `unit` and its `requestsPerUnit`. */
+/** A limit: either `unlimited`, or a `unit` and its `requestsPerUnit`. */
 export type RateLimit = DeepReadonly<Static<ReturnType<typeof rateLimitSchema>>>
 
-/** A rule, or a step on the way to the rules below it. Validation always sets `value`. */
+/** A rule, or only a parent of other rules. Validation always sets `value`. */
 export interface Descriptor extends DescriptorFields {
   readonly descriptors?: readonly Descriptor[]
 }
@@ -46,8 +46,8 @@ type DescriptorFields = {
 type WrittenFields = Static<ReturnType<typeof descriptorSchema>>
 
 /**
- * The API server estimates what CEL in a definition may cost, and refuses it inside nested lists. Below the top
- * level its place is an admission policy (see `rulesOfDescriptors`).
+ * The API server estimates the cost of CEL in a definition, and rejects it inside nested lists. Below the top
+ * level an admission policy has the rules (see `rulesOfDescriptors`).
  */
 function withRulesOfLevel(
   level: number,
@@ -72,7 +72,7 @@ const limitedOrUnlimited: FieldRule = {
         problemIf(
           rateLimit[name] !== undefined,
           name,
-          `${describeFound(rateLimit[name])} stands beside unlimited: true; leave out one of the two`,
+          `${describeFound(rateLimit[name])} is not allowed with unlimited: true; leave out one of the two`,
         ),
       )
     }
@@ -85,7 +85,7 @@ const limitedOrUnlimited: FieldRule = {
       problemIf(
         rateLimit[name] === undefined,
         name,
-        `is missing; needed is ${allowed[name]}, unless unlimited is true`,
+        `is missing; expected ${allowed[name]}, unless unlimited is true`,
       ),
     )
   },
@@ -102,7 +102,7 @@ const replacesOthers: FieldRule = {
       problemIf(
         replaced?.['name'] === name,
         `replaces[${index}].name`,
-        `${describeFound(name)} is the name of the rule itself; allowed are the names of others`,
+        `${describeFound(name)} is the name of the rule itself; use the names of other rules`,
       ),
     )
   },
@@ -115,12 +115,12 @@ const sharedByWildcard: FieldRule = {
   },
   judge({ shareThreshold, value = '' }) {
     const shares = shareThreshold === true && typeof value === 'string' && !value.includes('*')
-    const message = `true needs a value with the wildcard *; found is the value ${describeFound(value)}`
+    const message = `true needs a value with the wildcard *, not ${describeFound(value)}`
     return problemIf(shares, 'shareThreshold', message)
   },
 }
 
-/** The rules of one descriptor in CEL, and of which of its fields each speaks as `self`; '' for itself. */
+/** The rules of one descriptor in CEL, with the field that is `self` in each; '' is the descriptor itself. */
 export const rulesOfDescriptors: readonly { readonly field: '' | 'rateLimit'; readonly cel: CelRule }[] = [
   { field: '', cel: sharedByWildcard.cel },
   { field: 'rateLimit', cel: limitedOrUnlimited.cel },
@@ -149,20 +149,19 @@ function rateLimitSchema(level: number) {
           minimum: 0,
           maximum: limits.maxRequestsPerUnit,
           description:
-            'How many requests are allowed in a unit; 0 blocks every request. Required unless unlimited.',
+            'The number of requests that are allowed in a unit; 0 blocks every request. Required unless unlimited.',
         }),
       ),
       unlimited: Type.Optional(
         Type.Boolean({
-          description:
-            'Every request is allowed, and none is counted. Stands instead of unit and requestsPerUnit.',
+          description: 'Every request is allowed, and none is counted. Replaces unit and requestsPerUnit.',
         }),
       ),
       name: Type.Optional(
         Type.String({
           maxLength: limits.maxNameLength,
           description:
-            'A name by which other rules can replace this one, and which callers see in the answer.',
+            'The name of the rule. Other rules can replace it by this name, and responses contain it.',
         }),
       ),
       replaces: Type.Optional(
@@ -170,7 +169,7 @@ function rateLimitSchema(level: number) {
           maxItems: limits.maxReplaces,
           'x-kubernetes-list-type': 'atomic',
           description:
-            'Rules that do not apply to a request when this one matches it as well. A replaced rule ' +
+            'Rules that do not apply to a request if it also matches this rule. A replaced rule ' +
             'neither counts the request nor decides on it.',
         }),
       ),
@@ -178,9 +177,9 @@ function rateLimitSchema(level: number) {
     {
       ...withRulesOfLevel(level, [limitedOrUnlimited, replacesOthers]),
       description:
-        'How much a caller may do: either unlimited, or unit and requestsPerUnit. Without it, a ' +
-        'descriptor that has others below it is only a step on the way to them, and one that has none ' +
-        'lets every request through.',
+        'The limit: either unlimited, or unit and requestsPerUnit. Without it, a descriptor with nested ' +
+        'descriptors is only their parent, and a descriptor without nested descriptors allows every ' +
+        'request.',
     },
   )
 }
@@ -198,7 +197,7 @@ function replacedRule() {
   )
 }
 
-/** A descriptor without those below it, which differ by level. */
+/** A descriptor without its nested descriptors, which differ by level. */
 function descriptorSchema(level: number) {
   return Type.Object(
     {
@@ -206,18 +205,18 @@ function descriptorSchema(level: number) {
         minLength: 1,
         maxLength: limits.maxKeyLength,
         description:
-          'The key of the request entry that this descriptor matches. Case matters. A request matches ' +
-          'level by level: its first entry a descriptor of the first list, its second entry one of the ' +
-          'list below, and so on; the limit is that of the descriptor which its last entry matches.',
+          'The key of the request entry that this descriptor matches. Case-sensitive. A request matches ' +
+          'level by level: its first entry matches a descriptor of the first list, its second entry a nested ' +
+          'descriptor, and so on. The limit is that of the descriptor that its last entry matches.',
       }),
       value: Type.Optional(
         Type.String({
           default: '',
           maxLength: limits.maxValueLength,
           description:
-            'The value of the request entry that this descriptor matches; case matters. A * stands for ' +
-            'any characters, or none. When it is empty or left out, every value matches, and each has a ' +
-            'counter of its own. An exact value is preferred to a wildcard, and a wildcard to none.',
+            'The value of the request entry that this descriptor matches. Case-sensitive. A * matches ' +
+            'any characters, or none. If it is empty or left out, every value matches, and each has a ' +
+            'counter of its own. An exact value takes precedence over a wildcard, and a wildcard over no value.',
         }),
       ),
       rateLimit: Type.Optional(rateLimitSchema(level)),
@@ -228,8 +227,8 @@ function descriptorSchema(level: number) {
           maxProperties: limits.maxMetadataFields,
           'x-kubernetes-preserve-unknown-fields': true,
           description:
-            'Anything that callers shall get with the decision when this rule matched and let the ' +
-            'request through. It is sent as dynamic metadata when the service runs with ' +
+            'Any data that callers get with the decision if this rule matched and allowed the ' +
+            'request. The service sends it as dynamic metadata if it runs with ' +
             'RESPONSE_DYNAMIC_METADATA=true. An unlimited rule sends none.',
         }),
       ),
@@ -246,19 +245,19 @@ function descriptorFlags() {
   const flag = (description: string) => Type.Optional(Type.Boolean({ description }))
   return {
     shadowMode: flag(
-      'Tries the rule out: it counts and is part of the statistics, but its answer is always OK.',
+      'Tests the rule: it counts requests and updates the statistics, but its answer is always OK.',
     ),
     detailedMetric: flag(
-      'Names the statistics by the values that requests bring instead of by the rule. Each value makes new ' +
-        'statistics, so use it where there are few.',
+      'Names the statistics after the values in requests instead of the rule. Each value creates new ' +
+        'statistics, so use it for keys with few values.',
     ),
     quotaMode: flag(
-      'Makes the rule a quota: a call is over its quotas only when all of those that it matched are over, ' +
-        'while any other rule refuses it alone.',
+      'Makes the rule a quota: quotas reject a call only if all quotas that it matched are over their limit, ' +
+        'while any other rule rejects it alone.',
     ),
     valueToMetric: flag(
-      'Puts the value that a request brings into the names of the statistics, for this level only. Each ' +
-        'value makes new statistics. detailedMetric goes first.',
+      'Puts the value in a request into the names of the statistics, for this level only. Each ' +
+        'value creates new statistics. detailedMetric takes precedence.',
     ),
     shareThreshold: flag(
       'All values that match the wildcard share one counter, instead of having one each. Needs a value ' +
@@ -278,16 +277,16 @@ function descriptorList(level: number): Schema {
     'x-kubernetes-list-map-keys': ['key', 'value'],
     description:
       level === 1
-        ? 'The rules of the domain. May be empty, which limits nothing.'
+        ? 'The rules of the domain. An empty list limits nothing.'
         : `Descriptors for the next entry of a request; ${maxDescriptorLevels} levels at most.`,
     items: { ...item, properties: { ...item.properties, descriptors: below } },
   }
 }
 
 /**
- * The field exists on the last level too, and must be empty there: a field that is not known would be
- * dropped without a word by clients that ask for no strict validation, and turn a step on the way into a
- * rule.
+ * The field also exists on the last level, and must be empty there: clients without strict validation drop an
+ * unknown field silently, which would turn a parent of rules into
+ * a rule.
  */
 const endOfLevels: Schema = {
   type: 'array',
@@ -310,16 +309,16 @@ const spec = Type.Object(
       'x-kubernetes-validations': [
         {
           rule: 'self == oldSelf',
-          message: 'domain cannot be changed; make a new resource for another domain',
+          message: 'domain cannot be changed; create a new resource for another domain',
         },
       ],
       description:
-        'The domain that callers name in their requests. It belongs to one resource: the oldest that ' +
+        'The domain in the requests of callers. It belongs to one resource: the oldest that ' +
         'names it. Cannot be changed.',
     }),
     descriptors: typed<readonly Descriptor[]>(descriptorList(1)),
   },
-  { description: 'What is to be limited.' },
+  { description: 'The domain and its limits.' },
 )
 
 const status = Type.Object(
@@ -330,12 +329,12 @@ const status = Type.Object(
         format: 'int64',
         minimum: 0,
         description:
-          'How many limits are in force; those of the last good version while the present one is wrong.',
+          'The number of limits in effect; those of the last valid version while the current one is invalid.',
       }),
     ),
     ...feedStatus('limits'),
   },
-  { description: 'How far the operator got. Written by the operator only.' },
+  { description: 'The state of the resource. Only the operator writes it.' },
 )
 
 export const rateLimitConfigKind: ResourceKind = {
@@ -352,9 +351,14 @@ export const rateLimitConfigKind: ResourceKind = {
       name: 'Domain',
       type: 'string',
       jsonPath: '.spec.domain',
-      description: 'The domain that callers name.',
+      description: 'The domain in the requests of callers.',
     },
-    { name: 'Rules', type: 'integer', jsonPath: '.status.rules', description: 'The limits in force.' },
+    {
+      name: 'Rules',
+      type: 'integer',
+      jsonPath: '.status.rules',
+      description: 'The number of limits in effect.',
+    },
     ...feedColumns,
   ],
 }

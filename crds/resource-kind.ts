@@ -1,20 +1,20 @@
 import type { Json, JsonObject, Schema } from './schema.ts'
 
-/** The API group of all our kinds. */
+/** The API group of all kinds. */
 export const apiGroup = 'tollway.dev'
 
-/** All that is to be known of one kind of custom resource. */
+/** The definition of one kind of custom resource. */
 export interface ResourceKind {
   readonly kind: string
   readonly version: string
   readonly plural: string
   readonly singular: string
   readonly shortNames: readonly string[]
-  /** What a resource of this kind is for, in a sentence or two. */
+  /** The purpose of the kind, in one or two sentences. */
   readonly description: string
   readonly spec: Schema
   readonly status: Schema
-  /** What `kubectl get` shows besides the name. */
+  /** The columns of `kubectl get` besides the name. */
   readonly columns: readonly PrinterColumn[]
 }
 
@@ -25,13 +25,13 @@ export interface PrinterColumn {
   readonly description: string
 }
 
-/** The metadata of a resource, as far as its writer has a say in it. */
+/** The metadata of a resource that its author can set. */
 export interface ObjectMeta {
   readonly name: string
   readonly namespace?: string
   readonly labels?: Readonly<Record<string, string>>
   readonly annotations?: Readonly<Record<string, string>>
-  /** What the API server adds. */
+  /** Fields that the API server adds. */
   readonly [added: string]: Json | undefined
 }
 

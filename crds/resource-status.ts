@@ -1,7 +1,7 @@
 import Type from 'typebox'
 
 /**
- * What the status of every kind begins with. The conditions have the form of Kubernetes' `meta/v1`
+ * The first fields of the status of every kind. The conditions have the form of Kubernetes' `meta/v1`
  * Condition, limits included, so that `kubectl wait` and other programs can read them.
  */
 export function commonStatus() {
@@ -11,8 +11,8 @@ export function commonStatus() {
         format: 'int64',
         minimum: 0,
         description:
-          'The generation of the resource that this status tells about. When it is lower than ' +
-          'metadata.generation, the latest change has not been looked at yet.',
+          'The generation of the resource that this status describes. If it is lower than ' +
+          'metadata.generation, the operator has not processed the latest change yet.',
       }),
     ),
     conditions: Type.Optional(
@@ -20,23 +20,23 @@ export function commonStatus() {
         maxItems: 16,
         'x-kubernetes-list-type': 'map',
         'x-kubernetes-list-map-keys': ['type'],
-        description: 'How far the resource got, one condition a type.',
+        description: 'The state of the resource, one condition per type.',
       }),
     ),
   }
 }
 
 /**
- * What the status of a kind has that is fed to processes.
+ * The status fields of a kind that processes enforce.
  *
- * @param content what the resource says, in a word or two: `limits`.
+ * @param content a name for the content of the resource: `limits`.
  */
 export function feedStatus(content: string) {
   return {
     enforced: Type.Optional(
       Type.String({
         maxLength: 32,
-        description: `How many processes enforce the ${content}, of those that take calls: 2/2.`,
+        description: `The number of processes that enforce the ${content}, of those that serve calls: 2/2.`,
       }),
     ),
     lastGood: Type.Optional(
@@ -45,11 +45,11 @@ export function feedStatus(content: string) {
           generation: Type.Integer({
             format: 'int64',
             minimum: 0,
-            description: 'The generation of the resource that said so.',
+            description: 'The generation of the resource with this content.',
           }),
           content: Type.String({
             maxLength: 1_000_000,
-            description: `The ${content}, as JSON that is compressed by gzip, in base64.`,
+            description: `The ${content}, as JSON that is compressed with gzip, in base64.`,
           }),
         },
         {
@@ -70,36 +70,36 @@ function condition() {
         pattern:
           '^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?' +
           '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$',
-        description: 'What the condition tells, in one CamelCase word such as Ready.',
+        description: 'The type of the condition, in one CamelCase word such as Ready.',
       }),
       status: Type.Enum(['True', 'False', 'Unknown'], {
         type: 'string',
-        description: 'Whether the condition holds.',
+        description: 'The status of the condition.',
       }),
       observedGeneration: Type.Optional(
         Type.Integer({
           format: 'int64',
           minimum: 0,
-          description: 'The generation of the resource that the condition was derived from.',
+          description: 'The generation of the resource that the condition is based on.',
         }),
       ),
       lastTransitionTime: Type.String({
         format: 'date-time',
         maxLength: 64,
-        description: 'When the status of the condition last changed.',
+        description: 'The time at which the status of the condition last changed.',
       }),
       reason: Type.String({
         minLength: 1,
         maxLength: 1024,
         pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$',
-        description: 'Why the condition has its status, in one CamelCase word for programs.',
+        description: 'The reason for the status of the condition, in one CamelCase word for programs.',
       }),
       message: Type.String({
         maxLength: 32_768,
         description:
-          'Why the condition has its status, for people. Says what to do where something is wrong.',
+          'The reason for the status of the condition, for people. For a problem it says how to solve it.',
       }),
     },
-    { description: 'One thing about the resource that holds, or does not.' },
+    { description: 'One aspect of the state of the resource.' },
   )
 }

@@ -5,14 +5,14 @@ import Type, { type TUnsafe } from 'typebox'
  * Kubernetes allows, and of that only what `validate` judges. TypeBox's objects fit it as they are.
  */
 export interface Schema {
-  /** Left out for a value of any kind. */
+  /** Undefined for any value. */
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'boolean'
-  /** What users read in `kubectl explain` and in the documentation. */
+  /** The text of the field in `kubectl explain` and in the documentation. */
   readonly description?: string
-  /** Taken where the field is left out, or null. */
+  /** The value of a field that is left out, or null. */
   readonly default?: Json
   readonly enum?: readonly string[]
-  /** `int64` or `date-time`: how programs read the value. Nothing is judged by it in this process. */
+  /** `int64` or `date-time`: a hint for programs. Validation in this process ignores it. */
   readonly format?: string
   readonly pattern?: string
   /** In characters (code points), as the API server counts them. */
@@ -25,18 +25,18 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[] | undefined
   readonly maxProperties?: number
-  /** What each value of a map is, where the names are the user's. */
+  /** The schema of each value of a map with free names. */
   readonly additionalProperties?: Schema
-  /** Of a list: `map` means that no two items are equal in all of the keys below. */
+  /** `map`: no two items of the list are equal in all of the map keys. */
   readonly 'x-kubernetes-list-type'?: 'map' | 'atomic'
   readonly 'x-kubernetes-list-map-keys'?: readonly string[]
-  /** Whatever JSON the user writes is kept. */
+  /** The field keeps any JSON value. */
   readonly 'x-kubernetes-preserve-unknown-fields'?: true
-  /** Rules in CEL for the API server. In this process the `rules` below stand for them. */
+  /** Rules in CEL for the API server. This process uses `rules` instead. */
   readonly 'x-kubernetes-validations'?: readonly CelRule[]
   /** Rules between fields, for this process only. */
   readonly rules?: readonly Rule[]
-  /** What is said of a list that is longer than `maxItems`, where the number alone would not explain it. */
+  /** The problem of a list longer than `maxItems`, if the number alone would not explain it. */
   readonly tooManyItems?: string
 }
 
@@ -53,11 +53,11 @@ export type Rule = (fields: Fields) => readonly Problem[]
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** What is wrong with a resource. */
+/** A problem of a resource. */
 export interface Problem {
   /** `spec.descriptors[2].rateLimit.unit`. */
   readonly path: string
-  /** What was found and what is allowed: `"minuet" is not one of second, minute, hour, day`. */
+  /** The value and the allowed values: `"minuet" is not one of second, minute, hour, day`. */
   readonly message: string
 }
 
@@ -73,7 +73,7 @@ export interface JsonObject {
  */
 export const notRequired = { required: [] }
 
-/** A schema that TypeBox cannot tell the type of: a free map, or one that contains itself. */
+/** A schema whose type TypeBox cannot infer: a free map, or one that contains itself. */
 export function typed<Value>(schema: Schema): TUnsafe<Value> & Schema {
   return Type.Unsafe<Value>(schema) as TUnsafe<Value> & Schema
 }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { readCases } from './testdata/read-cases.ts'
 import { validateAnimationStreamRoute } from './validate-animation-stream-route.ts'
 
-describe('an AnimationStreamRoute is told all its problems', () => {
+describe('all problems of an AnimationStreamRoute are reported', () => {
   for (const { name, resource, problems } of readCases(
     'animation-stream-routes.yaml',
     'AnimationStreamRoute',

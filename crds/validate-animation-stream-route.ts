@@ -5,8 +5,8 @@ import { type Validated, validate } from './validate.ts'
 const schema = wholeResource(animationStreamRouteKind)
 
 /**
- * Judges a whole AnimationStreamRoute (apiVersion, kind, metadata, spec) as an API server with our definition
- * would, and answers with its spec, defaults filled in, or with every problem that it has.
+ * Validates a whole AnimationStreamRoute (apiVersion, kind, metadata, spec) as an API server with our
+ * definition does. Returns its spec with the defaults filled in, or all its problems.
  */
 export function validateAnimationStreamRoute(resource: unknown): Validated<AnimationStreamRouteSpec> {
   const judged = validate(schema, resource)

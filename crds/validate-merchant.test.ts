@@ -5,7 +5,7 @@ import { merchantEvents } from './merchant.ts'
 import { readCases } from './testdata/read-cases.ts'
 import { validateMerchant } from './validate-merchant.ts'
 
-describe('a Merchant is told all its problems', () => {
+describe('all problems of a Merchant are reported', () => {
   for (const { name, resource, problems } of readCases('merchants.yaml', 'Merchant')) {
     it(name, () => {
       const judged = validateMerchant(resource)
@@ -18,6 +18,6 @@ describe('a Merchant is told all its problems', () => {
   }
 })
 
-it('webhooks can be told of exactly what the payments service tells', () => {
+it('webhooks can subscribe to exactly the events of the payments service', () => {
   assert.deepEqual([...merchantEvents], [...eventTypes])
 })

@@ -5,8 +5,8 @@ import { type Validated, validate } from './validate.ts'
 const schema = wholeResource(merchantKind)
 
 /**
- * Judges a whole Merchant (apiVersion, kind, metadata, spec) as an API server with our definition would that has
- * none of that name yet, and answers with its spec, defaults filled in, or with every problem that it has.
+ * Validates a whole Merchant (apiVersion, kind, metadata, spec) as an API server with our definition does
+ * when no Merchant of this name exists. Returns its spec with the defaults filled in, or all its problems.
  */
 export function validateMerchant(resource: unknown): Validated<MerchantSpec> {
   const judged = validate(schema, resource)

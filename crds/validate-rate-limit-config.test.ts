@@ -6,7 +6,7 @@ import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...largeCases]
 
-describe('a RateLimitConfig is told all its problems', () => {
+describe('all problems of a RateLimitConfig are reported', () => {
   for (const { name, resource, problems } of cases) {
     it(name, () => {
       const judged = validateRateLimitConfig(resource)
@@ -19,14 +19,14 @@ describe('a RateLimitConfig is told all its problems', () => {
   }
 })
 
-describe('a RateLimitConfig that is right', () => {
+describe('a valid RateLimitConfig', () => {
   const envelope = {
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'RateLimitConfig',
     metadata: { name: 'a' },
   }
 
-  it('comes back as it was written, with empty values filled in and nulls left out', () => {
+  it('is returned as written, with empty values filled in and without nulls', () => {
     const rateLimit = { unit: 'day', requestsPerUnit: 3, unlimited: null }
     const spec = {
       domain: 'a',
@@ -47,7 +47,7 @@ describe('a RateLimitConfig that is right', () => {
     })
   })
 
-  it('is not changed by being judged', () => {
+  it('is not changed by validation', () => {
     const resource = { ...envelope, spec: { domain: 'a', descriptors: [{ key: 'b', rateLimit: null }] } }
     const before = structuredClone(resource)
     validateRateLimitConfig(resource)
@@ -55,7 +55,7 @@ describe('a RateLimitConfig that is right', () => {
   })
 })
 
-it('anything at all gets an answer', () => {
+it('any value gets a result', () => {
   for (const resource of [undefined, null, 5, 'text', [], new Date(0), new Map(), () => 1, Symbol('a'), 5n]) {
     assert.ok('problems' in validateRateLimitConfig(resource))
   }

@@ -5,10 +5,10 @@ import { type Validated, validate } from './validate.ts'
 const schema = wholeResource(rateLimitConfigKind)
 
 /**
- * Judges a whole RateLimitConfig (apiVersion, kind, metadata, spec) as an API server with our definition
- * would, and answers with its spec, defaults filled in, or with every problem that it has. Two things
- * differ. The API server lets a rule below the top level replace itself, which is refused here. And a
- * change of the domain is refused there only, for what the resource was before is not known here.
+ * Validates a whole RateLimitConfig (apiVersion, kind, metadata, spec) as an API server with our definition
+ * does. Returns its spec with the defaults filled in, or all its problems. Two rules differ. The API server
+ * accepts a rule below the top level that replaces itself; this function rejects it. And only the API server
+ * rejects a change of the domain, because this function does not know the previous resource.
  */
 export function validateRateLimitConfig(resource: unknown): Validated<RateLimitConfigSpec> {
   const judged = validate(schema, resource)

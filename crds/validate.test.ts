@@ -12,18 +12,18 @@ function problemsOf(schema: Schema, value: unknown): string[] {
 const free: Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
 
 describe('validation of any schema', () => {
-  it('takes free values as they are, as long as JSON has them', () => {
+  it('accepts any JSON value in a free field', () => {
     const value = { a: [1, 'b', null, { c: true }] }
     assert.deepEqual(validate(free, value), { value })
     assert.deepEqual(problemsOf(free, { a: [Infinity], b: new Date(0), c: 1n, 'd e': Number.NaN }), [
-      'spec.a[0]: Infinity is not allowed; needed is a value that JSON has',
-      'spec.b: an object that JSON does not have is not allowed; needed is a value that JSON has',
-      'spec.c: 1 is not allowed; needed is a value that JSON has',
-      'spec["d e"]: NaN is not allowed; needed is a value that JSON has',
+      'spec.a[0]: Infinity is not allowed; expected a value that JSON has',
+      'spec.b: an object that JSON does not have is not allowed; expected a value that JSON has',
+      'spec.c: 1 is not allowed; expected a value that JSON has',
+      'spec["d e"]: NaN is not allowed; expected a value that JSON has',
     ])
   })
 
-  it('follows free values only so deep', () => {
+  it('limits the depth of free values', () => {
     let deep: unknown = 1
     for (let level = 0; level < 100_000; level++) deep = { a: deep }
     const [problem = '', ...more] = problemsOf(free, deep)
@@ -31,17 +31,17 @@ describe('validation of any schema', () => {
     assert.deepEqual(more, [])
   })
 
-  it('judges each value of a map whose names are the user’s', () => {
+  it('validates each value of a map with free names', () => {
     const schema: Schema = {
       type: 'object',
       additionalProperties: { type: 'integer', minimum: 1, maximum: 5 },
     }
     assert.deepEqual(problemsOf(schema, { a: 1, b: 6 }), [
-      'spec.b: 6 is not allowed; needed is a whole number from 1 to 5',
+      'spec.b: 6 is not allowed; expected a whole number from 1 to 5',
     ])
   })
 
-  it('tells apart items whose keys only look alike when put together', () => {
+  it('distinguishes items whose joined keys are equal', () => {
     const schema: Schema = {
       type: 'array',
       'x-kubernetes-list-type': 'map',
@@ -52,7 +52,7 @@ describe('validation of any schema', () => {
     assert.equal(problemsOf(schema, [{ a: 'x' }, { a: 'x', b: 'd' }]).length, 1)
   })
 
-  it('shows of what was found only a part, and never half a character', () => {
+  it('shortens the found value, and never cuts a character in half', () => {
     const schema: Schema = { type: 'string', enum: ['a', 'b'] }
     for (let before = 0; before < 4; before++) {
       const [problem = ''] = problemsOf(schema, 'x'.repeat(before) + '🚦'.repeat(1000))

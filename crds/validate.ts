@@ -2,20 +2,18 @@ import { describeAllowed, describeFound, fieldPath } from './describe.ts'
 import { nearestName } from './nearest-name.ts'
 import { type Fields, isFields, type Problem, type Schema } from './schema.ts'
 
-/** More problems than this are only counted: the first are those that help. */
+/** Further problems are only counted. */
 export const maxProblems = 100
 
-/** Maps and lists inside each other where the user may write what he likes. */
+/** The maximum nesting of maps and lists in a free field. */
 export const maxFreeDepth = 64
 
 export type Validated<Value> = { readonly value: Value } | { readonly problems: readonly Problem[] }
 
 /**
- * Judges a value as an API server judges a resource under strict field validation: null stands for a field
- * that was left out, defaults are filled in, and a field that the schema does not know is a problem. Tells
- * every problem, up to `maxProblems` and then how many more there are.
- *
- * The value that comes back is a copy with the defaults; what stands where anything is allowed is not copied.
+ * Validates a value as an API server validates a resource under strict field validation: null equals a field
+ * that was left out, defaults are filled in, and an unknown field is a problem. Reports every problem up to
+ * `maxProblems`, then the number of the others.
  */
 export function validate(schema: Schema, value: unknown, path = ''): Validated<unknown> {
   const problems: Problem[] = []
@@ -57,10 +55,10 @@ function reportType(schema: Schema, value: unknown, path: string, report: Report
   const found = describeFound(value)
   if (schema.enum !== undefined) report(path, `${found} is not ${describeAllowed(schema)}`)
   else
-    report(path, `${found} is not allowed; needed is ${describeAllowed(schema)}${quotingHint(schema, value)}`)
+    report(path, `${found} is not allowed; expected ${describeAllowed(schema)}${quotingHint(schema, value)}`)
 }
 
-/** The commonest slip in YAML: quotes where there should be none, or none where there should be some. */
+/** The most common mistake in YAML: quotes where there should be none, or none where there should be some. */
 function quotingHint({ type }: Schema, value: unknown): string {
   if (typeof value === 'string') {
     const unquotable =
@@ -93,11 +91,11 @@ function judgeObject(schema: Schema, value: unknown, path: string, report: Repor
   const present = new Map(written.filter(([, field]) => field !== null))
   for (const [name, known] of Object.entries(schema.properties ?? {})) {
     if (present.has(name)) continue
-    // A default is filled in by the defaults of what stands in it, as the API server does.
+    // The default of a field gets the defaults of its own fields, as in the API server.
     if (known.default !== undefined) {
       judged.push([name, judge(known, known.default, fieldPath(path, name), report)])
     } else if (schema.required?.includes(name)) {
-      report(fieldPath(path, name), `is missing; needed is ${describeAllowed(known)}`)
+      report(fieldPath(path, name), `is missing; expected ${describeAllowed(known)}`)
     }
   }
   const fields = Object.fromEntries(present)
@@ -112,7 +110,7 @@ function propertyOf(schema: Schema, name: string): Schema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : additionalProperties
 }
 
-/** Looks for the name that was meant: here, or one level below, where the field may belong. */
+/** Suggests the name that was probably meant: here, or one level below, where the field may belong. */
 function describeUnknown({ properties = {} }: Schema, written: string): string {
   const names = Object.keys(properties)
   const below = Object.entries(properties)
@@ -153,7 +151,7 @@ function judgeUnique(schema: Schema, items: readonly unknown[], path: string, re
       const shown = keys.map(key => `${key} ${describeFound(item[key])}`).join(' and ')
       report(
         `${path}[${index}]`,
-        `${shown} stand at ${path}[${first}] already; each ${keys.join(' and ')} may stand once in a list`,
+        `${shown} duplicate ${path}[${first}]; each ${keys.join(' and ')} may occur once in a list`,
       )
     }
   }
@@ -167,10 +165,10 @@ function judgeString(schema: Schema, value: unknown, path: string, report: Repor
   const { minLength = 0, maxLength = Infinity, pattern } = schema
   const length = countCharacters(value)
   if (length < minLength) {
-    report(path, `${describeFound(value)} is too short; needed is ${describeAllowed(schema)}`)
+    report(path, `${describeFound(value)} is too short; expected ${describeAllowed(schema)}`)
   }
   if (length > maxLength) {
-    report(path, `${describeFound(value)} has ${length} characters; needed is ${describeAllowed(schema)}`)
+    report(path, `${describeFound(value)} has ${length} characters; expected ${describeAllowed(schema)}`)
   }
   if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
     report(path, `${describeFound(value)} does not have the form ${pattern}`)
@@ -189,16 +187,16 @@ function judgeInteger(schema: Schema, value: unknown, path: string, report: Repo
   if (!fits) reportType(schema, value, path, report)
 }
 
-/** What a user may write freely must still be JSON, and end somewhere. */
+/** A free field must be JSON and limited in depth. */
 function judgeFree(value: unknown, path: string, report: Report, depth: number): void {
   if (depth > maxFreeDepth) {
-    report(path, `is nested more than ${maxFreeDepth} levels deep, which is what is allowed`)
+    report(path, `is nested more than ${maxFreeDepth} levels deep`)
   } else if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) judgeFree(item, `${path}[${index}]`, report, depth + 1)
   } else if (isFields(value)) {
     judgeFreeFields(value, path, report, depth)
   } else if (!isJsonScalar(value)) {
-    report(path, `${describeFound(value)} is not allowed; needed is a value that JSON has`)
+    report(path, `${describeFound(value)} is not allowed; expected a value that JSON has`)
   }
 }
 

@@ -44,11 +44,11 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     for (const object of admissionPolicy()) await post(object)
     const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
     const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
-    await waitFor('the policy to be in force', async () => (await tryOut(refused)).status === 422)
+    await waitFor('the policy to take effect', async () => (await tryOut(refused)).status === 422)
   })
   after(() => api?.stop())
 
-  /** As `kubectl get` shows it: the names of the columns, and the first row. */
+  /** The table that `kubectl get` shows: the names of the columns, and the first row. */
   const tableOf = async (path: string) => {
     const table = await api.call('GET', path, undefined, 'application/json;as=Table;g=meta.k8s.io;v=v1')
     const { columnDefinitions, rows } = table.body as {
@@ -207,7 +207,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     })
   }
 
-  it('judges as this process does, whatever stands in a resource', async () => {
+  it('validates any resource as this process does', async () => {
     const accepted = { yes: 0, no: 0 }
     const property = fc.asyncProperty(nearlyRightResource, async resource => {
       const answer = await tryOut(resource)
@@ -224,7 +224,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     assert.ok(Math.min(accepted.yes, accepted.no) > 10, JSON.stringify(accepted))
   })
 
-  it('refuses another domain, shows the columns and keeps the status', async () => {
+  it('rejects a change of the domain, shows the columns and keeps the status', async () => {
     const spec = { domain: 'a', descriptors: [] }
     const resource = {
       apiVersion: 'tollway.dev/v1alpha1',
@@ -275,7 +275,7 @@ function isAccepted({ status }: ApiAnswer): boolean {
   return status === 201
 }
 
-/** What validation in this process answers is what the API server would store. */
+/** The spec that validation in this process returns is equal to the one that the API server stores. */
 function assertSameSpec({ body }: ApiAnswer, resource: unknown): void {
   const judged = validateRateLimitConfig(resource)
   if ('value' in judged) assert.deepEqual(judged.value, (body as { spec: unknown }).spec)

@@ -2,20 +2,20 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 export interface GeneratedFile {
-  /** Below the folder. */
+  /** Relative to the folder. */
   readonly name: string
   readonly text: string
 }
 
 export interface GenerationOptions {
   readonly folder: string
-  /** Write nothing: name the files that are not up to date, and end with 1 when there are any. */
+  /** Write nothing: print the files that are not up to date, and exit with 1 if there are any. */
   readonly check: boolean
-  /** The program that makes them: `crds/generate.ts`. */
+  /** The program that generates the files: `crds/generate.ts`. */
   readonly program: string
 }
 
-/** What a program writes that makes files from the code: those that are not up to date, each named. */
+/** Writes generated files that are not up to date and prints their names, or only checks them. */
 export function writeGenerated(
   files: readonly GeneratedFile[],
   { folder, check, program }: GenerationOptions,

@@ -9,7 +9,7 @@ interface FieldRow {
   readonly required: boolean
 }
 
-/** The fields of a resource as Markdown: what users write, the rules between the fields, and the status. */
+/** The fields of a resource as Markdown: the spec, the rules between the fields, and the status. */
 export function describeResource(kind: ResourceKind): string {
   const spec = fieldsOf(kind.spec, 'spec')
   const status = fieldsOf(kind.status, 'status')
@@ -27,7 +27,7 @@ export function describeResource(kind: ResourceKind): string {
   ].join('\n')
 }
 
-/** In the order of the schema, what lies below a field after it. What is within its like is told once. */
+/** The fields in the order of the schema, nested fields after their parent. A recursive field is listed once. */
 function fieldsOf(schema: Schema, parent: string): readonly FieldRow[] {
   const { properties = {}, required = [] } = schema
   return Object.entries(properties).flatMap(([name, field]) => {
@@ -59,7 +59,7 @@ function fieldTable(rows: readonly FieldRow[]): string {
   ].join('\n')
 }
 
-/** For people: `list of maps`. */
+/** A readable name of the type: `list of maps`. */
 export function typeOf({ type, items, 'x-kubernetes-preserve-unknown-fields': isFree }: Schema): string {
   if (type === 'array') return items?.type === 'object' ? 'list of maps' : 'list'
   if (type === 'object') return isFree ? 'map of anything' : 'map'
@@ -70,7 +70,7 @@ function defaultOf(schema: Schema): string {
   return schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
 }
 
-/** What of its values is allowed, in Markdown; empty for anything of the type. */
+/** The allowed values, in Markdown; empty for any value of the type. */
 export function boundsOf(schema: Schema): string {
   const { minLength = 0, maxLength, minimum, maximum, maxItems, maxProperties, pattern } = schema
   const bounds: string[] = []

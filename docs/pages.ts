@@ -12,7 +12,7 @@ import { describeResource } from './describe-resource.ts'
 import { describeValues } from './describe-values.ts'
 import { merchantPage } from './merchant-page.ts'
 
-/** A page that is made from the code, so that the two cannot part. */
+/** A page that is generated from the code. */
 export interface Page {
   /** `rate-limit-settings.md`. */
   readonly name: string
@@ -21,10 +21,10 @@ export interface Page {
 
 const notice = (source: string) => `<!-- Made by docs/generate.ts from ${source}; change it there. -->`
 
-/** The example that the page of RateLimitConfig shows, as a path below the repository. */
+/** The example on the page of RateLimitConfig, relative to the repository. */
 export const exampleOfEveryField = 'examples/every-field/checkout.yaml'
 
-/** The same on every run. */
+/** The generated pages. The result is deterministic. */
 export function pages(): readonly Page[] {
   return [
     { name: 'rate-limit-settings.md', text: settingsPage() },
@@ -52,9 +52,9 @@ function paymentPageInventory(): string {
 
 # Inventory of the payment page
 
-Everything that the payment page loads, for PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1. All of it is part of
-the service; nothing comes from another address. A change of a file changes its hash here, so that each change
-is reviewed with the code. How the page is checked while it runs:
+The payment page loads these files, for PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1. All of them are part of
+the service; the page loads nothing from another address. A change of a file changes its hash here, so that
+each change is reviewed with the code. How the page is checked at run time:
 [payments.md](payments.md#card-data-and-pci-dss).
 
 | File | Type | Purpose | Integrity |
@@ -74,10 +74,10 @@ function settingsPage(): string {
 
 # Settings of the rate limit service
 
-The service is set up by environment variables. An empty variable counts as not set. Names in one row are
-the same setting; two of them with unlike values are refused. A setting that may be secret can also stand in
-the file that \`NAME_FILE\` names. A value that is not allowed keeps the service from starting, and every such
-value is named.
+Environment variables configure the service. An empty variable counts as not set. Names in one row are
+the same setting; two of them with different values are an error. A setting that may be secret can also be
+read from the file in \`NAME_FILE\`. The service does not start with an invalid value, and reports every
+such value.
 
 With \`tollway run\` the operator sets what each process needs; \`--env NAME=VALUE\`, or \`rateLimitEnv\` in
 its [configuration file](operator.md#configuration-file), adds to that.
@@ -90,14 +90,14 @@ function brokerSettingsPage(): string {
 
 # Settings of the broker
 
-The broker of animation streams is set up by environment variables. An empty variable counts as not set. A
-setting that may be secret can also stand in the file that \`NAME_FILE\` names. A value that is not allowed
-keeps the broker from starting, and every such value is named. What the rate limit service has too has the
-same names and meanings.
+Environment variables configure the broker of animation streams. An empty variable counts as not set. A
+setting that may be secret can also be read from the file in \`NAME_FILE\`. The broker does not start with an
+invalid value, and reports every such value. Settings that both services have are equal in name and meaning
+to those of the [rate limit service](rate-limit-settings.md).
 
 With \`tollway run\` the operator sets what each process needs; \`--broker-env NAME=VALUE\`, or
 \`brokerEnv\` in its [configuration file](operator.md#configuration-file), adds to that. In a cluster
-\`broker.env\` of the [chart's values](helm-values.md) does. What holds for some streams only stands in an
+\`broker.env\` of the [chart's values](helm-values.md) does. Settings of single streams are in an
 [AnimationStreamRoute](animation-stream-route.md).
 
 ${describeSettings(brokerSettings)}`
@@ -108,13 +108,13 @@ function paymentsSettingsPage(): string {
 
 # Settings of the payments service
 
-The payments service is set up by environment variables. An empty variable counts as not set. A setting that
-is secret can also stand in the file that \`NAME_FILE\` names. A value that is not allowed keeps the service
-from starting, and every such value is named.
+Environment variables configure the payments service. An empty variable counts as not set. A setting that
+is secret can also be read from the file in \`NAME_FILE\`. The service does not start with an invalid value,
+and reports every such value.
 
 With \`tollway run --payments\` the operator sets what the process needs; \`--payments-env NAME=VALUE\`, or
 \`paymentsEnv\` in its [configuration file](operator.md#configuration-file), adds to that. In a cluster
-\`payments.env\` of the [chart's values](helm-values.md) does. What holds for one merchant stands in a
+\`payments.env\` of the [chart's values](helm-values.md) does. Settings of one merchant are in a
 [Merchant](merchant.md).
 
 ${describeSettings(paymentsSettings)}`
@@ -129,9 +129,9 @@ function resourcePage(): string {
 
 ${rateLimitConfigKind.description}
 
-A request brings descriptors, each a list of entries (key and value). Each descriptor is matched for itself,
-and the request is refused when one of their limits is used up. \`tollway try\` says which rule a descriptor
-matches, and why; \`tollway validate\` finds every mistake before anything is applied.
+A request has descriptors, each a list of entries (key and value). Each descriptor is matched separately,
+and the request is rejected if one of their limits is exceeded. \`tollway try\` shows which rule a descriptor
+matches, and why; \`tollway validate\` finds every mistake before you apply a resource.
 
 ## Example
 
@@ -141,8 +141,8 @@ matches, and why; \`tollway validate\` finds every mistake before anything is ap
 ${example}\`\`\`
 
 ${describeResource(rateLimitConfigKind)}
-Below \`spec.descriptors[].descriptors[]\` stand the same fields as in \`spec.descriptors[]\`, down to
-${maxDescriptorLevels} levels. The reasons of the conditions stand in [operator.md](operator.md#status).
+\`spec.descriptors[].descriptors[]\` has the same fields as \`spec.descriptors[]\`, for up to
+${maxDescriptorLevels} levels. [operator.md](operator.md#status) lists the reasons of the conditions.
 `
 }
 
@@ -151,9 +151,9 @@ function valuesPage(): string {
 
 # Values of the Helm chart
 
-What is not written has the default; a value that is not here is refused, and so is one of another type or
-out of its bounds. [install.md](install.md) says how they work together. \`charts/tollway/values.yaml\` has
-those that one changes most, with the reasons.
+A value that is not set has its default. The chart rejects an unknown value, a value of another type and a
+value out of its bounds. [install.md](install.md) explains how the values work together.
+\`charts/tollway/values.yaml\` has the most common values, with explanations.
 
 ${describeValues()}`
 }

@@ -32,10 +32,10 @@ export const largeCases: readonly Case[] = [
       ],
     },
     [
-      `spec.domain: "${'d'.repeat(62)}… has 254 characters; needed is a string of 1 to 253 characters`,
-      `spec.descriptors[0].key: "${'🚦'.repeat(31)}… has 257 characters; needed is a string of 1 to 256 characters`,
-      `spec.descriptors[0].value: "${'v'.repeat(62)}… has 1025 characters; needed is a string of at most 1024 characters`,
-      `spec.descriptors[0].rateLimit.name: "${'n'.repeat(62)}… has 129 characters; needed is a string of at most 128 characters`,
+      `spec.domain: "${'d'.repeat(62)}… has 254 characters; expected a string of 1 to 253 characters`,
+      `spec.descriptors[0].key: "${'🚦'.repeat(31)}… has 257 characters; expected a string of 1 to 256 characters`,
+      `spec.descriptors[0].value: "${'v'.repeat(62)}… has 1025 characters; expected a string of at most 1024 characters`,
+      `spec.descriptors[0].rateLimit.name: "${'n'.repeat(62)}… has 129 characters; expected a string of at most 128 characters`,
     ],
   ),
   large('as many siblings as there may be', { domain: 'a', descriptors: siblings(maxSiblings) }),
@@ -59,7 +59,7 @@ export const largeCases: readonly Case[] = [
   large('more problems than are listed', { ...smallest, descriptors: Array(120).fill(1) }, [
     ...Array.from(
       { length: 100 },
-      (_, index) => `spec.descriptors[${index}]: 1 is not allowed; needed is a map`,
+      (_, index) => `spec.descriptors[${index}]: 1 is not allowed; expected a map`,
     ),
     ': 20 more problems, which are not listed',
   ]),

@@ -30,20 +30,20 @@ const cases: readonly (readonly [text: string, expected: readonly string[]])[] =
     `${good}---\n- 1`,
     ['a.yaml#1 shop/one', 'a.yaml#2 line 5: not a mapping of apiVersion, kind, metadata and spec'],
   ],
-  ['kind: RateLimitConfig', ['a.yaml line 1: apiVersion: found nothing, needed is a group/version']],
-  ['apiVersion: tollway.dev/v1\nkind: 3', ['a.yaml line 1: kind: found 3, needed is the name of a kind']],
+  ['kind: RateLimitConfig', ['a.yaml line 1: apiVersion: found nothing, expected a group/version']],
+  ['apiVersion: tollway.dev/v1\nkind: 3', ['a.yaml line 1: kind: found 3, expected the name of a kind']],
   ['{apiVersion: v1, kind: Pod}', ['ignored v1 Pod']],
   [
     good.replace('one', '"Checkout/1"'),
     [
-      'a.yaml line 1: metadata.name: found "Checkout/1", needed is ' +
+      'a.yaml line 1: metadata.name: found "Checkout/1", expected ' +
         'a name of at most 253 lower case letters, digits, - and . (RFC 1123 subdomain)',
     ],
   ],
   [
     good.replace('shop', '8080'),
     [
-      'a.yaml line 1: metadata.namespace: found 8080, needed is ' +
+      'a.yaml line 1: metadata.namespace: found 8080, expected ' +
         'a name of at most 63 lower case letters, digits and - (RFC 1123 label)',
     ],
   ],

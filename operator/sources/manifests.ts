@@ -214,7 +214,7 @@ type Envelope = Manifest | { readonly ignored: string } | { readonly problem: st
 /** The envelope as the API server would judge it. */
 function readEnvelope({ origin, line, value }: Entry): Envelope {
   const problem = (field: string, found: unknown, allowed: string) => ({
-    problem: `line ${line}: ${field}: found ${describe(found)}, needed is ${allowed}`,
+    problem: `line ${line}: ${field}: found ${describe(found)}, expected ${allowed}`,
   })
   if (!isRecord(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
