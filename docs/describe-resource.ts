@@ -27,7 +27,7 @@ export function describeResource(kind: ResourceKind): string {
   ].join('\n')
 }
 
-/** The fields in the order of the schema, nested fields after their parent. A recursive field is listed once. */
+/** The fields in the order of the schema, nested fields after their parent. Lists a recursive field once. */
 function fieldsOf(schema: Schema, parent: string): readonly FieldRow[] {
   const { properties = {}, required = [] } = schema
   return Object.entries(properties).flatMap(([name, field]) => {
