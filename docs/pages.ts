@@ -11,6 +11,7 @@ import { animationStreamRoutePage } from './animation-stream-route-page.ts'
 import { describeResource } from './describe-resource.ts'
 import { describeValues } from './describe-values.ts'
 import { merchantPage } from './merchant-page.ts'
+import { paymentsReferencePage } from './payments-reference-page.ts'
 
 /** A page that is generated from the code. */
 export interface Page {
@@ -36,6 +37,10 @@ export function pages(): readonly Page[] {
     },
     { name: 'merchant.md', text: `${notice('crds/merchant.ts')}\n\n${merchantPage()}` },
     { name: 'payments-settings.md', text: paymentsSettingsPage() },
+    {
+      name: 'payments-reference.md',
+      text: `${notice('docs/payments-reference-page.ts')}\n\n${paymentsReferencePage()}`,
+    },
     { name: 'payment-page-inventory.md', text: paymentPageInventory() },
     { name: 'helm-values.md', text: valuesPage() },
   ]

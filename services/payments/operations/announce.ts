@@ -3,24 +3,37 @@ import type { Tx } from '../storage/storage.ts'
 import { insertWebhookEvent } from '../storage/webhooks.ts'
 import { nextId, type Payments } from './operation.ts'
 
-/** What merchants are told of, and can read again in the log of events. */
-export const eventTypes = [
-  'merchant.created',
-  'merchant.updated',
-  'merchant.closed',
-  'transaction.created',
-  'transaction.captured',
-  'transaction.refunded',
-  'transaction.voided',
-  'transaction.expired',
-  'card.saved',
-  'dispute.raised',
-  'dispute.won',
-  'dispute.lost',
-  'fraud.reported',
-  'payout.created',
-] as const
-export type EventType = (typeof eventTypes)[number]
+/** Every type of event by its name: what happened, and the fields of `data`. The documentation's table. */
+export const eventMeanings = {
+  'merchant.created': { means: 'The merchant is created.', data: ['merchant'] },
+  'merchant.updated': { means: 'The name, e-mail address or descriptor changes.', data: ['merchant'] },
+  'merchant.closed': { means: 'The merchant is closed and accepts nothing new.', data: ['merchant'] },
+  'transaction.created': {
+    means: 'A payment is authorised, or declined: see `successful` and `error`.',
+    data: ['transaction'],
+  },
+  'transaction.captured': { means: 'An amount is captured.', data: ['transaction', 'change'] },
+  'transaction.refunded': { means: 'An amount is refunded.', data: ['transaction', 'change'] },
+  'transaction.voided': { means: 'An amount is released.', data: ['transaction', 'change'] },
+  'transaction.expired': {
+    means: 'The authorisation expires, and what was pending is released.',
+    data: ['transaction', 'change'],
+  },
+  'card.saved': { means: 'A card is saved from a transaction.', data: ['card'] },
+  'dispute.raised': {
+    means: 'A payer disputes a payment. The amount leaves the balance.',
+    data: ['dispute'],
+  },
+  'dispute.won': { means: 'The merchant wins. The amount returns to the balance.', data: ['dispute'] },
+  'dispute.lost': { means: 'The merchant loses. The balance does not change.', data: ['dispute'] },
+  'fraud.reported': { means: 'The processor reports a payment as fraud.', data: ['fraud'] },
+  'payout.created': { means: 'The balance is paid out.', data: ['line'] },
+} as const satisfies Readonly<Record<string, { readonly means: string; readonly data: readonly string[] }>>
+
+export type EventType = keyof typeof eventMeanings
+
+/** What merchants can receive, and read again in the log of events. */
+export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 
 export interface Announcement {
   readonly type: EventType

@@ -1,0 +1,75 @@
+import { processingError, processingErrorCodes } from '@tollway/payments/domain/processing-errors.ts'
+import { fieldErrorCodes, refusals } from '@tollway/payments/domain/refusals.ts'
+import { eventMeanings } from '@tollway/payments/operations/announce.ts'
+import { testCards } from '@tollway/payments/processor/test-cards.ts'
+
+const code = (text: string | number) => `\`${text}\``
+const row = (...cells: readonly string[]) => `| ${cells.join(' | ')} |`
+
+/** The page of test cards, events and errors, without the notice of its source. */
+export function paymentsReferencePage(): string {
+  const cards = testCards.map(card => {
+    const declines = card.declines ?? card.declinesRecurring
+    return row(code(card.number), card.means, declines === undefined ? '' : `${declines}`)
+  })
+  const events = Object.entries(eventMeanings).map(([type, { means, data }]) =>
+    row(code(type), means, data.map(code).join(', ')),
+  )
+  const errors = Object.entries(refusals).map(([name, { status, message }]) =>
+    row(`${status}`, code(name), message),
+  )
+  const declines = processingErrorCodes.map(number => {
+    const { message, merchant, retry } = processingError(number)
+    return row(`${number}`, message, merchant, retry ? 'yes' : 'no')
+  })
+  return `# Payments: test cards, events and errors
+
+[tasks/accept-a-payment.md](tasks/accept-a-payment.md) shows how they are used. Endpoints and fields are
+in the
+document that the service serves at \`/openapi.json\`.
+
+## Test cards
+
+Any date that is not past and any three digits go with them. A number that is not listed here and passes
+the check
+of card numbers is approved. Never enter the number of a real card.
+
+| Number | Outcome | Processing error |
+|---|---|---|
+${cards.join('\n')}
+
+## Events
+
+The body of an event is \`{id, type, created, merchantId, data}\`. Each field of \`data\` is the record
+as the API
+presents it; \`change\` is the new entry of the trail.
+
+| Type | Meaning | Fields of \`data\` |
+|---|---|---|
+${events.join('\n')}
+
+## Errors
+
+The body of an error is \`{code, message}\`, and the header \`x-request-id\` names the request in the
+service's log. The exception is \`invalid_request\`: its body is a list with one element for each wrong field,
+\`[{field, code, message}]\`. The message names what was found and what is allowed.
+
+| Status | Code | Message |
+|---|---|---|
+${errors.join('\n')}
+
+Codes of a field: ${fieldErrorCodes.map(code).join(', ')}.
+
+## Processing errors
+
+A declined payment is a transaction with \`successful: false\` and an \`error\` of
+\`{code, message, client, merchant, retry}\`. \`POST /merchants/{id}/transactions\` answers 400 with the
+code
+\`processing_error\` and the same object as \`error\`. \`client\` may be shown to the payer,
+\`merchant\` to the merchant.
+
+| Code | Message | Meaning | The same payment can succeed later |
+|---|---|---|---|
+${declines.join('\n')}
+`
+}
