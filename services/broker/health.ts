@@ -1,15 +1,15 @@
 import type { StreamLog } from './log/stream-log.ts'
 
-/** Healthy while the log can be reached, the routes are there, and no end is in sight. */
+/** Healthy while the log is reachable, the routes are loaded, and the process is not stopping. */
 export interface Health {
   healthy(): boolean
-  /** Why it is not healthy, in a few words; empty when it is. */
+  /** A short reason for being unhealthy; empty if healthy. */
   problem(): string
-  /** Calls back with the present state at once, and after each change. */
+  /** Calls back with the current state at once, and after each change. */
   onChange(listener: (healthy: boolean) => void): void
-  /** Calls are taken from now on. */
+  /** The service accepts calls from now on. */
   serve(): void
-  /** The process was told to end: unhealthy from now on. */
+  /** The process is stopping: unhealthy from now on. */
   terminate(): void
 }
 
@@ -22,7 +22,7 @@ export function createHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHea
   function problem(): string {
     if (terminating) return 'is ending'
     if (!serving) return 'has no routes yet'
-    return log.healthy ? '' : `the stream log is away: ${log.problem}`
+    return log.healthy ? '' : `the stream log is unavailable: ${log.problem}`
   }
 
   const healthy = () => problem() === ''

@@ -20,10 +20,10 @@ showSignsOfLife()
 runUntilStopped({
   async stop(reason) {
     log.info('stopping', { reason })
-    // A process that still waits for its first routes serves nobody, and may wait for ever.
+    // A process that waits for its first routes serves no calls, and may wait forever.
     await service?.stop()
   },
-  // Only the stack: the fields of a driver's error can hold what it sent, a password included.
+  // Only the stack: the fields of a driver's error can contain the data that it sent, including a password.
   onFatal: error => {
     log.error('ended by a defect', { error: error instanceof Error ? error.stack : String(error) })
   },

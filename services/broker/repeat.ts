@@ -1,10 +1,10 @@
 /**
- * Does work again and again until the returned function is called. A parameter, so that a test has its own
- * time. What has a time limit is looked at in intervals: no message costs a timer.
+ * Repeats work until the returned function is called. Injected, so that tests control the time. Time limits
+ * are checked in intervals: no message needs a timer.
  */
 export type Repeat = (everyMs: number, work: () => void) => () => void
 
-/** By a timer that keeps no process alive. */
+/** A timer that does not keep the process alive. */
 export const systemRepeat: Repeat = (everyMs, work) => {
   const timer = setInterval(work, everyMs)
   timer.unref()

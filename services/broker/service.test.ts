@@ -29,7 +29,7 @@ const quick = {
   DRAIN_TIMEOUT: '50ms',
 }
 
-/** The whole service, as its environment makes it. */
+/** Starts the whole service with these environment variables. */
 async function start(t: TestContext, env: Readonly<Record<string, string>> = {}) {
   const read = readSettings(settings, { ...quick, ...env }, () => '')
   assert.ok('value' in read)
@@ -46,7 +46,7 @@ async function start(t: TestContext, env: Readonly<Record<string, string>> = {})
   return { target, debug, stop, open: () => openAnimationClient(t, target) }
 }
 
-test('what is pushed is pulled, as the bytes that were sent', async t => {
+test('pulled messages are equal to the pushed bytes', async t => {
   const { open } = await start(t)
   const pull = open().pull({ streamId: 's', requestId: 'r1' })
   const push = open().push()
@@ -63,7 +63,7 @@ test('what is pushed is pulled, as the bytes that were sent', async t => {
   )
 })
 
-test('a consumer that lost its connection goes on where it was', async t => {
+test('a consumer continues after a lost connection', async t => {
   const { open } = await start(t)
   const first = open().pull({ streamId: 's' }, { 'tollway-received': 'none' })
   const push = open().push()
@@ -77,7 +77,7 @@ test('a consumer that lost its connection goes on where it was', async t => {
   assert.deepEqual(second.texts(), ['header r1', `INFO run ${run}, the next is message 3`, '3', '4'])
 })
 
-test('a producer whose connection is lost is an error to its consumers', async t => {
+test('consumers get an error if the producer loses its connection', async t => {
   const { open } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
@@ -112,7 +112,7 @@ test('requests are listed and interrupted at the debug port', async t => {
   assert.match(await again.answer, /^FAILED_PRECONDITION/)
 })
 
-test('a request without a stream id is interrupted by an empty segment; all of them are not', async t => {
+test('an empty segment interrupts a request without a stream id, but not all of them', async t => {
   const { open, debug } = await start(t)
   const push = open().push()
   push.write(encodeHeader({ animationIds: { streamId: '', requestId: 'r1', targetObjectId: '' } }))
@@ -128,7 +128,7 @@ test('a request without a stream id is interrupted by an empty segment; all of t
   assert.equal(await push.answer, 'INFO interrupted')
 })
 
-test('what runs may end while the service stops, and nothing new begins', async t => {
+test('running requests can end while the service stops, and new ones are rejected', async t => {
   const { open, stop } = await start(t, { DRAIN_TIMEOUT: '20s' })
   const waiting = open().pull({ streamId: 'other' })
   const client = open()
@@ -148,7 +148,7 @@ test('what runs may end while the service stops, and nothing new begins', async 
   await stopped
 })
 
-test('what still runs when the time for that is over ends with an error', async t => {
+test('requests that still run after the drain time end with an error', async t => {
   const { open, stop } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
@@ -184,7 +184,7 @@ test('the service is healthy by gRPC and HTTP, until it stops', async t => {
   await pull.end
 })
 
-test('what happened is counted', async t => {
+test('the statistics count requests and messages', async t => {
   const { open, debug } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
@@ -212,7 +212,7 @@ test('what happened is counted', async t => {
   assert.match(metrics, /^tollway_broker_time_to_first_message_ms_bucket\{route="default",le="\+Inf"\} 1$/m)
 })
 
-test('with a feed, calls are taken when the first routes are there, and these hold', async t => {
+test('with a feed, calls are accepted after the first routes, which apply to them', async t => {
   const operator = await startServer(t)
   const tokenHashes = [createHash('sha256').update('secret').digest()]
   const encode = (route: MessageInitShape<typeof StreamRouteSchema>) => ({
@@ -245,7 +245,7 @@ test('with a feed, calls are taken when the first routes are there, and these ho
   )
 })
 
-test('TLS: streams go over it, and callers without it are refused', async t => {
+test('TLS: streams work, and callers without TLS are rejected', async t => {
   const missing = missingProgram('openssl')
   if (missing) return t.skip(missing)
   const folder = temporaryFolder('broker-tls')
@@ -268,7 +268,7 @@ test('TLS: streams go over it, and callers without it are refused', async t => {
   assert.match(await open().pull({ streamId: 's' }).end, /^UNAVAILABLE/)
 })
 
-test('the debug server, where anybody can interrupt streams, is on the loopback address by default', () => {
+test('the debug server, which can interrupt streams, is on the loopback address by default', () => {
   const read = readSettings(settings, {}, () => '')
   assert.ok('value' in read)
   assert.equal(read.value.debugHost, '127.0.0.1')

@@ -31,22 +31,22 @@ import { createTally } from './streams/tally.ts'
 export interface Service {
   readonly grpc: BoundAddress
   readonly debugPort: number
-  /** Unhealthy at once; after DRAIN_DELAY no more calls are taken, and running requests may end. */
+  /** Unhealthy at once; after DRAIN_DELAY new calls are rejected, and running requests can end. */
   stop(): Promise<void>
 }
 
-/** The last traces are given up after so long; nobody waits for them but the end of the process. */
+/** The time to export the last traces; the end of the process waits for it. */
 const traceFlushTimeoutMs = 3_000
-/** A log that is not healthy by then is reported; it may have been away from the start. */
+/** A log that is not healthy after this time is reported; it may have been unavailable from the start. */
 const firstHealthMs = 2_000
-/** Callers have so long to take the last status of a request that the end of the process has cut. */
+/** The time for callers to read the last status of a request that the end of the process has cut. */
 const lastStatusMs = 1_000
-/** Of one connection: a proxy may bring all calls over one. */
+/** Per connection: a proxy may send all calls over one. */
 const maxConcurrentStreams = 10_000
 
 /**
- * Starts the whole service and resolves when it takes calls: with routes from a feed, when the first ones are
- * there. What cannot be had is told first, before anything is waited for.
+ * Starts the whole service and resolves when it accepts calls: with routes from a feed, after the first ones.
+ * Errors of addresses and files are reported first, before any wait.
  */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
   await assertAddressesFree(settings, portsOfPages(settings))
@@ -117,7 +117,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   }
 }
 
-/** What a broker in memory does without is not loaded there: the client of Redis. */
+/** Loads the client of Redis only if it is used. */
 async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { streamLog, redisUrl, redisKeyPrefix, maxKeptBytes } = settings
   if (streamLog === 'memory') {
@@ -135,7 +135,7 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
   })
 }
 
-/** Neither is the client of gRPC, where nobody feeds routes. */
+/** Loads the gRPC client only if there is a feed. */
 async function openFeed(
   settings: Settings,
   table: FedRouteTable,
@@ -147,7 +147,7 @@ async function openFeed(
   return openRouteFeed(settings, { table, loads, log })
 }
 
-/** A route may ask for tokens: before the routes are known no call is taken. */
+/** Waits for the first routes: they may require tokens, so no call is accepted before. */
 async function firstRoutes(feed: RouteFeed | undefined, table: FedRouteTable): Promise<void> {
   if (feed === undefined) return
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -168,7 +168,7 @@ function limitsOf(settings: Settings): BrokerLimits {
   }
 }
 
-/** Of W3C Trace Context: its ids are new, and it is sampled as a call without a parent would be. */
+/** A `traceparent` of W3C Trace Context with new ids, sampled like a call without a parent. */
 function newTraceparent(samplingRate: number): string {
   const sampled = Math.random() < samplingRate ? '01' : '00'
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`
@@ -196,10 +196,10 @@ function portsOfPages(settings: Settings): readonly PortSetting[] {
 function tellOfLog(streamLog: StreamLog, log: Log): void {
   streamLog.onHealth(healthy => {
     if (healthy) log.info('the stream log answers')
-    else log.warn('the stream log is away', { problem: streamLog.problem })
+    else log.warn('the stream log is unavailable', { problem: streamLog.problem })
   })
   const first = setTimeout(() => {
-    if (!streamLog.healthy) log.warn('the stream log is away', { problem: streamLog.problem })
+    if (!streamLog.healthy) log.warn('the stream log is unavailable', { problem: streamLog.problem })
   }, firstHealthMs)
   first.unref()
 }

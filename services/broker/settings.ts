@@ -12,7 +12,7 @@ import { tracingSettings } from '@tollway/chassis/tracing-settings.ts'
 import { feedSettings } from '@tollway/discovery/feed-settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server-settings.ts'
 
-/** Eight messages of the longest kind that MAX_MESSAGE_BYTES allows by default. */
+/** Eight messages of the default MAX_MESSAGE_BYTES. */
 const defaultRequestMemoryBytes = 128 * 1024 * 1024
 
 const port = integer(0, 65_535)
@@ -22,7 +22,7 @@ const pageSettings = settingsTable({
     name: 'DEBUG_HOST',
     kind: text,
     fallback: '127.0.0.1',
-    help: 'The address of the debug server, which asks for no token and can interrupt streams.',
+    help: 'The address of the debug server, which requires no token and can interrupt streams.',
   },
   debugPort: {
     name: 'DEBUG_PORT',
@@ -40,7 +40,7 @@ const pageSettings = settingsTable({
     name: 'METRICS_PORT',
     kind: port,
     fallback: '0',
-    help: 'A second port, with metrics and health alone; 0 for none.',
+    help: 'A second port, with metrics and health only; 0 for none.',
   },
 })
 
@@ -49,80 +49,80 @@ const streamSettings = settingsTable({
     name: 'STREAM_LOG',
     kind: oneOf('memory', 'redis'),
     fallback: 'memory',
-    help: 'Where streams are kept: in this process, or in a Redis that several brokers share.',
+    help: 'The storage of streams: this process, or a Redis that several brokers share.',
   },
   redisUrl: {
     name: 'REDIS_URL',
     kind: text,
     fallback: 'redis://localhost:6379',
-    help: 'That Redis: redis(s)://[user:password@]host:port[/database], host:port, or a unix socket.',
+    help: 'This Redis: redis(s)://[user:password@]host:port[/database], host:port, or a unix socket.',
     secret: true,
   },
   redisKeyPrefix: {
     name: 'REDIS_KEY_PREFIX',
     kind: text,
     fallback: 'tollway',
-    help: 'The beginning of every key, which tells apart installations that share a Redis.',
+    help: 'The prefix of every key, which separates installations that share a Redis.',
   },
   routes: {
     name: 'ROUTES',
     kind: oneOf('none', 'feed'),
     fallback: 'none',
-    help: 'Where routes come from: nowhere, so that the defaults hold for all, or a management server.',
+    help: 'The source of routes: none, so that the defaults apply to all, or a management server.',
   },
   nvidiaAceNames: {
     name: 'NVIDIA_ACE_NAMES',
     kind: boolean,
     fallback: 'false',
-    help: 'Serve the same under the name of the public definition, too (nvidia_ace.…).',
+    help: 'Also serve the API under the name of the public definition (nvidia_ace.…).',
   },
   maxMessageBytes: {
     name: 'MAX_MESSAGE_BYTES',
     kind: integer(1024, 1 << 30),
     fallback: '16777216',
-    help: 'No message is taken that is longer, whatever its route allows.',
+    help: 'The maximum length of a message, whatever its route allows.',
   },
   maxKeptBytes: {
     name: 'MAX_KEPT_BYTES',
     kind: integer(1_048_576, 2 ** 40),
     fallback: '134217728',
-    help: 'The bytes that all streams of a broker may hold in its memory and, of its producers, in Redis.',
+    help: 'The maximum bytes of all streams of a broker in its memory and, of its producers, in Redis.',
   },
   maxPushes: {
     name: 'MAX_PUSHES',
     kind: integer(1, 1_000_000),
     fallback: '10000',
-    help: 'Producers at the same time.',
+    help: 'The maximum number of concurrent producers.',
   },
   maxPulls: {
     name: 'MAX_PULLS',
     kind: integer(1, 1_000_000),
     fallback: '20000',
-    help: 'Consumers at the same time.',
+    help: 'The maximum number of concurrent consumers.',
   },
   maxWaitingRequests: {
     name: 'MAX_WAITING_REQUESTS',
     kind: integer(1, 10_000),
     fallback: '32',
-    help: 'Requests that wait for their turn in one pull; of more, the oldest are dropped.',
+    help: 'The maximum number of requests in the queue of one pull; the oldest are dropped first.',
   },
   pullIdleMs: {
     name: 'PULL_IDLE_TIMEOUT',
     kind: durationMs,
     fallback: '1h',
-    help: 'How long a pull waits while no request matches; 0 for ever.',
+    help: 'The maximum time that a pull waits for a matching request; 0 for no limit.',
   },
   headerWaitMs: {
     name: 'HEADER_TIMEOUT',
     kind: durationMs,
     fallback: '30s',
-    help: 'How long a push may take for its header.',
+    help: 'The maximum time until the header of a push.',
   },
   resumeGraceMs: {
     name: 'RESUME_GRACE',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long a stream waits for a producer whose connection is lost; 0 to end it at once.',
+    help: 'The time that a stream waits for a producer with a lost connection; 0 to end it at once.',
   },
 })
 
@@ -137,18 +137,20 @@ const processSettings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long calls are taken after SIGTERM, while the process is unhealthy: callers must notice.',
+    help: 'The time to accept calls after SIGTERM while the process is unhealthy, so that callers can react.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
     kind: durationMs,
     fallback: '20s',
-    help: 'How long running requests may take after that; then they end with ERROR.',
+    help: 'The time for running requests to end after that; then they end with ERROR.',
   },
   ...logSettings('warn'),
 })
 
-/** Every setting of the broker. What the rate limit service has too has the same name and means the same. */
+/**
+ * Every setting of the broker. Settings that the rate limit service also has are equal in name and meaning.
+ */
 export const settings = settingsTable({
   ...grpcServerSettings('8082', defaultRequestMemoryBytes),
   ...pageSettings,

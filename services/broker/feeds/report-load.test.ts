@@ -15,7 +15,7 @@ import {
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createLoadReporter, type RouteLoad, streamReportPath } from './report-load.ts'
 
-/** One report, in short: `pod-1 shop/a:2/3 :0/1`, the streams and consumers of each route. */
+/** A report in short form: `pod-1 shop/a:2/3 :0/1`, the streams and consumers of each route. */
 function inShort({ uid, routes }: StreamReport): string {
   return [
     uid,
@@ -31,7 +31,7 @@ interface HeardStream {
   hasEnded: boolean
 }
 
-/** What an operator is to its brokers. */
+/** A fake operator that records reports. */
 function createReports() {
   const streams: HeardStream[] = []
   const method: Method<StreamReport, object> = {
@@ -114,7 +114,7 @@ test('the whole report comes first, and again when it has changed, at most once 
   loads = [load('', 0, 1), load('shop/b', 1, 2)]
   const before = looks
   await waitFor('two looks more', () => looks >= before + 2)
-  assert.deepEqual(reports, ['pod-1 :0/1 shop/b:1/2'], 'another order is no change')
+  assert.deepEqual(reports, ['pod-1 :0/1 shop/b:1/2'], 'another order is not a change')
   loads = [load('shop/a', 3, 0)]
   await waitFor('the second report', () => reports.length === 2)
   loads = []
@@ -124,7 +124,7 @@ test('the whole report comes first, and again when it has changed, at most once 
   assert.ok(third - second > intervalMs / 2, `${third - second} ms between two reports`)
 })
 
-test('each new stream begins with the whole report, however the last one ended', async t => {
+test('each new stream begins with the whole report', async t => {
   const { method, stream } = createReports()
   const { port } = await listen(t, [method])
   const { warnings } = startReporter(t, port, () => [load('shop/a', 1, 1)])
@@ -136,10 +136,10 @@ test('each new stream begins with the whole report, however the last one ended',
     end(error)
   }
   await stream(2 * ends.length)
-  assert.deepEqual(warnings, ['no pod'], 'what the feed does not tell, and once')
+  assert.deepEqual(warnings, ['no pod'], 'only the error that the feed does not report, and once')
 })
 
-test('an operator that comes back is told; one that knows no reports is no harm', async t => {
+test('the report resumes after a reconnect; an operator without the method is no error', async t => {
   const old = await listen(t, [])
   const { warnings, reporter } = startReporter(t, old.port, () => [load('shop/a', 1, 1)])
   await waitFor('the warning', () => warnings.length === 1)

@@ -7,9 +7,9 @@ import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 
-/** What one route carries in this process. */
+/** The load of one route in this process. */
 export interface RouteLoad {
-  /** `namespace/name`; empty for what no route matches. */
+  /** `namespace/name`; empty for requests without a matching route. */
   readonly route: string
   /** Requests whose producer is connected. */
   readonly activeStreams: number
@@ -17,19 +17,19 @@ export interface RouteLoad {
   readonly consumers: number
 }
 
-/** Tells the operator what this broker carries, for the statuses of routes. */
+/** Reports the load of this broker to the operator, for the statuses of routes. */
 export interface LoadReporter {
   start(): void
-  /** Ends the report; the operator then knows that nothing is told any more. */
+  /** Ends the report; the operator then knows that no more reports follow. */
   stop(): Promise<void>
 }
 
 export interface LoadReporterOptions {
-  /** Shared with the feed, which closes it: to be stopped before that. */
+  /** The connection of the feed, which closes it: stop the reporter before that. */
   readonly connection: FeedConnection
-  /** Who reports: `uid` of the node's metadata. */
+  /** The identity of the reporter: `uid` of the node's metadata. */
   readonly uid: string
-  /** Every route that carries something, each once. Asked once an interval. */
+  /** The load of every route with any, each once. Called once an interval. */
   readonly loads: () => readonly RouteLoad[]
   readonly clock: Clock
   /** Uniform in [0, 1). */
@@ -39,9 +39,12 @@ export interface LoadReporterOptions {
 }
 
 export interface LoadReportTiming {
-  /** Between two reports, and so between two looks at the loads. */
+  /** The time between two reports. */
   readonly intervalMs: number
-  /** Waits after a stream ended. They begin anew after one that lasted longer than the longest wait. */
+  /**
+   * The delays after the end of a stream. They start again after a stream that lasted longer than the longest
+   * delay.
+   */
   readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
@@ -58,8 +61,8 @@ const reportCodec = {
 }
 
 /**
- * The whole report is sent first on each stream, and again when it has changed. While the operator does not
- * take one, none is kept: the next one says what is true then.
+ * Sends the whole report first on each stream, and again after a change. While the operator does not read, no
+ * reports are queued: the next one has the state at that time.
  */
 export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
   const { connection, uid, loads, clock, log, random } = options
@@ -68,7 +71,7 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
   const stopped = new AbortController()
   const { signal } = stopped
   let running: Promise<void> = Promise.resolve()
-  let told = ''
+  let lastReason = ''
 
   async function reportOnce(): Promise<void> {
     const call = connection.client().bidi(streamReportPath, reportCodec, { signal })
@@ -78,7 +81,7 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
       hasEnded = true
       pause.wake()
     })
-    // Awaited below, when there is nothing to be sent any more.
+    // Awaited below, after the last report.
     ended.catch(() => {})
     let sent: Uint8Array | undefined
     while (!hasEnded && !signal.aborted) {
@@ -94,10 +97,11 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
 
   function tell(error: unknown): void {
     const { message: reason } = error as Error
-    // Of a connection that is not there the feed tells, which has the same.
-    const isNews = error instanceof GrpcError && error.code !== statusCodes.UNAVAILABLE && reason !== told
-    log[isNews ? 'warn' : 'debug']('the operator takes no report of streams', { reason })
-    if (isNews) told = reason
+    // The feed has the same connection and reports its failures.
+    const isNew =
+      error instanceof GrpcError && error.code !== statusCodes.UNAVAILABLE && reason !== lastReason
+    log[isNew ? 'warn' : 'debug']('the operator accepts no report of streams', { reason })
+    if (isNew) lastReason = reason
   }
 
   async function run(): Promise<void> {
@@ -127,7 +131,7 @@ async function readToEnd(messages: AsyncIterable<unknown>): Promise<never> {
   throw new Error('the operator ended the stream')
 }
 
-/** Equal loads are equal bytes, in whatever order they come. */
+/** Equal loads have equal bytes, in any order. */
 function encodeReport(uid: string, loads: readonly RouteLoad[]): Uint8Array {
   const routes = [...loads].sort((a, b) => (a.route < b.route ? -1 : 1))
   return toBinary(StreamReportSchema, create(StreamReportSchema, { uid, routes }))

@@ -30,7 +30,7 @@ const snapshotOf = (messages: readonly Message[]) =>
     ),
   )
 
-/** The operator's feed of routes, and what brokers report to it. */
+/** A fake operator: the feed of routes, and the reports of brokers. */
 async function startOperator(t: TestContext) {
   const reports: StreamReport[] = []
   const reporting: Method<StreamReport, object> = {
@@ -82,7 +82,7 @@ function startBroker(t: TestContext, port: number, metadata = 'pod:broker-0,uid:
   }
 }
 
-test('what the operator publishes is in force, and the operator knows it', async t => {
+test('published routes take effect, and are acknowledged', async t => {
   const { feed, port } = await startOperator(t)
   const { table, names } = startBroker(t, port)
   const first = snapshotOf([{ name: 'shop/a', match: { streamIdPrefix: 'game-' } }, { name: 'shop/b' }])
@@ -100,7 +100,7 @@ test('what the operator publishes is in force, and the operator knows it', async
   await waitFor('the end of all routes', () => table.isLoaded() && names() === '')
 })
 
-test('a wrong route is refused by name, and holds up no other', async t => {
+test('an invalid route is rejected by name, and does not affect others', async t => {
   const { feed, port } = await startOperator(t)
   const { names } = startBroker(t, port)
   const good = { name: 'shop/a' }
@@ -117,7 +117,7 @@ test('a wrong route is refused by name, and holds up no other', async t => {
   assert.match(JSON.stringify(refusal), /slowConsumers: .*kill.* is not allowed: one of wait, drop-oldest/)
 })
 
-test('the load is told over the same connection', async t => {
+test('the load is reported over the same connection', async t => {
   const { reports, port } = await startOperator(t)
   startBroker(t, port)
   const [report] = await waitFor('the report', () => reports.length > 0 && reports)
@@ -126,7 +126,7 @@ test('the load is told over the same connection', async t => {
   assert.equal(report.routes[0]?.consumers, 2)
 })
 
-test('nothing is reported by who has no uid', async t => {
+test('a broker without a uid sends no report', async t => {
   const { feed, reports, port } = await startOperator(t)
   const { table } = startBroker(t, port, '')
   feed.publish(snapshotOf([]))

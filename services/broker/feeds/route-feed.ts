@@ -5,7 +5,7 @@ import { openXdsFeed } from '@tollway/discovery/open-xds-feed.ts'
 import { type FedRouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
 import { createLoadReporter, type RouteLoad } from './report-load.ts'
 
-/** Routes from the operator, and what they carry to it. */
+/** Receives routes from the operator, and reports their load to it. */
 export interface RouteFeed {
   start(): void
   stop(): Promise<void>
@@ -13,17 +13,17 @@ export interface RouteFeed {
 
 export interface RouteFeedOptions {
   readonly table: Pick<FedRouteTable, 'load'>
-  /** As `LoadReporterOptions` has it. */
+  /** See `LoadReporterOptions`. */
   readonly loads: () => readonly RouteLoad[]
   readonly log: Log
 }
 
 /**
- * Loads the table with what the management server of the settings says, and reports over the same connection.
- * Where the node's metadata have no `uid` nobody could tell whose report it is, so that there is none. To be
- * imported only when there is a feed: the gRPC client takes 6 MiB.
+ * Feeds the table from the management server of the settings, and reports over the same connection. Without
+ * a `uid` in the node's metadata the operator could not identify the reporter, so no report is sent. Import
+ * it only if there is a feed: the gRPC client takes 6 MiB.
  *
- * @throws Error that names the setting whose file of TLS cannot be used.
+ * @throws Error that names the setting whose TLS file cannot be used.
  */
 export function openRouteFeed(settings: FeedSettings, { table, loads, log }: RouteFeedOptions): RouteFeed {
   const { feed, connection } = openXdsFeed(settings, { typeUrl: streamRouteTypeUrl, load: table.load }, log)

@@ -1,26 +1,26 @@
 import { defaultRoute, type Route, type RouteMatch } from './route.ts'
 
-/** What of a request decides on its route; empty where the request does not say it. */
+/** The fields of a request that select its route; empty if the request does not have them. */
 export interface RouteIds {
   readonly sourceServiceId: string
   readonly streamId: string
   readonly targetObjectId: string
 }
 
-/** The route that holds for a request; `defaultRoute` when none matches. */
+/** Returns the route of a request; `defaultRoute` if none matches. */
 export type ChooseRoute = (ids: RouteIds) => Route
 
 /**
- * Of the routes that match a request the most specific one holds:
+ * Chooses the most specific route that matches a request:
  *
- * 1. that with the longest stream id prefix, since a prefix belongs to a namespace: what its owner asks for, a
- *    token for example, must hold against the routes of all others;
- * 2. of those, that whose match fills more of its other fields;
+ * 1. the routes with the longest stream id prefix, since a prefix belongs to a namespace: the requirements
+ *    of its owner, for example a token, must take precedence over the routes of others;
+ * 2. of those, the routes whose match sets the most other fields;
  * 3. of those, the oldest;
  * 4. of those, the first by name, in the order of UTF-16 units.
  *
- * Made once for a list of routes; a choice then costs as much as there are different lengths of prefixes,
- * however many routes there are.
+ * Created once for a list of routes. The cost of a choice grows with the number of different prefix
+ * lengths, not with the number of routes.
  */
 export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   const bySource = new Map<string, Map<string, PrefixTable>>()
@@ -43,10 +43,10 @@ export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   }
 }
 
-/** Routes that differ only in their prefix; of equal ones the first by precedence. */
+/** Routes that differ only in their prefix; of routes with the same prefix the first by precedence. */
 interface PrefixTable {
   readonly byPrefix: Map<string, Route>
-  /** Of the prefixes, the longest first. */
+  /** The lengths of the prefixes, the longest first. */
   readonly lengths: number[]
 }
 
@@ -70,7 +70,7 @@ function findLongest(table: PrefixTable | undefined, streamId: string): Route | 
   return undefined
 }
 
-/** What a field of a match may hold for this id. */
+/** The values of a match field that match this id. */
 const valuesThatMatch = (id: string) => (id === '' ? [''] : [id, ''])
 
 function precedes(route: Route, other: Route): boolean {

@@ -11,12 +11,12 @@ type Message = MessageInitShape<typeof StreamRouteSchema>
 const encode = (message: Message) => toBinary(StreamRouteSchema, create(StreamRouteSchema, message))
 const decode = (message: Message) => decodeRoute(encode({ name: 'shop/hero', ...message }), 'resources[0]')
 
-test('what is left out is the default', () => {
+test('missing fields have defaults', () => {
   assert.deepEqual(decode({}), { route: { ...defaultRoute, name: 'shop/hero' } })
   assert.deepEqual(decode({ match: {}, rules: {}, limits: {} }), decode({}))
 })
 
-test('every field arrives', () => {
+test('every field is decoded', () => {
   const match = { sourceServiceId: 'a2f', streamIdPrefix: 'game-', targetObjectId: 'hero' }
   const modes = { order: 'reject', timeCodes: 'off', counts: 'warn', audio: 'reject' } as const
   const audioFormats = [{ channelCount: 2, samplesPerSecond: 0, bitsPerSample: 24 }]
@@ -100,19 +100,19 @@ const wrong: readonly (readonly [Message, string])[] = [
   ],
 ]
 
-test('what is wrong is told with its field, what was found and what is allowed', () => {
+test('a problem names the field, the found and the allowed value', () => {
   for (const [message, problem] of wrong) {
     assert.deepEqual(decode(message), { problems: [`shop/hero: ${problem}`] })
   }
 })
 
-test('all that is wrong is told', () => {
+test('all problems are reported', () => {
   const decoded = decode({ slowConsumers: 'a', concurrentRequests: 'b', limits: { idleSeconds: -1 } })
   assert.ok('problems' in decoded)
   assert.equal(decoded.problems.length, 3)
 })
 
-test('what has no right name is told by its place', () => {
+test('a resource without a valid name is reported by its place', () => {
   for (const name of ['', 'hero', 'shop/hero/x', 'Shop/hero', 'shop/he ro', `shop/${'x'.repeat(254)}`]) {
     const decoded = decode({ name })
     assert.ok('problems' in decoded, name)
@@ -123,7 +123,7 @@ test('what has no right name is told by its place', () => {
   assert.match(malformed.problems[0] ?? '', /^resources\[3\]: ./)
 })
 
-test('mutated bytes are a route, or are refused in lines', () => {
+test('mutated bytes are a route, or problems of one line each', () => {
   const seed = encode({
     name: 'shop/hero',
     match: { streamIdPrefix: 'game-' },

@@ -22,9 +22,9 @@ import {
 
 export type DecodedRoute = { readonly route: Route } | { readonly problems: readonly string[] }
 
-/** A longer message could not be sent on to a consumer. */
+/** The broker could not send a longer message to a consumer. */
 export const maxMessageBytes = 64 * 1024 * 1024
-/** Of one request's buffer. */
+/** The maximum buffer of one request. */
 export const maxBufferBytes = 1024 * 1024 * 1024
 export const maxAudioFormats = 100
 export const maxTokenHashes = 1000
@@ -32,17 +32,18 @@ export const maxTokenHashes = 1000
 const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
 const hashBytes = 32
-/** A problem quotes so much of what was found. */
+/** The length of a value that a problem quotes. */
 const maxQuotedCharacters = 200
 
 const lateJoinerWords = ['now', 'start', 'last'] as const
-/** Two names of Kubernetes, of at most 63 and 253 characters. */
+/** Two Kubernetes names, of at most 63 and 253 characters. */
 const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
 
 /**
- * A resource of the feed, a `tollway.broker.v1.StreamRoute`, as a route with every default filled in. Otherwise
- * every problem, each in one line: `<name of the route>: <field>: <what was found> is not allowed: <what is>`.
- * Fields are told in the spelling of JSON. Where the route has no name, `place` stands for it.
+ * Decodes a resource of the feed, a `tollway.broker.v1.StreamRoute`, as a route with every default filled in.
+ * Otherwise returns every problem, each in one line: `<name of the route>: <field>: <found value> is not
+ * allowed: <allowed values>`. Fields have the spelling of JSON. `place` replaces the name of a route without
+ * one.
  */
 export function decodeRoute(bytes: Uint8Array, place: string): DecodedRoute {
   const message = parse(bytes)
@@ -77,7 +78,7 @@ function parse(bytes: Uint8Array): StreamRoute | Error {
   }
 }
 
-/** Reads fields, and keeps what is wrong with them; what is empty or 0 is the fallback. */
+/** Reads fields and collects their problems; an empty or 0 field has the fallback. */
 function createReader(source: string) {
   const problems: string[] = []
   const refuse = (field: string, found: string, allowed: string) =>
@@ -194,7 +195,7 @@ function readTokenHashes(hashes: readonly Uint8Array[], { list, refuse }: Reader
     if (hash.length === hashBytes) continue
     refuse(`tokenHashes[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
   }
-  // The bytes of the message hold those of the whole response.
+  // Copied, because `subarray` would keep the bytes of the whole response alive.
   return found.map(hash => hash.slice())
 }
 

@@ -56,7 +56,7 @@ const tables: readonly (readonly [string, string])[] = [
   ],
 ]
 
-test('what a token protects is closed, whatever source is claimed', () => {
+test('a token protects its streams from a caller with any source', () => {
   for (const [list, cases] of tables) {
     const routes = list.split('|').map(routeOf)
     const choose = guardRoutes(routes, createRouteChooser(routes))

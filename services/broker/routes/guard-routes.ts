@@ -2,11 +2,11 @@ import type { ChooseRoute } from './choose-route.ts'
 import type { Route } from './route.ts'
 
 /**
- * Closes what a token protects, whatever else a caller claims to be. A producer chooses its source id itself, so the
- * tokens of a route with a prefix hold for every stream with that prefix, and those of a route with a target and no
- * prefix for every request with that target that no prefix matches.
+ * Enforces the tokens of routes for all callers, whatever their source id. A producer chooses its source id
+ * itself, so the tokens of a route with a prefix apply to every stream with that prefix, and those of a
+ * route with a target and no prefix apply to every request with that target that no prefix matches.
  *
- * Where the chosen route is not one with tokens of its own at the longest protected prefix, the returned route is the
+ * If the chosen route has no tokens of its own at the longest protected prefix, the returned route is the
  * chosen one with the tokens of all routes that protect that prefix. `guard` names the first of them.
  */
 export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): ChooseRoute {
@@ -30,7 +30,7 @@ export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): Choos
   }
 }
 
-/** Routes with tokens by what they protect. */
+/** Routes with tokens, by the prefix or the target that they protect. */
 function createGuards(routes: Iterable<Route>) {
   const closed = [...routes].filter(({ tokenHashes }) => tokenHashes.length > 0)
   const byPrefix = Map.groupBy(closed, ({ match }) => match.streamIdPrefix)
@@ -45,7 +45,7 @@ function createGuards(routes: Iterable<Route>) {
         const found = length <= streamId.length ? byPrefix.get(streamId.slice(0, length)) : undefined
         if (found !== undefined) return found
       }
-      // A prefix belongs to a namespace, whose streams no other one may close.
+      // A prefix belongs to a namespace; routes of other namespaces cannot close its streams.
       return match.streamIdPrefix === '' ? byTarget.get(targetObjectId) : undefined
     },
   }

@@ -34,7 +34,7 @@ function open() {
   return { table, errors, stop, names, changes: () => changes }
 }
 
-test('a load takes the place of all that was before', async () => {
+test('a load replaces all previous routes', async () => {
   const { table, names, changes, stop } = open()
   assert.equal(table.isLoaded(), false)
   assert.equal(table.choose(ids), defaultRoute)
@@ -51,7 +51,7 @@ test('a load takes the place of all that was before', async () => {
   assert.equal(changes(), 2)
 })
 
-test('one wrong route refuses the load with every problem, and changes nothing', async () => {
+test('one invalid route rejects the load with every problem, and changes nothing', async () => {
   const { table, names, changes, errors } = open()
   await table.load(responseOf(prefixed('shop/a', 'game-')))
   const wrong = responseOf(
@@ -77,7 +77,7 @@ test('one wrong route refuses the load with every problem, and changes nothing',
   assert.equal(changes(), 1)
 })
 
-test('an empty response of another type is no end of all routes', async () => {
+test('an empty response of another type does not remove the routes', async () => {
   const { table, names } = open()
   await table.load(responseOf(prefixed('shop/a', 'game-')))
   const problems = await table.load({ typeUrl: 'type.googleapis.com/other.Type', resources: [] })
@@ -85,7 +85,7 @@ test('an empty response of another type is no end of all routes', async () => {
   assert.deepEqual(names(), ['shop/a'])
 })
 
-test('of very many problems the first are told', async () => {
+test('only the first of many problems are reported', async () => {
   const { table, errors } = open()
   const wrong = Array.from({ length: 1000 }, (_, index) => ({ name: `shop/r${index}`, slowConsumers: 'x' }))
   assert.equal((await table.load(responseOf(...wrong))).length, 100)
@@ -93,7 +93,7 @@ test('of very many problems the first are told', async () => {
   assert.equal(errors.at(-1), 'the routes are refused: 80 problems more')
 })
 
-test('10,000 routes are loaded without keeping the event loop', async t => {
+test('10,000 routes are loaded without blocking the event loop', async t => {
   const { table } = open()
   const many = responseOf(
     ...Array.from({ length: 10_000 }, (_, index) => prefixed(`shop/r${index}`, `stream-${index}-`)),

@@ -7,19 +7,21 @@ import { decodeRoute } from './decode-route.ts'
 import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
-/** The type that a broker asks the operator for. */
+/** The resource type that a broker requests from the operator. */
 export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
-/** The routes in force. They change as a whole: whoever asks in one turn sees all of one load. */
+/**
+ * The routes in effect. They change atomically: all calls in one turn of the event loop see the same load.
+ */
 export interface RouteTable {
   routes(): readonly Route[]
-  /** The route that holds for a request now: `createRouteChooser` says which. */
+  /** The route of a request; see `createRouteChooser`. */
   choose(ids: RouteIds): Route
   /** Calls back after each change, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 
-/** Resources of one response, as it holds them. */
+/** The resources of one response. */
 export interface RouteResources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
@@ -27,21 +29,21 @@ export interface RouteResources {
 
 export interface FedRouteTable extends RouteTable {
   /**
-   * Whether any load has succeeded. Before that requests of a route that asks for tokens would be open to all,
-   * so that a broker with a feed takes no calls.
+   * Whether any load has succeeded. Before that, requests of a route that requires tokens would be open to
+   * all, so a broker with a feed accepts no calls.
    */
   isLoaded(): boolean
   /**
-   * Puts these routes in force, and no others; or, when anything in them is wrong, nothing. Answers every
-   * problem, as `decodeRoute` tells it, up to a limit. The next one is to be loaded when this has resolved.
+   * Replaces all routes, or changes nothing if anything is invalid. Returns every problem, as `decodeRoute`
+   * reports it, up to a limit. Callers wait for the result before the next load.
    */
   load(response: RouteResources): Promise<readonly string[]>
 }
 
-/** Of one load: the first are those that help. */
+/** The maximum number of problems of one load. */
 const maxProblems = 100
 const maxLoggedProblems = 20
-/** So long is decoded in one turn of the event loop; then messages have it. */
+/** The time for decoding in one turn of the event loop; messages are processed between turns. */
 const sliceMs = 2
 
 export function createRouteTable({ clock, log }: { clock: Clock; log: Log }): FedRouteTable {

@@ -1,9 +1,9 @@
 /**
- * What holds for the requests that a route matches. Made from an AnimationStreamRoute; types and
- * defaults only.
+ * The configuration of the requests that a route matches, decoded from an AnimationStreamRoute. This file has
+ * types and defaults only.
  */
 export interface Route {
-  /** `namespace/name` of its custom resource; empty for what holds where no route matches. */
+  /** `namespace/name` of its custom resource; empty for the default route. */
   readonly name: string
   /** Milliseconds since the epoch. */
   readonly createdMs: number
@@ -13,9 +13,9 @@ export interface Route {
   readonly slowConsumers: SlowConsumers
   readonly concurrentRequests: ConcurrentRequests
   readonly limits: RouteLimits
-  /** SHA-256 of the tokens that open it; none for one that is open to all. */
+  /** SHA-256 of the accepted tokens; empty if the route is open to all. */
   readonly tokenHashes: readonly Uint8Array[]
-  /** The name of the route whose tokens these are, where they are not its own; see `guardRoutes`. */
+  /** The name of the route whose tokens these are, if they are not its own; see `guardRoutes`. */
   readonly guard?: string
 }
 
@@ -26,20 +26,20 @@ export interface RouteMatch {
   readonly targetObjectId: string
 }
 
-/** What a broken rule means: nothing, a WARNING to producer and consumers, or the end of the request. */
+/** The effect of a broken rule: none, a WARNING to producer and consumers, or the end of the request. */
 export const ruleModes = ['off', 'warn', 'reject'] as const
 export type RuleMode = (typeof ruleModes)[number]
 
 export interface RouteRules {
-  /** Header first and once, data after it, a status at the end. */
+  /** The header first and once, data after it, a status at the end. */
   readonly order: RuleMode
   /** Time codes of skeletal animation increase strictly, and those of two messages do not overlap. */
   readonly timeCodes: RuleMode
-  /** As many names, joints and weights as the header says. */
+  /** The number of values agrees with the header. */
   readonly counts: RuleMode
-  /** The format of the audio is one that is accepted. */
+  /** The format of the audio is accepted. */
   readonly audio: RuleMode
-  /** Accepted besides mono of 16 bits at 16, 44.1 and 48 kHz. A 0 stands for any value. */
+  /** Accepted in addition to 16-bit mono at 16, 44.1 and 48 kHz. A 0 matches any value. */
   readonly audioFormats: readonly AudioFormat[]
 }
 
@@ -49,38 +49,40 @@ export interface AudioFormat {
   readonly bitsPerSample: number
 }
 
-/** What a consumer gets that comes while a request runs, after its header. */
+/** The messages after the header that a consumer gets if it connects while a request runs. */
 export type LateJoiners =
   | { readonly from: 'now' }
   | { readonly from: 'start' }
   | { readonly from: 'last'; readonly seconds: number }
 
-/** `wait` slows the producer, `drop-oldest` leaves gaps that are told, `cut-off` ends the pull. */
+/** `wait` slows the producer, `drop-oldest` leaves reported gaps, `cut-off` ends the pull. */
 export const slowConsumerPolicies = ['wait', 'drop-oldest', 'cut-off'] as const
 export type SlowConsumers = (typeof slowConsumerPolicies)[number]
 
 /**
- * What becomes of a request that begins while a pull is served another: it waits for its turn, or it takes the
- * place of the other, which the pull is told by WARNING "superseded". With `refuse` it does not come to that: a
- * stream's object has one request at a time, and the push of another is refused with RESOURCE_EXHAUSTED.
+ * The handling of a request that begins while a pull serves another one: it is queued, or it replaces the
+ * other request, which the pull reports with WARNING "superseded". With `refuse` this cannot occur: an object
+ * of a stream has one request at a time, and the push of another is rejected with RESOURCE_EXHAUSTED.
  */
 export const concurrentRequestPolicies = ['queue', 'newest', 'refuse'] as const
 export type ConcurrentRequests = (typeof concurrentRequestPolicies)[number]
 
 export interface RouteLimits {
   readonly messageBytes: number
-  /** Of one request, kept for its consumers. */
+  /** The maximum of one request that is kept for its consumers. */
   readonly bufferBytes: number
   readonly bufferSeconds: number
-  /** Without a message from the producer. */
+  /** The maximum time without a message from the producer. */
   readonly idleSeconds: number
   readonly totalSeconds: number
-  /** Of one request, and requests at the same time of one route: in this process. */
+  /**
+   * The maximum number of consumers of one request, and of concurrent requests of one route, in this process.
+   */
   readonly consumers: number
   readonly streams: number
 }
 
-/** Holds where no route matches, and is each field's default in one that does. */
+/** Applies to requests without a matching route, and has the default of each field. */
 export const defaultRoute: Route = {
   name: '',
   createdMs: 0,

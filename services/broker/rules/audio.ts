@@ -4,13 +4,13 @@ import type { Rule } from './rule.ts'
 
 const pcm = 0
 const monoRates = [16000, 44100, 48000]
-/** So many of a route's formats are named in a text. */
+/** The number of a route's formats that a message lists. */
 const namedFormats = 5
 
 /**
- * Audio is PCM, mono of 16 bits at 16, 44.1 or 48 kHz or in one of the route's formats; it comes only after a
- * header that says the format, and in whole frames: a sample of whole bytes for each channel. ("Limits" of the
- * specification.) Nothing is judged before a header came.
+ * Audio is PCM, 16-bit mono at 16, 44.1 or 48 kHz or one of the route's formats. It requires a header with
+ * the format, and consists of whole frames: a sample of whole bytes for each channel ("Limits" of the
+ * specification). Messages before the first header are not checked.
  */
 export function createAudioRule(formats: readonly AudioFormat[]): Rule {
   let header: { readonly audio: AudioHeader | undefined } | undefined
@@ -45,7 +45,7 @@ function isFormat(format: AudioFormat, audio: AudioHeader): boolean {
   )
 }
 
-/** A 0 stands for any value, except for none at all. */
+/** An allowed 0 matches any value except 0. */
 const isValue = (allowed: number, found: number) => found > 0 && (allowed === 0 || allowed === found)
 
 function judgeAudio(bytes: number, audio: AudioHeader | undefined): string | undefined {

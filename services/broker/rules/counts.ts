@@ -2,8 +2,8 @@ import type { TimedList } from '../wire/message.ts'
 import type { Rule } from './rule.ts'
 
 /**
- * Each array of weights has one for each blend shape of the header, and each array of translations, rotations and
- * scales has one for each of its joints. Nothing is judged before a header came.
+ * Each array of weights has one value for each blend shape of the header, and each array of translations,
+ * rotations and scales has one for each of its joints. Messages before the first header are not checked.
  */
 export function createCountsRule(): Rule {
   let names: { readonly blendShapes: number; readonly joints: number } | undefined

@@ -7,9 +7,9 @@ interface Last {
 }
 
 /**
- * The header first and once, then at least one message of data, and a status as the last message; a status
- * may also stand between others. A request that ends with ERROR needs no data. ("Message ordering" of the
- * specification.)
+ * The header comes first and once, then at least one message of data, and a status is the last message;
+ * status messages are also allowed between others. A request that ends with ERROR needs no data ("Message
+ * ordering" of the specification).
  */
 export function createOrderRule(): Rule {
   let hasHeader = false

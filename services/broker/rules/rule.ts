@@ -1,15 +1,13 @@
 import type { Message } from '../wire/message.ts'
 
-/** One rule of the specification, judging the messages of one request in their order. */
+/** One rule of the specification. It checks the messages of one request in their order. */
 export interface Rule {
-  /** What was found and what is allowed, for people; undefined when the message keeps the rule. */
+  /** Returns the found and the allowed values, for people, or undefined if the message follows the rule. */
   judge(message: Message, number: number): string | undefined
-  /** The same of a request that ends here. */
+  /** Checks a request that ends here; returns the same as `judge`. */
   end?(): string | undefined
-  /**
-   * What the rule remembers of the messages behind the header, as JSON; undefined when it remembers nothing.
-   */
+  /** Returns the state after the header as JSON, or undefined if the rule has none. */
   save?(): unknown
-  /** Remembers what `save` has returned for the messages so far; called after `judge` of the header. */
+  /** Restores the state that `save` returned; called after `judge` of the header. */
   restore?(saved: unknown): void
 }

@@ -8,7 +8,7 @@ import { type StatusCode, statusCodes } from '../wire/status.ts'
 import { createStreamRules, type Violation } from './stream-rules.ts'
 
 /**
- * A request as text, its messages apart by `;`:
+ * Checks a request in text form. A `;` separates its messages:
  *
  *     header 52bs 20j 16000Hz 2ch 24bit format3   blend shapes, joints, the audio's format (mono of 16 bits)
  *     data @0,0.03                                two arrays of weights, as many in each as the header names

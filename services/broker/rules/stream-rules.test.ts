@@ -5,7 +5,7 @@ import { type AudioFormat, defaultRoute, type RouteRules } from '../routes/route
 import { judgeText, messageOf } from './rules-under-test.ts'
 import { createStreamRules, ruleNames } from './stream-rules.ts'
 
-/** Each line is a request, an arrow, and what it breaks, apart by ` | `, or `ok`. */
+/** Each line is a request, an arrow, and its violations, separated by ` | `, or `ok`. */
 function testLines(name: string, lines: readonly string[], audioFormats: readonly AudioFormat[] = []): void {
   const rules: RouteRules = { ...defaultRoute.rules, audioFormats }
   for (const line of lines) {
@@ -117,13 +117,13 @@ testLines(
   [{ channelCount: 1, samplesPerSecond: 8000, bitsPerSample: 12 }],
 )
 
-test('only some of many formats are named', () => {
+test('a message lists only some of many formats', () => {
   const audioFormats = [1, 2, 3, 4, 5, 6, 7].map(rate => ({ ...stereoAtAnyRate, samplesPerSecond: rate }))
   const [violation] = judgeText('header 8000Hz', { ...defaultRoute.rules, audioFormats })
   assert.match(violation?.text ?? '', /or 5 Hz 24-bit stereo or 2 more formats is allowed$/)
 })
 
-test('a message may break several rules, each is told with its mode and how often it was broken', () => {
+test('a message can break several rules; each violation has its mode and its count', () => {
   const rules: RouteRules = { ...defaultRoute.rules, timeCodes: 'reject' }
   const found = judgeText('header 2bs; data @1,0x3 audio:7; data @2x3', rules)
   assert.deepEqual(
@@ -132,7 +132,7 @@ test('a message may break several rules, each is told with its mode and how ofte
   )
 })
 
-test('a rule that is off is not judged', () => {
+test('a rule that is off is not checked', () => {
   const off = { order: 'off', timeCodes: 'off', counts: 'off', audio: 'off', audioFormats: [] } as const
   const wrong = 'data @1,0x3 audio:7; header 2bs 7Hz; header 2bs 7Hz; data @1,0x3 audio:7; nothing; end'
   for (const name of ruleNames) {
@@ -142,7 +142,7 @@ test('a rule that is off is not judged', () => {
   assert.deepEqual(judgeText(wrong, off), [])
 })
 
-test('the summary counts what was broken, by rule', () => {
+test('the summary counts violations by rule', () => {
   const rules = createStreamRules(defaultRoute.rules)
   assert.equal(rules.summary(), '')
   rules.judge(messageOf('header 52bs'), 0)
@@ -152,7 +152,7 @@ test('the summary counts what was broken, by rule', () => {
   assert.equal(rules.summary(), 'order ×1, timeCodes ×11, counts ×1')
 })
 
-test('of any time codes, those that break the rule are the ones that a plain reading of it finds', () => {
+test('the rule for time codes agrees with a naive implementation', () => {
   const timeCode = fc.oneof(
     fc.integer({ min: -3, max: 9 }),
     fc.constantFrom(Number.NaN, Infinity, -Infinity, -0),

@@ -12,40 +12,40 @@ export type RuleName = (typeof ruleNames)[number]
 /** One rule that one message breaks. */
 export interface Violation {
   readonly rule: RuleName
-  /** What the route says of the rule. Rules that are off are not judged. */
+  /** The mode of the rule in the route. Rules that are off are not checked. */
   readonly mode: Exclude<RuleMode, 'off'>
-  /** Counts the request's messages from 0, which is the header's number. */
+  /** Counts the request's messages from 0, the header. */
   readonly messageNumber: number
   /**
-   * How often this rule was broken in the request, this time included. Of a rule that only warns, the first
-   * is the one to tell; for the others `summary` at the end is enough.
+   * The number of violations of this rule in the request, including this one. A rule in mode `warn` is
+   * reported at its first violation only; `summary` at the end has the others.
    */
   readonly nth: number
-  /** One line for people: the rule, the message's number, what was found and what is allowed. */
+  /** One line for people: the rule, the number of the message, the found and the allowed values. */
   readonly text: string
 }
 
-/** Judges the messages of one request, in their order. */
+/** Checks the messages of one request, in their order. */
 export interface StreamRules {
-  /** What the message breaks: at most one violation of each rule. `number` counts the messages from 0. */
+  /** The violations of the message: at most one of each rule. `number` counts the messages from 0. */
   judge(message: Message, number: number): readonly Violation[]
-  /** What the request breaks by ending here, `number` messages long. Its violation has the number of none. */
+  /** The violations of a request that ends here after `number` messages. Their message number is `number`. */
   end(number: number): readonly Violation[]
-  /** What `restore` needs to judge the messages that follow, as JSON. */
+  /** The state that `restore` needs to continue, as JSON. */
   save(): SavedRules
   /**
-   * Goes on behind the messages before `save`, in other rules of the same modes; called after the header was
-   * judged.
+   * Continues after the messages before `save`, in other rules of the same modes; called after `judge` of the
+   * header.
    */
   restore(saved: SavedRules): void
-  /** All violations so far in one line for people, `timeCodes ×12, counts ×3`; empty without any. */
+  /** All violations so far in one line for people, `timeCodes ×12, counts ×3`; empty if there are none. */
   summary(): string
 }
 
-/** Of each rule that is judged: how often it was broken, and what it remembers. */
+/** The number of violations and the state of each active rule. */
 export type SavedRules = readonly (readonly [name: RuleName, broken: number, saved: unknown])[]
 
-/** The rules of the specification, each as the route wants it. */
+/** The rules of the specification, in the modes of the route. */
 export function createStreamRules(rules: RouteRules): StreamRules {
   const judged = ruleNames.flatMap(name => {
     const mode = rules[name]

@@ -10,9 +10,9 @@ interface End {
 
 /**
  * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after
- * the end of the one before. A message counts as from its earliest to its latest time code in all four lists.
- * One that breaks the rule is still the one that the next is compared with: a producer that jumped once is
- * told once. ("Limits" of the specification.)
+ * the end of the message before. A message lasts from its earliest to its latest time code in all four lists.
+ * The next message is also compared with a message that breaks the rule: a producer that jumps once gets one
+ * violation ("Limits" of the specification).
  */
 export function createTimeCodesRule(): Rule {
   let before: End | undefined

@@ -28,7 +28,7 @@ DELETE /streams/{stream}: interrupts every request of a stream
 DELETE /streams/{stream}/requests/{request}: interrupts one, and refuses its pushes for a while
 `
 
-/** What operators look at, and where they interrupt streams; `/` lists it. */
+/** The pages for operators, and the path to interrupt streams; `/` lists them. */
 export function createDebugServer(options: PagesOptions): Server {
   const pages = new Map<string, Page>([
     ...probePages(options),
@@ -38,15 +38,15 @@ export function createDebugServer(options: PagesOptions): Server {
   ])
   const find: FindPage = (path, method) =>
     method === 'DELETE' ? interruption(path, options) : pages.get(path)
-  return createPageServer(find, `no such page; there are:\n${help}`)
+  return createPageServer(find, `no such page. The pages are:\n${help}`)
 }
 
-/** Metrics and health alone, for a port that others can reach. */
+/** Metrics and health only, for a port that other hosts can reach. */
 export function createMetricsServer(options: PagesOptions): Server {
   const pages = probePages(options)
   return createPageServer(
     path => pages.get(path),
-    `no such page; there are ${[...pages.keys()].join(', ')}\n`,
+    `no such page. The pages are ${[...pages.keys()].join(', ')}\n`,
   )
 }
 
@@ -84,8 +84,9 @@ function sendStreams(
 }
 
 /**
- * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. The stream of a request
- * may be empty; alone it may not, since that is more likely a slip than meant.
+ * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. With a request,
+ * the stream may be empty. Without one it may not: an empty id is probably a mistake and would match every
+ * stream.
  */
 const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 

@@ -15,7 +15,7 @@ import { createTally } from '../streams/tally.ts'
 import { animationMethods, serviceNames } from './grpc-methods.ts'
 import { openAnimationClient } from './testdata/animation-client.ts'
 
-/** The methods on a real server with one route for all. */
+/** The methods on a real server with one route for all requests. */
 async function start(t: TestContext, changes: Partial<Route> = {}) {
   const log = createMemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
   const stats = createBrokerStats()
@@ -51,7 +51,7 @@ async function start(t: TestContext, changes: Partial<Route> = {}) {
   }
 }
 
-test('both names are served, and one broker is behind them', async t => {
+test('both service names use the same broker', async t => {
   const { open } = await start(t)
   const pull = open(serviceNames.public).pull({ streamId: 's' })
   const push = open(serviceNames.specified).push()
@@ -65,7 +65,7 @@ test('malformed ids of a pull are INVALID_ARGUMENT', async t => {
   assert.match(await open().pull({}).end, /^INVALID_ARGUMENT AnimationIds: all three are empty/)
 })
 
-test('a message beyond the limit of the server is refused, and is an error to consumers', async t => {
+test('a message beyond the limit of the server is rejected, and consumers get an error', async t => {
   const { open } = await start(t)
   const pull = open().pull({ requestId: 'r1' })
   const push = open().push()
@@ -83,7 +83,7 @@ test('a message beyond the limit of the server is refused, and is an error to co
 const frame = Buffer.concat([bytesOf('1'), Buffer.from([0x9a, 0x06, 0xfa, 0x07]), Buffer.alloc(1018)])
 const frames = 2_500
 
-/** Pushes far more than all buffers hold, as fast as the broker takes it. */
+/** Pushes far more than the size of all buffers, as fast as the broker reads. */
 async function pushMany(client: ReturnType<typeof openAnimationClient>) {
   const push = client.push()
   push.write(bytesOf('header', 'r1'))
@@ -97,7 +97,7 @@ async function pushMany(client: ReturnType<typeof openAnimationClient>) {
 }
 
 for (const slowConsumers of ['drop-oldest', 'cut-off'] as const) {
-  test(`one who reads nothing is no burden to the others: ${slowConsumers}`, async t => {
+  test(`a consumer that does not read does not affect others: ${slowConsumers}`, async t => {
     const limits = { ...defaultRoute.limits, bufferBytes: 200_000 }
     const { open, stats, broker } = await start(t, { slowConsumers, limits })
     const stalled = open().pull({ requestId: 'r1' })
@@ -126,7 +126,7 @@ for (const slowConsumers of ['drop-oldest', 'cut-off'] as const) {
   })
 }
 
-test('a producer waits for a consumer that reads nothing, and for nothing else', async t => {
+test('a producer waits only for a consumer that does not read', async t => {
   const limits = { ...defaultRoute.limits, bufferBytes: 200_000 }
   const { open, stats, broker } = await start(t, { slowConsumers: 'wait', limits })
   const stalled = open().pull({ requestId: 'r1' })

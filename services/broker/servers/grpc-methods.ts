@@ -9,13 +9,13 @@ import { MalformedMessage } from '../wire/malformed-message.ts'
 import { readAnimationIds } from '../wire/read-animation-ids.ts'
 import type { Status } from '../wire/status.ts'
 
-/** The name of the specification, and that of the public definition, which is the same on the wire. */
+/** The service name of the specification, and that of the public definition, which is equal on the wire. */
 export const serviceNames = {
   specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
 
-/** AnimationDataService, under the specification's name and, when asked for, under the public one too. */
+/** AnimationDataService, under the name of the specification and optionally under the public name. */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
   const names = options.publicName ? [serviceNames.specified, serviceNames.public] : [serviceNames.specified]
   return names.flatMap(name => [pushMethod(name, broker), pullMethod(name, broker)])
@@ -38,7 +38,7 @@ function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status>
   }
 }
 
-/** Reads no further while the push waits for room. Its end, whoever brings it about, ends the messages. */
+/** Does not read while the push waits for room. The end of the push also ends the messages. */
 async function takeAll(requests: AsyncIterable<Uint8Array>, push: Push): Promise<void> {
   try {
     for await (const bytes of requests) {
@@ -60,7 +60,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
     encode: identity,
     async handle(request: AnimationIds | GrpcError, call: Call, sink: MessageSink) {
       if (request instanceof GrpcError) throw request
-      // The consumer learns at once that it is heard, though it may be long until something matches.
+      // Sent at once so that the consumer knows that the pull has begun; a match may take long.
       call.sendHeaders(new Map())
       const pull = broker.pull(request, call, sink)
       onAbort(call, reason => pull.cut(reason))
@@ -69,7 +69,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
   }
 }
 
-/** A refusal has a status of its own, which only a handler can give. */
+/** Returned and not thrown, because only a handler can end a call with a status. */
 function decodeIds(bytes: Uint8Array): AnimationIds | GrpcError {
   try {
     return readAnimationIds(bytes)

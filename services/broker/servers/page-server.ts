@@ -1,10 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from '@tollway/chassis/node-http.ts'
 
-/** Answers one path. */
+/** Handles one path. */
 export type Page = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void
 
-/** What a path is answered with; undefined when there is nothing. */
+/** Returns the page of a path, or undefined. */
 export type FindPage = (path: string, method: string) => Page | undefined
 
 const text = 'text/plain; charset=utf-8'
@@ -14,7 +14,7 @@ export function send(response: ServerResponse, status: number, body: string, typ
   response.end(body)
 }
 
-/** A server that tells `notFound` to whoever asks for anything else. */
+/** A server that answers unknown paths with `notFound`. */
 export function createPageServer(find: FindPage, notFound: string): Server {
   const server = createServer((request, response) => {
     request.resume()

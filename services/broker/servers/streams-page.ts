@@ -3,12 +3,12 @@ import { howMany } from '../streams/how-many.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
-/** A list is cut there; a broker may have more than anybody reads. */
+/** Longer lists are cut. */
 const maxShown = 1_000
 
 /**
- * The requests that are known here: those that run, then those that have ended and are still kept, the oldest
- * first. Times are milliseconds, ids as they were sent.
+ * The requests that this broker knows: the running ones, then the ended ones that it still keeps, each the
+ * oldest first. Times are in milliseconds, ids are as sent.
  */
 export function streamsJson(broker: Shown, nowMs: number) {
   const requests = broker.requests().toSorted((a, b) => Number(a.request.ended) - Number(b.request.ended))
@@ -22,16 +22,16 @@ export function streamsJson(broker: Shown, nowMs: number) {
 function streamOf({ request, producer, consumers }: RequestView, nowMs: number) {
   const { key, ids, sourceServiceId, route, openedMs, ended } = request
   return {
-    /** The same at every broker that knows the request, and of no other one. */
+    /** Equal at every broker that knows the request, and unique. */
     key,
     ...ids,
     sourceServiceId,
     route,
     ageMs: nowMs - openedMs,
     ended,
-    /** null when the producer is gone, or connected to another broker. */
+    /** null if the producer is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
-    /** What it has sent; null without one. */
+    /** Received from the producer; null without one. */
     messages: producer?.received.messages ?? null,
     bytes: producer?.received.bytes ?? null,
     consumers: consumers.map(({ peer, behind }) => ({
@@ -44,7 +44,7 @@ function streamOf({ request, producer, consumers }: RequestView, nowMs: number) 
 
 const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
 
-/** The same as a page that shows itself anew every two seconds. */
+/** The same data as a page that reloads every two seconds. */
 export function streamsPage(broker: Shown, nowMs: number): string {
   const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
   const requests = howMany(total, 'request is', 'requests are')

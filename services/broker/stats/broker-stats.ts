@@ -1,7 +1,7 @@
 import { type RuleName, ruleNames } from '../rules/stream-rules.ts'
 import { Histogram } from './histogram.ts'
 
-/** What is counted of a route's requests. Each is a number that only grows. */
+/** Counters of a route's requests. They only increase. */
 export const counterNames = [
   'pushes',
   'requests_served',
@@ -26,19 +26,19 @@ export type HistogramName = (typeof histogramNames)[number]
 
 export interface RouteStats {
   readonly counters: Record<CounterName, number>
-  /** Broken rules, by rule. */
+  /** Violations by rule. */
   readonly violations: Record<RuleName, number>
   readonly histograms: Readonly<Record<HistogramName, Histogram>>
 }
 
-/** Everything that is measured. What is active now is asked for when somebody looks. */
+/** All statistics. Gauges are read on request. */
 export interface BrokerStats {
-  /** Of a route by its name; beyond `maxRoutes` all others share one, named `overflow`. */
+  /** The statistics of a route; beyond `maxRoutes` all other routes share one entry, `overflow`. */
   route(name: string): RouteStats
   routes(): readonly (readonly [name: string, stats: RouteStats])[]
-  /** A call was refused, or ended, with a gRPC error. */
+  /** Counts a call that was rejected, or ended, with a gRPC error. */
   failed(call: 'push' | 'pull', status: string): void
-  /** By `push.` or `pull.` and the status. */
+  /** Counts by `push.` or `pull.` and the status. */
   failures(): readonly (readonly [name: string, count: number])[]
   gauge(name: GaugeName, read: () => number): void
   gauges(): readonly (readonly [name: GaugeName, value: number])[]

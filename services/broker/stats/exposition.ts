@@ -1,7 +1,9 @@
 import { type BrokerStats, counterNames, histogramNames, type RouteStats } from './broker-stats.ts'
 import { boundsMs } from './histogram.ts'
 
-/** Every number under its dotted name: the sums of all routes, then those of each. Sorted by name. */
+/**
+ * Every statistic under its dotted name: the sums of all routes, then those of each route. Sorted by name.
+ */
 export function statEntries(stats: BrokerStats): readonly (readonly [name: string, value: number])[] {
   const entries = new Map<string, number>()
   const add = (name: string, value: number) => entries.set(name, (entries.get(name) ?? 0) + value)
@@ -19,7 +21,7 @@ export function statEntries(stats: BrokerStats): readonly (readonly [name: strin
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** The requests that no route matches have one without a name. */
+/** Requests without a matching route have an empty route name. */
 const routeLabel = (name: string) => name || 'default'
 
 function* numbersOf({ counters, violations, histograms }: RouteStats): Generator<readonly [string, number]> {
@@ -36,7 +38,7 @@ export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
 
 const prefix = 'tollway_broker_'
 
-/** All of it in Prometheus' text format. */
+/** All statistics in Prometheus' text format. */
 export function exposition(stats: BrokerStats): string {
   const text: string[] = []
   for (const [name, value] of stats.gauges()) {

@@ -1,15 +1,15 @@
-/** Upper bounds in milliseconds: from what nobody notices to what is no stream any more. */
+/** Upper bounds in milliseconds, from an imperceptible delay to a broken stream. */
 export const boundsMs: readonly number[] = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000,
 ]
 
-/** How often values fell into fixed ranges. Its memory is the same whatever comes. */
+/** Counts values in fixed buckets, in constant memory. */
 export class Histogram {
   readonly #counts = new Float64Array(boundsMs.length + 1)
   #sum = 0
   #count = 0
 
-  /** A value that is no number is left out. */
+  /** Ignores NaN. */
   record(value: number): void {
     if (Number.isNaN(value)) return
     let bucket = 0
@@ -19,7 +19,7 @@ export class Histogram {
     this.#count += 1
   }
 
-  /** How many values are at most each bound, and all of them at the end. */
+  /** The number of values at or below each bound, then the number of all values. */
   cumulative(): readonly number[] {
     let total = 0
     return Array.from(this.#counts, inBucket => {

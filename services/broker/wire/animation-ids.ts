@@ -1,6 +1,6 @@
-/** Which request of which stream for which object. In a pull an empty field matches any value. */
+/** The ids of a request, its stream and its object. In a pull an empty field matches any value. */
 export interface AnimationIds {
-  /** One utterance: what a controller can stop. */
+  /** One utterance: the unit that a controller can stop. */
   readonly requestId: string
   /** One session; several requests share it. */
   readonly streamId: string
@@ -8,7 +8,7 @@ export interface AnimationIds {
   readonly targetObjectId: string
 }
 
-/** Whether a pull for `wanted` asks for the request with these ids. */
+/** Whether a pull for `wanted` matches the request with these ids. */
 export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
   return (
     isWanted(wanted.streamId, ids.streamId) &&

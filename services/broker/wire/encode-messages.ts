@@ -7,7 +7,7 @@ import {
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import type { AnimationIds } from './animation-ids.ts'
 
-/** What clients send, by the generated code: programs that try a broker, examples, and tests. */
+/** Encodes messages of clients with the generated code, for trial programs, examples and tests. */
 
 /** The request of a pull. */
 export function encodeAnimationIds(ids: AnimationIds): Uint8Array {

@@ -12,7 +12,7 @@ import { statusCodes } from './status.ts'
 
 const texts = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ minLength: 120, maxLength: 20_000 }))
 
-test('both shapes of a status are what the generated encoder writes, and are read back', () => {
+test('both forms of a status are equal to the generated encoding, and are read back', () => {
   fc.assert(
     fc.property(fc.nat(3), texts, (code, message) => {
       const status = { code: statusCodes[code] ?? assert.fail(), message }

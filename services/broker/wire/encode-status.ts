@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { type Status, statusCodes } from './status.ts'
 import { delimited, varint } from './wire-reader.ts'
 
-/** A bare Status: the answer to a push. Empty bytes for SUCCESS without a message, as proto3 says. */
+/** Encodes a bare Status, the answer to a push. SUCCESS without a message has no bytes, as in proto3. */
 export function encodeStatus({ code, message }: Status): Uint8Array {
   const number = statusCodes.indexOf(code)
   const text = Buffer.from(message, 'utf8')
@@ -12,14 +12,14 @@ export function encodeStatus({ code, message }: Status): Uint8Array {
   ])
 }
 
-/** An AnimationDataStream whose part is the status: what consumers get. */
+/** Encodes an AnimationDataStream with a status, for consumers. */
 export function encodeStatusMessage(status: Status): Uint8Array {
   return withLength(3, encodeStatus(status))
 }
 
 const noBytes = Buffer.alloc(0)
 
-/** A field below 16 of length-delimited bytes. */
+/** A length-delimited field with a number below 16. */
 function withLength(field: number, bytes: Uint8Array): Buffer {
   const head = [(field << 3) | delimited]
   let rest = bytes.length

@@ -16,7 +16,7 @@ const seed = Number(process.env['FC_SEED'] ?? (soak ? Date.now() % 2 ** 31 : 1))
 
 type Answer = Message | 'refused' | 'id too long'
 
-/** Anything else that is thrown is a crash. */
+/** Any other error is a crash. */
 function read(bytes: Uint8Array): Answer {
   try {
     return readMessage(bytes)
@@ -28,7 +28,7 @@ function read(bytes: Uint8Array): Answer {
   }
 }
 
-test('mutated messages are refused, or read as the generated decoder reads them', {
+test('mutated messages are rejected, or read as by the generated decoder', {
   timeout: 7_200_000,
 }, () => {
   const random = createRandom(seed)
@@ -68,7 +68,9 @@ function strictly(bytes: Uint8Array) {
   }
 }
 
-/** The same message where what a reader finds beyond it would change what it says. */
+/**
+ * The same message between other bytes, which would change the result of a reader that leaves the message.
+ */
 function surround(bytes: Buffer, neighbour: number): Uint8Array {
   return Buffer.concat([Buffer.alloc(9, neighbour), bytes, Buffer.alloc(9, neighbour)]).subarray(9, -9)
 }
@@ -89,7 +91,7 @@ function pick<Item>(items: readonly Item[], random: Random): Item {
   return items[random(items.length)] ?? assert.fail('nothing to pick from')
 }
 
-/** Bytes that mean something: tags, lengths, groups, ends and continuations of varints. */
+/** Bytes with a meaning: tags, lengths, groups, ends and continuations of varints. */
 const telling = [0x00, 0x01, 0x04, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x12, 0x1a, 0x7f, 0x80, 0xff]
 
 /** One to four changes. */
@@ -125,7 +127,7 @@ function change(bytes: Buffer, others: readonly Uint8Array[], random: Random): B
   }
 }
 
-/** As real producers send them. */
+/** Messages of real producers. */
 function plainMessages(): Uint8Array[] {
   return [
     encodeHeader({

@@ -2,7 +2,8 @@ import type { AnimationIds } from './animation-ids.ts'
 import type { Status } from './status.ts'
 
 /**
- * What the rules, the metrics and the pages need to know of one AnimationDataStream; its bytes stay as they are.
+ * The content of one AnimationDataStream that the rules, the metrics and the pages need; its bytes are
+ * relayed unchanged.
  */
 export type Message = HeaderMessage | DataMessage | StatusMessage | EmptyMessage
 
@@ -10,9 +11,9 @@ export interface HeaderMessage {
   readonly part: 'header'
   readonly ids: AnimationIds
   readonly sourceServiceId: string
-  /** Undefined when the message has none. */
+  /** Undefined if the message has none. */
   readonly audio: AudioHeader | undefined
-  /** How many names there are; `readHeaderNames` reads them. */
+  /** The number of names; `readHeaderNames` reads them. */
   readonly blendShapes: number
   readonly joints: number
   /** Seconds since the epoch, to which all other time codes are relative. Any double, NaN too. */
@@ -21,14 +22,14 @@ export interface HeaderMessage {
 }
 
 export interface AudioHeader {
-  /** The enum's number: 0 is PCM, the only one that the specification has. */
+  /** The number of the enum: 0 is PCM, the only format of the specification. */
   readonly format: number
   readonly channelCount: number
   readonly samplesPerSecond: number
   readonly bitsPerSample: number
 }
 
-/** Each part is undefined when the message has none. Time codes are seconds after the header's start. */
+/** A part is undefined if the message does not have it. Time codes are seconds after the header's start. */
 export interface DataMessage {
   readonly part: 'data'
   readonly skelAnimation: SkelAnimation | undefined
@@ -36,13 +37,13 @@ export interface DataMessage {
   readonly camera: TimeRange | undefined
 }
 
-/** The least and the greatest finite time code; undefined without any. */
+/** The smallest and the largest finite time code; undefined if there is none. */
 export interface TimeRange {
   readonly earliest: number | undefined
   readonly latest: number | undefined
 }
 
-/** Each list is undefined when it is empty. The range is that of all four. */
+/** A list is undefined if it is empty. The range includes all four. */
 export interface SkelAnimation extends TimeRange {
   readonly weights: TimedList | undefined
   readonly translations: TimedList | undefined
@@ -55,22 +56,22 @@ export interface TimedList {
   readonly entries: number
   readonly firstTimeCode: number
   readonly lastTimeCode: number
-  /** The first time code that is not greater than the one before it in the list, or that is not finite. */
+  /** The first time code that is not finite, or not greater than the one before it in the list. */
   readonly disorder: Disorder | undefined
-  /** Of the arrays' lengths; equal unless the arrays differ. */
+  /** The shortest and the longest array. */
   readonly fewestValues: number
   readonly mostValues: number
 }
 
 export interface Disorder {
   readonly found: number
-  /** Undefined for the list's first one. */
+  /** Undefined for the first of the list. */
   readonly previous: number | undefined
 }
 
 export interface StatusMessage {
   readonly part: 'status'
-  /** A code that the specification does not have counts as ERROR. */
+  /** An unknown code counts as ERROR. */
   readonly status: Status
 }
 

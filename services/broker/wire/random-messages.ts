@@ -8,7 +8,7 @@ import { streamSchema } from './wire-under-test.ts'
 
 type Bytes = fc.Arbitrary<Uint8Array>
 
-/** Few values, so that time codes are often equal, and often increase. */
+/** Few values, so that time codes are often equal and often increase. */
 const double = fc.oneof(
   fc.integer({ min: -2, max: 9 }),
   fc.double(),
@@ -28,7 +28,7 @@ const delimited = (no: number, content: Bytes): Bytes =>
 const varint = (no: number, values: fc.Arbitrary<number>): Bytes =>
   values.map(value => new BinaryWriter().tag(no, WireType.Varint).uint32(value).finish())
 
-/** Of no schema. */
+/** A field that the schema does not have. */
 const unknownField: Bytes = fc
   .tuple(fc.integer({ min: 7, max: 100_000 }), fc.nat(3), fc.uint8Array({ minLength: 8, maxLength: 200 }))
   .map(([no, kind, bytes]) => {

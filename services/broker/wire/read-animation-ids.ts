@@ -4,10 +4,10 @@ import { emptyIds, readIds } from './read-header.ts'
 import { WireReader } from './wire-reader.ts'
 
 /**
- * The encoded AnimationIds of a pull. That all three are empty is for the caller to judge.
+ * Reads the encoded AnimationIds of a pull. The caller checks whether all three are empty.
  *
- * @throws MalformedMessage for bytes that are no such message, or that have groups
- * @throws IdTooLong when one has more than `maxIdCharacters`
+ * @throws MalformedMessage for bytes that are not such a message, or that have groups
+ * @throws IdTooLong if one has more than `maxIdCharacters`
  */
 export function readAnimationIds(bytes: Uint8Array): AnimationIds {
   const ids = emptyIds()

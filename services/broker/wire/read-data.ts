@@ -22,7 +22,7 @@ export function emptyData(): DataBuilder {
   return { part: 'data', skelAnimation: undefined, audio: undefined, camera: undefined }
 }
 
-/** The AnimationData that follows, into `data`. */
+/** Reads the AnimationData that follows into `data`. */
 export function readData(reader: WireReader, data: DataBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
@@ -82,7 +82,7 @@ function readSkelAnimation(reader: WireReader, skel: SkelBuilder): void {
   reader.leave(outer)
 }
 
-/** One array of a list; answers the list with it. Values are floats, or else vectors. */
+/** Reads one array of a list and returns the list with it. Values are floats or vectors. */
 function readArray(
   reader: WireReader,
   range: RangeBuilder,
@@ -137,7 +137,7 @@ function disorderAfter(previous: number, found: number): Disorder | undefined {
 
 function widen(range: RangeBuilder, found: number): void {
   if (!Number.isFinite(found)) return
-  // A sum makes 0 of -0.
+  // The sum converts -0 to 0.
   const timeCode = found + 0
   if (range.earliest === undefined || timeCode < range.earliest) range.earliest = timeCode
   if (range.latest === undefined || timeCode > range.latest) range.latest = timeCode
@@ -154,7 +154,7 @@ function readAudio(reader: WireReader, audio: { timeCode: number; bytes: number 
   reader.leave(outer)
 }
 
-/** Of its four lists, which are lists of a time code with a vector or a float. */
+/** Reads the time codes of its four lists, whose entries have a time code and a vector or a float. */
 function readCamera(reader: WireReader, range: RangeBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

@@ -2,7 +2,7 @@ import type { AnimationIds } from './animation-ids.ts'
 import type { AudioHeader, HeaderMessage } from './message.ts'
 import { delimited, fixed64, varint, type WireReader } from './wire-reader.ts'
 
-/** Filled while the message is read: a part that comes twice is one, and the later fields count. */
+/** Filled while the message is read: a repeated part is merged, and the later fields take precedence. */
 export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 export interface HeaderBuilder extends Mutable<HeaderMessage> {
@@ -11,7 +11,7 @@ export interface HeaderBuilder extends Mutable<HeaderMessage> {
   readonly metadataKeys: Set<string>
 }
 
-/** Where names go, for those who want them. */
+/** Receives the names, for callers that need them. */
 export interface NameLists {
   readonly blendShapes: string[]
   readonly joints: string[]
@@ -34,7 +34,7 @@ export function emptyIds(): Mutable<AnimationIds> {
   return { requestId: '', streamId: '', targetObjectId: '' }
 }
 
-/** The AnimationDataStreamHeader that follows, into `header`. */
+/** Reads the AnimationDataStreamHeader that follows into `header`. */
 export function readHeader(reader: WireReader, header: HeaderBuilder, names?: NameLists): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
@@ -72,7 +72,7 @@ function readIdsMessage(reader: WireReader, ids: Mutable<AnimationIds>): void {
   reader.leave(outer)
 }
 
-/** The fields of an AnimationIds, up to its end. */
+/** Reads the fields of an AnimationIds up to its end. */
 export function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -98,7 +98,7 @@ function readAudioHeader(reader: WireReader, audio: Mutable<AudioHeader>): void 
     const tag = reader.tag()
     switch (tag) {
       case (1 << 3) | varint:
-        // An enum's number has a sign.
+        // The number of an enum is signed.
         audio.format = reader.uint32() | 0
         break
       case (2 << 3) | varint:
@@ -142,7 +142,7 @@ function readName(reader: WireReader, names: string[] | undefined): void {
   else names.push(reader.string())
 }
 
-/** The value is passed over as bytes, since producers put messages of different types there. */
+/** Skips the value, since producers use messages of different types there. */
 function readMetadataKey(reader: WireReader): string {
   const outer = reader.enter()
   let key = ''

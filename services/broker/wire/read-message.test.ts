@@ -17,7 +17,7 @@ import { readByGenerated } from './wire-under-test.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2000)
 
-/** As `readByGenerated` answers. */
+/** In the form of `readByGenerated`. */
 function read(bytes: Uint8Array) {
   try {
     return readMessage(bytes)
@@ -28,14 +28,14 @@ function read(bytes: Uint8Array) {
   }
 }
 
-test('a message is read as the generated decoder reads it', () => {
+test('a message is read as by the generated decoder', () => {
   fc.assert(
     fc.property(encodedStream, bytes => assert.deepEqual(read(bytes), readByGenerated(bytes))),
     { numRuns },
   )
 })
 
-test('names are read as the generated decoder reads them', () => {
+test('names are read as by the generated decoder', () => {
   fc.assert(
     fc.property(encodedStream, bytes => {
       const { case: part, value } = fromBinary(AnimationDataStreamSchema, bytes).streamPart
@@ -111,7 +111,7 @@ test('data, of arrays that differ in length and time codes that do not increase'
   })
 })
 
-/** Bytes as hex, an arrow, and what is read of them. */
+/** Bytes as hex, an arrow, and the result. */
 const readings = `
                            -> none
   1a 00                    -> SUCCESS ""
@@ -169,7 +169,7 @@ function describe(bytes: Uint8Array): string {
   }
 }
 
-test('an offset tells where the message is wrong, from its own start', () => {
+test('an offset is the position of the error from the start of the message', () => {
   const within = Buffer.from('ffff1a0312', 'hex').subarray(2)
   assert.throws(() => readMessage(within), { name: 'MalformedMessage', offset: 1 })
 })
@@ -189,7 +189,7 @@ test('ids have 100 characters at most, of any size', () => {
   )
 })
 
-test('ids of a pull are read as the generated decoder reads them', () => {
+test('ids of a pull are read as by the generated decoder', () => {
   const id = fc.string({ unit: 'grapheme', maxLength: 20 })
   const anyIds = fc.record({ requestId: id, streamId: id, targetObjectId: id }, { noNullPrototype: true })
   fc.assert(

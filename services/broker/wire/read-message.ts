@@ -10,13 +10,13 @@ type Building = HeaderBuilder | DataBuilder | StatusBuilder | EmptyMessage
 const none: EmptyMessage = { part: 'none' }
 
 /**
- * What stands in an encoded AnimationDataStream, read in place. Of several parts the last one counts, and a part
- * that follows itself is merged, as protobuf says. Unknown fields are passed over, as are known ones with another
- * wire type. Everything that the schema knows is looked at down to the last number, except the values of the
- * header's metadata: a message that is accepted does not fail in a consumer's decoder.
+ * Reads an encoded AnimationDataStream in place. The last of several parts takes precedence, and a repeated part
+ * is merged, as in protobuf. Unknown fields are skipped, also known ones with another wire type. All known fields
+ * are checked except the values of the header's metadata: a message that is accepted does not fail in a
+ * consumer's decoder.
  *
- * @throws MalformedMessage for bytes that are no such message, or that have groups
- * @throws IdTooLong when an id of its header has more than `maxIdCharacters`
+ * @throws MalformedMessage for bytes that are not such a message, or that have groups
+ * @throws IdTooLong if an id of its header has more than `maxIdCharacters`
  */
 export function readMessage(bytes: Uint8Array): Message {
   const message = readParts(bytes)
@@ -31,9 +31,9 @@ export interface HeaderNames {
 }
 
 /**
- * The names of an encoded AnimationDataStream that is a header; none of any other.
+ * Reads the names of an encoded AnimationDataStream with a header; empty for any other message.
  *
- * @throws MalformedMessage for bytes that are no such message, or that have groups
+ * @throws MalformedMessage for bytes that are not such a message, or that have groups
  */
 export function readHeaderNames(bytes: Uint8Array): HeaderNames {
   const names: NameLists = { blendShapes: [], joints: [] }

@@ -11,7 +11,7 @@ export function emptyStatus(): StatusBuilder {
   return { part: 'status', status: { code: 'SUCCESS', message: '' } }
 }
 
-/** The Status that follows, into `message`. A code that the specification does not have counts as ERROR. */
+/** Reads the Status that follows into `message`. An unknown code counts as ERROR. */
 export function readStatus(reader: WireReader, { status }: StatusBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

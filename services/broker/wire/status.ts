@@ -4,6 +4,6 @@ export interface Status {
   readonly message: string
 }
 
-/** The wire's number of a code is its place in this list. */
+/** The index of a code is its number on the wire. */
 export const statusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
 export type StatusCode = (typeof statusCodes)[number]

@@ -1,7 +1,7 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { MalformedMessage } from './malformed-message.ts'
 
-/** The wire types that are in use, the lowest three bits of a tag; the field's number stands above them. */
+/** The wire types in use: the lowest three bits of a tag. The bits above are the field's number. */
 export const varint = 0
 export const fixed64 = 1
 export const delimited = 2
@@ -12,16 +12,16 @@ const maxVarintBytes = 10
 const maxShortVarintBytes = 5
 
 /**
- * Reads an encoded protobuf message in place, and stricter than most: what it accepts, every decoder does.
- * A field must end where its message does or before, tags and lengths have at most 32 bits, strings are UTF-8,
- * and groups, which proto3 does not have, are refused. So nothing can lie deeper than the schema does.
+ * Reads an encoded protobuf message in place. It is strict: every decoder accepts the messages that it accepts.
+ * A field must end within its message, tags and lengths have at most 32 bits, strings are UTF-8, and groups,
+ * which proto3 does not have, are rejected. The depth is therefore that of the schema.
  *
- * Every method throws MalformedMessage for bytes that are no message.
+ * Every method throws MalformedMessage for invalid bytes.
  */
 export class WireReader {
-  /** Where the next byte is. */
+  /** The position of the next byte. */
   at = 0
-  /** Where the message ends that is being read. */
+  /** The end of the current message. */
   end: number
   readonly #bytes: Uint8Array
   #view: DataView | undefined
@@ -31,7 +31,7 @@ export class WireReader {
     this.end = bytes.length
   }
 
-  /** A field's number, times 8, and the wire type of what follows. */
+  /** Reads a tag: the field's number times 8, plus the wire type of the value. */
   tag(): number {
     const start = this.at
     const tag = this.#shortVarint('a tag')
@@ -39,7 +39,7 @@ export class WireReader {
     return tag
   }
 
-  /** Begins the message that follows. Answers the end of the one around it, for `leave`. */
+  /** Enters the message that follows. Returns the end of the outer message, for `leave`. */
   enter(): number {
     const length = this.length()
     const outer = this.end
@@ -51,7 +51,7 @@ export class WireReader {
     this.end = outer
   }
 
-  /** Of what follows; all of it is there. */
+  /** Reads the length of the value that follows, and checks that all its bytes are there. */
   length(): number {
     const start = this.at
     const length = this.#shortVarint('a length')
@@ -64,7 +64,7 @@ export class WireReader {
     return length
   }
 
-  /** The lower 32 bits of a varint, as decoders read a uint32 that is too long. */
+  /** Reads the lower 32 bits of a varint; decoders read a longer uint32 in the same way. */
   uint32(): number {
     const start = this.at
     let value = 0
@@ -92,14 +92,14 @@ export class WireReader {
     this.#utf8()
   }
 
-  /** How many bytes there are in a field of bytes. */
+  /** Skips a field of bytes and returns its length. */
   passBytes(): number {
     const length = this.length()
     this.at += length
     return length
   }
 
-  /** How many floats there are in a packed field. */
+  /** Skips a packed field of floats and returns their number. */
   passPackedFloats(): number {
     const start = this.at
     const length = this.passBytes()
@@ -107,16 +107,16 @@ export class WireReader {
     return length / 4
   }
 
-  /** Passes over a message of floats, a vector. */
+  /** Skips a message of floats, a vector. */
   passVector(): void {
     const outer = this.enter()
-    // A tag of one byte and its float, as every encoder writes them: hundreds of them are in a message of joints.
+    // A tag of one byte and its float, the usual encoding: a message of joints has hundreds of them.
     while (this.end - this.at >= 5 && isShortFloatTag(this.#bytes[this.at])) this.at += 5
     while (this.at < this.end) this.skip(this.tag())
     this.leave(outer)
   }
 
-  /** Passes over a field that the schema does not have, or has with another wire type. */
+  /** Skips a field that the schema does not have, or has with another wire type. */
   skip(tag: number): void {
     switch (tag & 7) {
       case varint:
@@ -178,7 +178,7 @@ export class WireReader {
   }
 }
 
-/** Of the fields 1 to 15. */
+/** Whether it is the tag of a float with a field number from 1 to 15. */
 function isShortFloatTag(byte: number | undefined): boolean {
   return byte !== undefined && byte > 7 && (byte & 0x87) === fixed32
 }

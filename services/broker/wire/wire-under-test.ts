@@ -14,7 +14,7 @@ import { statusCodes } from './status.ts'
 
 export const streamSchema = AnimationDataStreamSchema
 
-/** What the generated decoder makes of the bytes, as `readMessage` tells it; `refused` when it throws. */
+/** The result of the generated decoder in the form of `readMessage`; `refused` if it throws. */
 export function readByGenerated(bytes: Uint8Array): Message | 'refused' | 'id too long' {
   let message: AnimationDataStream
   try {
@@ -116,20 +116,23 @@ function listOf(arrays: readonly TimedArray[]): TimedList | undefined {
   }
 }
 
-/** What is refused although the generated decoder may accept it. */
+/** The reader under test rejects these bytes although the generated decoder may accept them. */
 export class TooLoose extends Error {}
 
 export interface Strict {
-  /** The fields that the schema has, with the wire type that it says. */
+  /** The fields of the schema, with the wire types of the schema. */
   readonly clean: Uint8Array
-  /** Why the generated decoder may read the bytes otherwise than `clean`; empty when it may not. */
+  /**
+   * The reasons for which the generated decoder may read the bytes differently from `clean`; empty if there
+   * are none.
+   */
   readonly differences: readonly string[]
 }
 
 /**
- * All intended differences from the generated decoder: with them taken out of the bytes it must agree.
+ * Removes all intended differences from the generated decoder from the bytes, so that both must agree.
  *
- * @throws TooLoose for bytes that are refused, whatever it does
+ * @throws TooLoose for bytes that the reader under test always rejects
  */
 export function toStrict(schema: DescMessage, bytes: Uint8Array): Strict {
   const writer = new BinaryWriter()
@@ -159,7 +162,7 @@ function strictContent(field: DescField, content: Uint8Array, differences: strin
   return inner.clean
 }
 
-/** Of the entries of metadata the keys alone are read. */
+/** Keeps only the keys of metadata entries. */
 function strictEntry(content: Uint8Array, differences: string[]): Uint8Array {
   const writer = new BinaryWriter()
   for (const { no, wireType, content: inner } of strictFields(content)) {
@@ -187,11 +190,11 @@ function wireTypesOf(field: DescField): readonly WireType[] {
 interface WireField {
   readonly no: number
   readonly wireType: WireType
-  /** Without the length before it. */
+  /** Without the preceding length. */
   readonly content: Uint8Array
 }
 
-/** The fields of one message, by a reading that has nothing in common with the reader under test. */
+/** Reads the fields of one message, with no code in common with the reader under test. */
 function strictFields(bytes: Uint8Array): WireField[] {
   const fields: WireField[] = []
   let rest = bytes

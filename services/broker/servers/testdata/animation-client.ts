@@ -16,7 +16,7 @@ import { encodeAnimationIds } from '../../wire/encode-messages.ts'
 import { statusCodes } from '../../wire/status.ts'
 import { serviceNames } from '../grpc-methods.ts'
 
-/** A producer on grpc-js, which is nothing of ours. */
+/** A producer on grpc-js, independent of the code under test. */
 export interface PushCall {
   write(bytes: Uint8Array): void
   /** Half-closes. */
@@ -24,16 +24,16 @@ export interface PushCall {
   cancel(): void
   /** `SUCCESS 3 messages`, or the name of a gRPC code and its text. */
   readonly answer: Promise<string>
-  /** The text values of the answer's initial metadata; never settles when there are none. */
+  /** The text values of the initial metadata of the response; never settles if there are none. */
   readonly headers: Promise<Readonly<Record<string, string>>>
 }
 
 /** A consumer on grpc-js. */
 export interface PullCall {
   readonly messages: readonly Uint8Array[]
-  /** The messages as `textOf` tells them. */
+  /** The messages in the form of `textOf`. */
   texts(): readonly string[]
-  /** Resolves when this text has come as the last message so far. */
+  /** Resolves when the last message received so far has this text. */
   until(text: string): Promise<void>
   /** Stops reading from the connection. */
   stall(): void
@@ -132,7 +132,7 @@ function metadataOf(fields: Readonly<Record<string, string>>): Metadata {
   return metadata
 }
 
-/** A bare Status, by the generated code. */
+/** The text of a bare Status, decoded with the generated code. */
 function statusText(bytes: Uint8Array): string {
   const { code, message } = fromBinary(StatusSchema, bytes)
   return `${statusCodes[code]} ${message}`.trimEnd()
