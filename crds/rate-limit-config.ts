@@ -12,7 +12,7 @@ export const rateLimitConfigLimits = {
   maxDomainLength: 253,
   /** Levels of nested descriptors, including the top one. */
   maxDescriptorLevels: 8,
-  /** Descriptors in one list. About this number fits into 1.5 MiB, the largest resource in a cluster. */
+  /** Descriptors in one list. `maxStoredBytes` limits all lists of a resource together. */
   maxSiblings: 10_000,
   maxKeyLength: 256,
   maxValueLength: 1024,

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
+import { maxStoredBytes } from '@tollway/crds/stored-size.ts'
 import { assets } from '@tollway/payments/pages/assets.ts'
 import { pageHeaders } from '@tollway/payments/pages/page-headers.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
@@ -148,6 +149,25 @@ ${example}\`\`\`
 ${describeResource(rateLimitConfigKind)}
 \`spec.descriptors[].descriptors[]\` has the same fields as \`spec.descriptors[]\`, for up to
 ${maxDescriptorLevels} levels. [operator.md](operator.md#status) lists the reasons of the conditions.
+
+## Size
+
+An API server stores a resource as JSON, and beside it the name of each field once for each client that sets
+the field. Both together may have ${maxStoredBytes.toLocaleString('en-US')} bytes, about what etcd
+takes in one request. \`tollway validate\` and the operator refuse a larger resource with its size. So many
+rules, each a key, a value and a limit, fit into one resource:
+
+| Rules | Written with |
+| --- | --- |
+| 3,000 | \`kubectl apply\`, which repeats the resource in an annotation of 256 KiB at most |
+| 6,800 | \`kubectl apply --server-side\`, Helm 4, Flux, Argo CD with \`ServerSideApply=true\` |
+
+Long values, names and metadata take more room. Nesting saves none: a rule below a descriptor takes as much as
+any other.
+
+A larger tenant divides its rules into several domains with one resource each, for example one for each of
+its services: callers name the domain (\`domain\` of Envoy's filter), and a domain belongs to one resource.
+The feed carries 60 MiB of all resources together, in a binary form of about half the size.
 `
 }
 
