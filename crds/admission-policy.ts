@@ -8,7 +8,8 @@ export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 /**
  * The rules of descriptors below the first level, where a definition cannot have CEL: a
  * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). Each rule visits each
- * descriptor once; only a message searches for the level with the problem.
+ * descriptor once; only a message searches for the level with the problem. An update that does not change the
+ * descriptors passes, so that a resource that breaks a newer rule can still be changed in other fields.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
   const { plural, version } = rateLimitConfigKind
@@ -29,6 +30,15 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
           },
         ],
       },
+      matchConditions: [
+        {
+          // An older policy may have accepted descriptors that break a rule of this one.
+          name: 'descriptors-change',
+          expression:
+            'oldObject == null || !has(object.spec.descriptors) || !has(oldObject.spec.descriptors) || ' +
+            'object.spec.descriptors != oldObject.spec.descriptors',
+        },
+      ],
       validations: rulesOfDescriptors.map(({ field, cel }) => ({
         expression: forAllBelowFirst(field, cel.rule),
         messageExpression: messageFor(field, cel),

@@ -11,7 +11,7 @@ import { waitFor } from '../test/support/wait-for.ts'
 import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition, definitionName } from './definition.ts'
 import { resourceKinds } from './resource-kinds.ts'
-import type { JsonObject } from './schema.ts'
+import type { Json, JsonObject } from './schema.ts'
 import { nearlyRightResource } from './testdata/arbitrary-rate-limit-config.ts'
 import { largeCases } from './testdata/large-cases.ts'
 import { readCases } from './testdata/read-cases.ts'
@@ -28,6 +28,10 @@ const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...la
 const routeCases = readCases('animation-stream-routes.yaml', 'AnimationStreamRoute')
 const merchantCases = readCases('merchants.yaml', 'Merchant')
 
+const manyRules = 2_000
+const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
+const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
+
 describe('a real API server with the definition', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   let api: KubeApiServer
 
@@ -41,9 +45,9 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     }
     for (const path of [resources, routes, merchants])
       await waitFor('the resources to be served', async () => (await api.call('GET', path)).status === 200)
+    const older = await api.call('POST', resources, { ...refused, metadata: { name: 'older' } })
+    assert.equal(older.status, 201, describeAnswer(older))
     for (const object of admissionPolicy()) await post(object)
-    const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
-    const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
     await waitFor('the policy to take effect', async () => (await tryOut(refused)).status === 422)
   })
   after(() => api?.stop())
@@ -65,6 +69,43 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     const made = await api.call('POST', `${path.replace(/y$/, 'ies').replace(/g$/, 'gs')}?${strict}`, object)
     assert.equal(made.status, 201, describeAnswer(made))
   }
+
+  it('judges descriptors that change, and no others: an older policy may have accepted them', async () => {
+    const path = `${resources}/older?${strict}`
+    const change = async (metadata: object, spec: Json = {}) => {
+      const older = (await api.call('GET', path)).body as { metadata: object; spec: object }
+      const next = {
+        metadata: { ...older.metadata, ...metadata },
+        spec: { ...older.spec, ...(spec as object) },
+      }
+      return (await api.call('PUT', path, { ...older, ...next })).status
+    }
+    assert.equal(await change({ labels: { team: 'shop' } }), 200)
+    assert.equal(await change({ annotations: { 'tollway.dev/paused': 'true' } }), 200)
+    const rateLimit = { ...selfReplacing, name: 'b', replaces: [{ name: 'b' }] }
+    assert.equal(await change({}, nestedOnce({ key: 'b', rateLimit })['spec']), 422)
+    assert.equal(await change({}, nestedOnce({ key: 'b' })['spec']), 200)
+    assert.equal(await change({}, refused['spec']), 422)
+    await api.call('DELETE', path)
+  })
+
+  it('lets the metadata of a resource with many rules change', async () => {
+    const rateLimit = { unit: 'minute', requestsPerUnit: 3 }
+    const rules = Array.from({ length: manyRules }, (_, index) => ({
+      key: 'k',
+      value: `v${index}`,
+      rateLimit,
+    }))
+    const spec = { domain: 'large', descriptors: [{ key: 'all', descriptors: rules }] }
+    const large = { ...nestedOnce({ key: 'b' }), metadata: { name: 'large' }, spec }
+    const made = await api.call('POST', resources, large)
+    assert.equal(made.status, 201, describeAnswer(made).slice(0, 500))
+    const { metadata, ...rest } = made.body as { metadata: object }
+    const labelled = { ...rest, metadata: { ...metadata, labels: { team: 'shop' } } }
+    const changed = await api.call('PUT', `${resources}/large`, labelled)
+    assert.equal(changed.status, 200, describeAnswer(changed).slice(0, 500))
+    await api.call('DELETE', `${resources}/large`)
+  })
 
   for (const { name, resource, problems } of cases) {
     const isRight = problems.length === 0
