@@ -75,5 +75,7 @@ export interface QueryParameter {
   readonly name: string
   readonly description: string
   readonly required: boolean
+  /** `deepObject` for fields in brackets whose names the caller chooses. */
+  readonly style?: 'deepObject'
   readonly schema: JsonObject
 }

@@ -82,8 +82,8 @@ function pathParameters(path: string): readonly JsonObject[] {
   }))
 }
 
-function queryParameter({ name, description, required, schema }: QueryParameter): JsonObject {
-  return { name, in: 'query', description, required, schema }
+function queryParameter({ name, description, required, style, schema }: QueryParameter): JsonObject {
+  return { name, in: 'query', description, required, ...(style && { style, explode: true }), schema }
 }
 
 const idempotencyKey = {

@@ -27,12 +27,18 @@ export interface ListSource<Row, Item> {
   readonly columns: string
   /** A table, or a join. */
   readonly from: string
-  /** The columns of the list's owner, of the id that is the cursor, and of the position that orders it. */
+  /** The columns of the list's owner and of the id that is the cursor. */
   readonly owner: string
   readonly id: string
-  readonly position: string
+  /** The column that orders the list, or several of which the first decides. */
+  readonly position: string | readonly string[]
+  /** What else each element must satisfy. */
+  readonly conditions?: readonly Condition[]
   readonly item: (row: Row) => Item
 }
+
+/** A condition in SQL. It names each of its values by what `parameter` returns for it. */
+export type Condition = (parameter: (value: SqlValue) => string) => string
 
 /** Columns and the values that they must have; undefined and null filter nothing. */
 export type ListFilters = Readonly<Record<string, SqlValue | undefined>>
@@ -49,29 +55,31 @@ export async function listPage<Row, Item>(
   filters: ListFilters = {},
 ): Promise<Page<Item>> {
   const params: SqlValue[] = [owner]
+  const parameter = (value: SqlValue) => `$${params.push(value)}`
   const conditions = [`${source.owner} = $1`]
   for (const cursor of cursors) {
     const id = page[cursor] ?? null
     if (id === null) continue
-    params.push(id)
-    conditions.push(`${source.position} ${comparisons[cursor]} (${selectPosition(source, params.length)})`)
+    const place = selectPosition(source, parameter(id))
+    conditions.push(`(${positionOf(source).join(', ')}) ${comparisons[cursor]} (${place})`)
   }
   for (const [column, value] of Object.entries(filters)) {
     if (value === undefined || value === null) continue
-    params.push(value)
-    conditions.push(`${column} = $${params.length}`)
+    conditions.push(`${column} = ${parameter(value)}`)
   }
+  conditions.push(...(source.conditions ?? []).map(condition => condition(parameter)))
   if (page.appId !== undefined) {
-    params.push(page.appId)
-    conditions.push(
-      `EXISTS (SELECT FROM merchant_apps WHERE merchant_id = $1 AND app_id = $${params.length})`,
-    )
+    const app = parameter(page.appId)
+    conditions.push(`EXISTS (SELECT FROM merchant_apps WHERE merchant_id = $1 AND app_id = ${app})`)
   }
   const order = page.order ?? ((page.after ?? null) === null ? 'newest' : 'oldest')
-  params.push(page.limit)
+  const direction = order === 'newest' ? 'DESC' : 'ASC'
+  const limit = parameter(page.limit)
   const rows = await tx.query<Row>(
     `SELECT ${source.columns} FROM ${source.from} WHERE ${conditions.join(' AND ')}
-     ORDER BY ${source.position} ${order === 'newest' ? 'DESC' : 'ASC'} LIMIT $${params.length}`,
+     ORDER BY ${positionOf(source)
+       .map(column => `${column} ${direction}`)
+       .join(', ')} LIMIT ${limit}`,
     params,
   )
   // Nothing comes before or after a cursor that has no position, so only an empty page may have such a one.
@@ -84,9 +92,14 @@ const comparisons = { before: '<', after: '>' } as const
 
 type Place = Pick<ListSource<unknown, unknown>, 'from' | 'owner' | 'id' | 'position'>
 
-/** Of the owner's element whose id is that parameter. */
-function selectPosition({ from, owner, id, position }: Place, parameter: number): string {
-  return `SELECT ${position} FROM ${from} WHERE ${owner} = $1 AND ${id} = $${parameter}`
+function positionOf({ position }: Pick<Place, 'position'>): readonly string[] {
+  return [position].flat()
+}
+
+/** Selects the position of the owner's element whose id is that parameter. */
+function selectPosition(place: Place, parameter: string): string {
+  const { from, owner, id } = place
+  return `SELECT ${positionOf(place).join(', ')} FROM ${from} WHERE ${owner} = $1 AND ${id} = ${parameter}`
 }
 
 async function findUnknownCursor(
@@ -98,7 +111,7 @@ async function findUnknownCursor(
   for (const cursor of cursors) {
     const id = page[cursor] ?? null
     if (id === null) continue
-    const found = await tx.query(selectPosition(place, 2), [owner, id])
+    const found = await tx.query(selectPosition(place, '$2'), [owner, id])
     if (found.length === 0) return cursor
   }
   return undefined

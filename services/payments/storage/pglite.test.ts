@@ -13,6 +13,7 @@ import { migrate, readMigrations } from './migrate.ts'
 import { openPglite } from './pglite.ts'
 import { pruningContract } from './pruning-contract.ts'
 import { repositoriesContract } from './repositories-contract.ts'
+import { searchContract } from './search-contract.ts'
 import type { Storage } from './storage.ts'
 import { storageContract } from './storage-contract.ts'
 import { webhookDeliveriesContract } from './webhook-deliveries-contract.ts'
@@ -68,6 +69,7 @@ describe('PGlite', () => {
   webhookDeliveriesContract('PGlite', open)
   idempotencyContract('PGlite', open)
   pruningContract('PGlite', open, 'one')
+  searchContract('PGlite', open)
 
   test('a closed storage takes nothing, and its folder is free', async () => {
     const storage = await open()

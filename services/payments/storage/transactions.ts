@@ -2,8 +2,9 @@ import type { JsonObject } from '../domain/json.ts'
 import { maxShownTrail } from '../domain/present.ts'
 import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
 import type { Tds, Transaction } from '../domain/transaction.ts'
+import type { TransactionSearch, TransactionStatus } from '../domain/transaction-search.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
-import { type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
+import { type Condition, type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
 import { insertAtNextPosition, toDate } from './statements.ts'
 import { onlyRow, type Tx } from './storage.ts'
 import { selectTrail, type TrailJson, trailOf } from './trail.ts'
@@ -194,9 +195,45 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
   item: transactionOf,
 }
 
-export function listTransactions(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<Transaction>> {
-  return listPage(tx, ofMerchant, merchantId, page)
+/**
+ * A part of a merchant's transactions. A search in a range of time is in the order of creation, which an index has;
+ * without a range it is in the order of the list.
+ */
+export function listTransactions(
+  tx: Tx,
+  merchantId: string,
+  page: PageQuery,
+  search?: TransactionSearch,
+): Promise<Page<Transaction>> {
+  if (search === undefined) return listPage(tx, ofMerchant, merchantId, page)
+  const position = search.fromMs === null ? ofMerchant.position : ['t.created', 't.id']
+  const source = { ...ofMerchant, position, conditions: conditionsOf(search) }
+  return listPage(tx, source, merchantId, page, { 't.reference': search.reference })
 }
+
+const statusConditions: Readonly<Record<TransactionStatus, string>> = {
+  pending: 't.pending_amount > 0',
+  captured: 't.captured_amount > 0',
+  refunded: 't.refunded_amount > 0',
+  voided: 't.voided_amount > 0 AND t.error IS NULL',
+  disputed: 't.disputed_amount > 0',
+  declined: 't.error IS NOT NULL',
+}
+
+function conditionsOf({ status, custom, fromMs, toMs }: TransactionSearch): readonly Condition[] {
+  return [
+    ...(fromMs === null ? [] : [(of: Parameter) => `t.created >= ${of(toDate(fromMs))}`]),
+    ...(toMs === null ? [] : [(of: Parameter) => `t.created < ${of(toDate(toMs))}`]),
+    ...(status === null ? [] : [() => statusConditions[status]]),
+    ...Object.entries(custom ?? {}).map(
+      ([name, value]) =>
+        (of: Parameter) =>
+          `t.custom ->> ${of(name)}::text = ${of(value)}::text`,
+    ),
+  ]
+}
+
+type Parameter = Parameters<Condition>[0]
 
 /**
  * A merchant's transactions with their whole trails in the order of their ids, for replaying them part by part.

@@ -6,6 +6,7 @@ import {
   type TransactionInput,
 } from '../../domain/input/inputs.ts'
 import { type Encoding, isRecord, record } from '../../domain/input/record.ts'
+import { transactionSearch } from '../../domain/input/search.ts'
 import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
 import type { Transaction } from '../../domain/transaction.ts'
@@ -25,6 +26,7 @@ import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpo
 import { exampleIds, exampleTrailEntry, exampleTransaction } from '../examples.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { ref, wrapped } from '../schemas.ts'
+import { transactionFilters } from '../transaction-filters.ts'
 
 const tag = 'Transactions'
 const transaction: Example = {
@@ -82,7 +84,8 @@ const list = listEndpoint({
   operationId: 'listTransactions',
   tag,
   summary: 'The transactions of a merchant',
-  filter: record({}),
+  filter: transactionSearch,
+  filters: transactionFilters,
   item: { schema: ref('Transaction'), example: exampleTransaction },
   owner: ({ params }) => params['merchantId'] ?? '',
   list: listOwnTransactions,

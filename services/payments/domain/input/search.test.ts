@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isRefused } from '../refusals.ts'
+import { parseForm } from './form.ts'
+import { parsePage } from './page.ts'
+import { transactionSearch } from './search.ts'
+
+/** The filter of a query, or what is refused of it. */
+function search(query: string): unknown {
+  const result = parsePage(parseForm(`limit=1&${query}`), transactionSearch)
+  if (!isRefused(result)) return result.filter
+  return result.refusal.fields.map(({ field, code, message }) => `${field} ${code}: ${message}`).join('; ')
+}
+
+const nothing = { reference: null, custom: null, status: null, fromMs: null, toMs: null }
+const dayMs = 86_400_000
+
+test('a search', () => {
+  const fromMs = Date.UTC(2026, 6, 1)
+  const toMs = fromMs + 366 * dayMs
+  assert.deepEqual(search(''), nothing)
+  assert.deepEqual(search('filter[reference]=A-17'), { ...nothing, reference: 'A-17' })
+  assert.deepEqual(search('filter[created][from]=2026-07-01'), { ...nothing, fromMs, toMs })
+  assert.deepEqual(search('filter[created][from]=2026-07-01T02:00%2B02:00&filter[created][to]=2026-07-02'), {
+    ...nothing,
+    fromMs,
+    toMs: fromMs + dayMs,
+  })
+  assert.deepEqual(
+    search('filter[created][from]=2026-07-01&filter[status]=captured&filter[custom][order]=1'),
+    { ...nothing, fromMs, toMs, status: 'captured', custom: { order: '1' } },
+  )
+})
+
+test('a search that is wrong names the field, what was found and what is allowed', () => {
+  const from = 'filter[created][from]=2026-07-01'
+  const example = 'is no date or time such as 2026-07-01T08:30:00Z'
+  const needed = 'is missing; a search by status, custom or created.to needs it'
+  const table: readonly (readonly [string, string])[] = [
+    ['filter[created][from]=yesterday', `filter.created.from format: "yesterday" ${example}`],
+    ['filter[created][from]=2026-02-30', `filter.created.from format: "2026-02-30" ${example}`],
+    ['filter[created][from]=2026-07-01T25:00Z', `filter.created.from format: "2026-07-01T25:00Z" ${example}`],
+    ['filter[created][from]=2026-07-01T08:30', `filter.created.from format: "2026-07-01T08:30" ${example}`],
+    ['filter[created]=2026', 'filter.created type: "2026" is no object with fields'],
+    ['filter[created][to]=2026-07-01', `filter.created.from required: ${needed}`],
+    ['filter[status]=captured', `filter.created.from required: ${needed}`],
+    ['filter[custom][a]=1', `filter.created.from required: ${needed}`],
+    [`${from}&filter[created][to]=2026-07-01`, 'filter.created.to too_small: is not later than created.from'],
+    [
+      `${from}&filter[created][to]=2027-07-03`,
+      'filter.created.to too_large: is 367 days after created.from; 366 days are allowed',
+    ],
+    [
+      `${from}&filter[status]=paid`,
+      'filter.status unsupported: "paid" is not one of pending, captured, refunded, voided, disputed, declined',
+    ],
+    [
+      `${from}&filter[custom]=A-17`,
+      'filter.custom type: "A-17" names no field, as filter[custom][order]=A-17 does',
+    ],
+    [`${from}&filter[custom][a][b]=1`, 'filter.custom.a type: an object is no text'],
+    [
+      `${from}&${[1, 2, 3, 4, 5, 6].map(n => `filter[custom][${n}]=1`).join('&')}`,
+      'filter.custom too_many: has 6 fields; 5 are allowed',
+    ],
+    [
+      `filter[reference]=${'x'.repeat(201)}`,
+      'filter.reference too_long: has 201 characters; 200 are allowed',
+    ],
+    [`filter[reference]=%00`, 'filter.reference format: has control characters or broken Unicode'],
+    [
+      'filter[ref]=1',
+      'filter.ref unknown: there is no such field; there are reference, custom, status, created',
+    ],
+  ]
+  for (const [query, message] of table) assert.equal(search(query), message, query)
+})

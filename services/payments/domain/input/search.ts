@@ -1,0 +1,102 @@
+import type { FieldErrorCode } from '../refusals.ts'
+import { maxSearchDays, type TransactionSearch, transactionStatuses } from '../transaction-search.ts'
+import { text } from './fields.ts'
+import { maxLinkTextCharacters } from './inputs.ts'
+import {
+  type Invalid,
+  invalid,
+  isRecord,
+  optional,
+  type Place,
+  quote,
+  type Reader,
+  record,
+  refuseValue,
+} from './record.ts'
+
+/** The most fields of `custom` that one search names, and the longest value of each in characters. */
+export const maxCustomFields = 5
+export const maxCustomCharacters = 200
+
+const dayMs = 24 * 60 * 60 * 1000
+const instantPattern = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
+
+/** A date, which is its first moment in UTC, or a time of RFC 3339. As milliseconds since the epoch. */
+export const instant: Reader<number> = (value, place) => {
+  const date = typeof value === 'string' ? instantPattern.exec(value)?.[1] : undefined
+  const ms = date === undefined ? Number.NaN : Date.parse(value as string)
+  // Date.parse takes 2026-02-30 for the second of March.
+  const isDay = !Number.isNaN(ms) && new Date(`${date}T00:00:00Z`).toISOString().startsWith(`${date}`)
+  if (isDay) return ms
+  return refuseValue(place, 'format', `${quote(value)} is no date or time such as 2026-07-01T08:30:00Z`)
+}
+
+const status: Reader<(typeof transactionStatuses)[number]> = (value, place) => {
+  const found = transactionStatuses.find(name => name === value)
+  return (
+    found ??
+    refuseValue(place, 'unsupported', `${quote(value)} is not one of ${transactionStatuses.join(', ')}`)
+  )
+}
+
+/** Text of a search, which must be text that a record can have. */
+const searched = text(maxCustomCharacters)
+
+/** Fields of `custom` with the values that they must have. */
+const customFields: Reader<Readonly<Record<string, string>>> = (value, place) => {
+  if (!isRecord(value)) {
+    return refuseValue(place, 'type', `${quote(value)} names no field, as filter[custom][order]=A-17 does`)
+  }
+  const entries = Object.entries(value)
+  if (entries.length > maxCustomFields) {
+    return refuseValue(place, 'too_many', `has ${entries.length} fields; ${maxCustomFields} are allowed`)
+  }
+  const read = entries.map(([name, wanted]) => {
+    const at = { ...place, path: `${place.path}.${name.slice(0, maxCustomCharacters)}` }
+    return [searched(name, at), searched(wanted, at)] as const
+  })
+  const good = read.filter((entry): entry is readonly [string, string] => !entry.includes(invalid))
+  return good.length < entries.length ? invalid : Object.fromEntries(good)
+}
+
+const created = record({ from: optional(instant), to: optional(instant) })
+
+const searchFields = record({
+  reference: optional(text(maxLinkTextCharacters)),
+  custom: optional(customFields),
+  status: optional(status),
+  created: optional(created),
+})
+
+/** The filter of a list of transactions. A search that no index serves needs the start of a range of time. */
+export const transactionSearch: Reader<TransactionSearch> = (value, place) => {
+  const found = searchFields(value, place)
+  if (found === invalid) return invalid
+  const { reference, custom, status } = found
+  const range = found.created ?? { from: null, to: null }
+  const bounded = timeRange(range, custom !== null || status !== null, place)
+  return bounded === invalid ? invalid : { reference, custom, status, ...bounded }
+}
+
+type TimeRange = Pick<TransactionSearch, 'fromMs' | 'toMs'>
+
+interface Range {
+  readonly from: number | null
+  readonly to: number | null
+}
+
+function timeRange({ from, to }: Range, isNeeded: boolean, place: Place): TimeRange | Invalid {
+  const refuse = (field: keyof Range, code: FieldErrorCode, message: string): Invalid =>
+    refuseValue({ ...place, path: `${place.path}.created.${field}` }, code, message)
+  if (from === null) {
+    if (!isNeeded && to === null) return { fromMs: null, toMs: null }
+    return refuse('from', 'required', 'is missing; a search by status, custom or created.to needs it')
+  }
+  // Without an end, the range is as long as it may be.
+  const latest = from + maxSearchDays * dayMs
+  if (to === null) return { fromMs: from, toMs: latest }
+  if (to <= from) return refuse('to', 'too_small', 'is not later than created.from')
+  if (to <= latest) return { fromMs: from, toMs: to }
+  const days = Math.ceil((to - from) / dayMs)
+  return refuse('to', 'too_large', `is ${days} days after created.from; ${maxSearchDays} days are allowed`)
+}

@@ -1,0 +1,29 @@
+/** The longest range of time that one search covers. */
+export const maxSearchDays = 366
+
+/**
+ * Where a part of a transaction's amount is or was. A transaction can have several: after a partial capture it is both
+ * `pending` and `captured`.
+ */
+export const transactionStatuses = [
+  'pending',
+  'captured',
+  'refunded',
+  'voided',
+  'disputed',
+  /** Declined: none of the others. */
+  'declined',
+] as const
+export type TransactionStatus = (typeof transactionStatuses)[number]
+
+/** What a search for transactions asks for. Null filters nothing. */
+export interface TransactionSearch {
+  readonly reference: string | null
+  /** Fields of `custom`, at its first level, with their values as text. */
+  readonly custom: Readonly<Record<string, string>> | null
+  readonly status: TransactionStatus | null
+  /** Milliseconds since the epoch, inclusive. */
+  readonly fromMs: number | null
+  /** Exclusive. At most `maxSearchDays` after `fromMs`. */
+  readonly toMs: number | null
+}

@@ -1,0 +1,56 @@
+import { maxLinkTextCharacters } from '../domain/input/inputs.ts'
+import { maxCustomCharacters, maxCustomFields } from '../domain/input/search.ts'
+import { maxSearchDays, transactionStatuses } from '../domain/transaction-search.ts'
+import type { QueryParameter } from './endpoint.ts'
+
+const instant = {
+  type: 'string',
+  pattern:
+    '^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2}))?$',
+  description: 'A date, which is its start in UTC, or a time of RFC 3339',
+}
+
+/** The filters of a list of transactions, as `transactionSearch` reads them. */
+export const transactionFilters: readonly QueryParameter[] = [
+  {
+    name: 'filter[reference]',
+    description: 'Only transactions whose payment link had exactly this reference.',
+    required: false,
+    schema: { type: 'string', maxLength: maxLinkTextCharacters },
+  },
+  {
+    name: 'filter[created][from]',
+    description:
+      'Only what was created at this time or later. Required for filters by status and custom. The list is then in ' +
+      'the order of creation.',
+    required: false,
+    schema: instant,
+  },
+  {
+    name: 'filter[created][to]',
+    description: `Only what was created before this time, at most ${maxSearchDays} days after the start.`,
+    required: false,
+    schema: instant,
+  },
+  {
+    name: 'filter[status]',
+    description:
+      'Only transactions of which an amount is pending, or was captured, refunded, voided or disputed, or that ' +
+      'were declined.',
+    required: false,
+    schema: { enum: transactionStatuses },
+  },
+  {
+    name: 'filter[custom]',
+    description:
+      `Only transactions whose custom data has these fields with these values, as filter[custom][order]=A-17. At ` +
+      `most ${maxCustomFields} fields of the first level; values are compared as text.`,
+    required: false,
+    style: 'deepObject',
+    schema: {
+      type: 'object',
+      maxProperties: maxCustomFields,
+      additionalProperties: { type: 'string', maxLength: maxCustomCharacters },
+    },
+  },
+]
