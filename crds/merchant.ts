@@ -398,6 +398,12 @@ export const merchantKind: ResourceKind = {
       jsonPath: '.spec.test',
       description: 'Whether its payments are not real ones.',
     },
+    {
+      name: 'Credentials',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="CredentialsReady")].status',
+      description: 'Whether the Secret has the API key and the ids.',
+    },
     readyColumn('Whether the merchant is there, and its credentials in the Secret.'),
     ageColumn,
   ],

@@ -4,6 +4,7 @@ import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 import { type Link, nameOf, queryOf } from './link.ts'
 import { linkSummary } from './link-summary.ts'
+import { hasTooManyDecimals } from './money-text.ts'
 import { textsOf } from './texts.ts'
 
 export interface AmountPage {
@@ -23,7 +24,7 @@ export function amountPage(link: Link, { currencies, refused }: AmountPage): str
   const chosen = link.currency ?? refused?.currency ?? merchant.currency
   const isKnown = refused === undefined || refused.currency !== null
   const example = exampleOf(currencies.includes(chosen) ? chosen : merchant.currency, locale)
-  const amountError = refused !== undefined && isKnown && texts.error(example)
+  const amountError = refused !== undefined && isKnown && errorOf(refused.amount, chosen, locale)
   const main = html`<div class="sheet">
 ${linkSummary(link)}
 <section class="details">
@@ -52,6 +53,14 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
     languageLink,
     main,
   })
+}
+
+/** What is wrong with an amount that was refused, and how one is written. */
+function errorOf(typed: string, currency: string, locale: Locale): string {
+  const { amount: texts } = textsOf(locale)
+  const example = exampleOf(currency, locale)
+  if (!hasTooManyDecimals(typed, currency, locale)) return texts.error(example)
+  return exponentOf(currency) === 0 ? texts.noDecimals(example) : texts.tooManyDecimals(example)
 }
 
 function currencyField(

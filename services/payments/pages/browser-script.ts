@@ -1,9 +1,9 @@
 import { expiryMs } from '../domain/card.ts'
 import { hasValidCheckDigit } from '../domain/card-number.ts'
-import { normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
+import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../processor/card-number.ts'
 import { checkCode, checkExpiry, checkNumber, groupExpiry, groupNumber, readExpiry } from './card-fields.ts'
 import { enhanceCardForm, formatInPlace, showFieldError } from './card-form.ts'
-import { beginAfresh, goOnLater, submitOnce } from './page-behaviour.ts'
+import { beginAfresh, goOnLater, showLocalTimes, submitOnce } from './page-behaviour.ts'
 
 /**
  * All functions that run in the browser. They are sent as their own source text, so that one and the same
@@ -27,8 +27,9 @@ const functions = [
   submitOnce,
   goOnLater,
   beginAfresh,
+  showLocalTimes,
 ]
-const constants = { publicTestCard }
+const constants = { publicTestCard, testPrefixes }
 
 /** The functions and constants alone, which do nothing by themselves. */
 export const browserFunctions = [
@@ -44,5 +45,6 @@ ${enhanceCardForm.name}(document, () => Date.now())
 ${submitOnce.name}(document, window)
 ${goOnLater.name}(document, window)
 ${beginAfresh.name}(document, window)
+${showLocalTimes.name}(document)
 })()
 `

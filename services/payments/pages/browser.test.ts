@@ -265,6 +265,42 @@ describe('payment pages in Chromium', { skip }, () => {
     }
   })
 
+  test('the longest amounts stay in one line on a narrow phone', async () => {
+    await page.setViewportSize(phone)
+    for (const [currency, locale] of [
+      ['DKK', 'da'],
+      ['DKK', 'en'],
+      ['JPY', 'en'],
+      ['EUR', 'da'],
+    ] as const) {
+      await open({ amount: '1000000000000', currency, locale })
+      const lines = await page.locator('.amount').evaluate(element => {
+        const range = element.ownerDocument.createRange()
+        range.selectNodeContents(element)
+        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size
+      })
+      assert.equal(lines, 1, `${currency} ${locale}`)
+      await inspect(page, locale, `long-amount-${currency}`)
+    }
+  })
+
+  test('a receipt has the time of the payer’s own time zone', async () => {
+    const inTokyo = await pages.newPage({ timezoneId: 'Asia/Tokyo' })
+    await open({ ...price, locale: 'en' }, inTokyo)
+    await pay(inTokyo, approved)
+    await inTokyo.waitForURL(/outcome/)
+    const time = inTokyo.locator('time')
+    const at = new Date((await time.getAttribute('datetime')) ?? '')
+    const hour = new Intl.DateTimeFormat('en-GB', {
+      hour: '2-digit',
+      minute: '2-digit',
+      timeZone: 'Asia/Tokyo',
+    })
+    const shown = await time.innerText()
+    assert.ok(shown.includes(hour.format(at)) && shown.includes('GMT+9'), shown)
+    await inTokyo.context().close()
+  })
+
   test('the browser complained about nothing', () => assert.deepEqual(pages.complaints, []))
 })
 

@@ -1,6 +1,6 @@
 import { type CardExpiry, expiryMs } from '../domain/card.ts'
 import { hasValidCheckDigit } from '../domain/card-number.ts'
-import { normaliseNumber, publicTestCard, schemeOf } from '../processor/card-number.ts'
+import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 
 /**
@@ -12,6 +12,7 @@ export const cardFieldErrors = [
   'number-incomplete',
   'number-scheme',
   'number-wrong',
+  'number-real',
   'expiry-missing',
   'expiry-wrong',
   'expiry-past',
@@ -25,7 +26,10 @@ export type CardField = (typeof cardFields)[number]
 
 export type CardErrors = Readonly<Partial<Record<CardField, CardFieldError>>>
 
-/** @param isTest whether the test card of the public service, which no check fits, is let through */
+/**
+ * @param isTest whether only test cards can be used: a real card must not be typed where no money moves. The test card of
+ * the public service fits no other check.
+ */
 export function checkNumber(text: string, isTest: boolean): CardFieldError | undefined {
   const number = normaliseNumber(text.trim())
   if (number === '') return 'number-missing'
@@ -37,7 +41,8 @@ export function checkNumber(text: string, isTest: boolean): CardFieldError | und
   }
   if (number.length < (scheme === 'visa' ? 13 : 16)) return 'number-incomplete'
   if (number.length > (scheme === 'visa' ? 19 : 16)) return 'number-wrong'
-  return hasValidCheckDigit(number) ? undefined : 'number-wrong'
+  if (!hasValidCheckDigit(number)) return 'number-wrong'
+  return isTest && !testPrefixes.includes(number.slice(0, 8)) ? 'number-real' : undefined
 }
 
 /** `12 / 30`, and what else people write: `12/2030`, `1-30`, `1230`. Undefined for what is no month. */

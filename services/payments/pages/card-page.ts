@@ -67,8 +67,9 @@ ${number.error}
 <div class="side-by-side">
 <div class="field">
 <label for="expiry">${card.expiry}</label>
-<input id="expiry" name="expiry" inputmode="numeric" autocomplete="cc-exp" placeholder="MM / YY"
-  maxlength="9" pattern="[0-9]{1,2} ?[\\/.\\-]? ?(20)?[0-9]{2}" ${expiry.attributes}>
+<input id="expiry" name="expiry" inputmode="numeric" autocomplete="cc-exp"
+  placeholder="${card.expiryPlaceholder}" maxlength="9"
+  pattern="[0-9]{1,2} ?[\\/.\\-]? ?(20)?[0-9]{2}" ${expiry.attributes}>
 <p class="hint" id="expiry-hint">${card.expiryHint}</p>
 ${expiry.error}
 </div>

@@ -3,6 +3,15 @@ import { hasAmount, hostOf, type Link, nameOf } from './link.ts'
 import { formatMoney } from './money-text.ts'
 import { textsOf } from './texts.ts'
 
+/** Longer ones are smaller, so that they fit a phone of 320 pixels in one line. */
+const maxLargeCharacters = 13
+
+function amountOf(text: string): Markup {
+  return text.length > maxLargeCharacters
+    ? html`<p class="amount long">${text}</p>`
+    : html`<p class="amount">${text}</p>`
+}
+
 /** Who is paid, how much, and what for. */
 export function linkSummary(link: Link): Markup {
   const texts = textsOf(link.locale)
@@ -13,7 +22,7 @@ export function linkSummary(link: Link): Markup {
 <p class="pay-to">${texts.payTo}</p>
 <p class="shop" id="shop">${name}</p>
 ${host !== name && html`<p class="host">${host}</p>`}
-${hasAmount(link) && html`<p class="amount">${formatMoney(link, link.locale)}</p>`}
+${hasAmount(link) && amountOf(formatMoney(link, link.locale))}
 ${text !== null && html`<p class="text">${text}</p>`}
 ${reference !== null && html`<p class="reference"><span>${texts.reference}</span> ${reference}</p>`}
 </section>`

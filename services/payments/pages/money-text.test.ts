@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { currencyCodes, exponentOf } from '../domain/currencies.ts'
 import { locales } from '../domain/input/inputs.ts'
 import { maxAmount } from '../domain/money.ts'
-import { formatMoney, parseAmount } from './money-text.ts'
+import { formatMoney, hasTooManyDecimals, parseAmount } from './money-text.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const plainSpaces = (text: string) => text.replace(/\s/g, ' ')
@@ -65,6 +65,22 @@ test('amounts are read as people of the language write them', () => {
     assert.equal(String(amount ?? 'none'), expected, `${locale} ${currency} ${typed}`)
   }
   assert.equal(parseAmount('', 'DKK', 'en'), undefined)
+})
+
+test('what is wrong with 12.5 yen is its decimals', () => {
+  const table = [
+    ['12.5', 'JPY', 'en', true],
+    ['12,5', 'JPY', 'da', true],
+    ['1,250.5', 'JPY', 'en', true],
+    ['12.505', 'DKK', 'en', true],
+    ['1250', 'JPY', 'en', false],
+    ['x', 'JPY', 'en', false],
+    ['0', 'JPY', 'en', false],
+    ['12.x', 'JPY', 'en', false],
+  ] as const
+  for (const [typed, currency, locale, expected] of table) {
+    assert.equal(hasTooManyDecimals(typed, currency, locale), expected, `${typed} ${currency}`)
+  }
 })
 
 test('what is shown of an amount is read as the same amount', () => {

@@ -17,6 +17,12 @@ function decimalOf(amount: bigint, exponent: number): Intl.StringNumericLiteral 
   return `${digits.slice(0, digits.length - exponent)}${fraction}` as Intl.StringNumericLiteral
 }
 
+/** Whether what was typed would be an amount if the currency had more decimals. */
+export function hasTooManyDecimals(typed: string, currency: string, locale: Locale): boolean {
+  const isAmount = (text: string) => parseAmount(text, currency, locale) !== undefined
+  return !isAmount(typed) && isAmount(typed.replace(/[.,]\d+\s*$/, '')) && /[.,]\d+\s*$/.test(typed)
+}
+
 /** A number in groups of three, as it is written in the language. */
 const groupedPatterns: Readonly<Record<Locale, RegExp>> = {
   en: /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/,

@@ -93,7 +93,8 @@ function dateText(atMs: number, locale: Locale): Markup {
     timeStyle: 'short',
     timeZone: 'UTC',
   })
-  return html`<time datetime="${new Date(atMs).toISOString()}">${format.format(atMs)} UTC</time>`
+  const iso = new Date(atMs).toISOString()
+  return html`<time datetime="${iso}" data-locale="${dateLocales[locale]}">${format.format(atMs)} UTC</time>`
 }
 
 function declined(link: PaymentLink, error: ProcessingErrorCode): Markup {

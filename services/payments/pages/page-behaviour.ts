@@ -61,3 +61,21 @@ export function beginAfresh(page: Page, window: PageWindow): void {
     }
   })
 }
+
+/**
+ * Shows times in the payer's own time zone; without script they are in UTC. Runs in the browser: see
+ * browser-script.ts.
+ */
+export function showLocalTimes(page: Page): void {
+  for (const time of page.querySelectorAll('time[data-locale]')) {
+    const format = new Intl.DateTimeFormat(time.getAttribute('data-locale') ?? 'en', {
+      day: 'numeric',
+      month: 'short',
+      year: 'numeric',
+      hour: '2-digit',
+      minute: '2-digit',
+      timeZoneName: 'short',
+    })
+    time.textContent = format.format(new Date(time.getAttribute('datetime') ?? ''))
+  }
+}

@@ -68,7 +68,7 @@ const faulty = `
   400 text=%00                          → This link cannot be read
   400 amount=%ZZ                        → This link cannot be read
   400 amount=12x&locale=da              → Beløbet er ikke gyldigt
-  404 key=nobody&locale=da_DK           → Butikken kendes ikke
+  404 key=nobody&locale=da_DK           → Butikken findes ikke
 `
 test('a wrong link gets a page that says what to do', async () => {
   const { merchant, get } = open()
@@ -388,7 +388,12 @@ test('the point of sale turns what is typed into a link with an amount', async (
   assert.match(target, /^\/pay\/\?key=.*&currency=EUR&amount=1250&text=Counter&pos=yes$/)
   assert.match((await get(target)).body, /Change the amount/)
   for (const [form, text] of [
-    [{ amount: '12.555', currency: 'EUR' }, 'Enter an amount above zero'],
+    [{ amount: '12.555', currency: 'EUR' }, 'The amount has too many decimals'],
+    [
+      { amount: '12.5', currency: 'JPY' },
+      'This currency has no decimals. Enter a whole amount, such as 1250.',
+    ],
+    [{ amount: '0', currency: 'EUR' }, 'Enter an amount above zero'],
     [{ amount: '12', currency: 'NOK' }, 'Choose a currency from the list'],
     [{ currency: 'EUR' }, 'Enter an amount above zero'],
   ] as const) {
@@ -402,7 +407,7 @@ test('a defect is reported, and the page does not say what was charged', async (
   const { checkout, errors, addressOf, get } = open()
   checkout.findMerchant = () => Promise.reject(new Error('a defect'))
   const { statusCode, body } = await get(addressOf({ locale: 'da' }))
-  assert.equal(`${statusCode} ${titleOf(body)}`, '500 Noget gik galt her')
+  assert.equal(`${statusCode} ${titleOf(body)}`, '500 Der opstod en fejl')
   assert.match(String(errors[0]), /a defect/)
   assert.doesNotMatch(body, claims)
 })

@@ -53,6 +53,7 @@ footer [aria-current] { background: var(--line); color: var(--ink); }
   margin-top: 1rem; font-size: 2.25rem; font-weight: 650; line-height: 1.15; letter-spacing: -.02em;
   font-variant-numeric: tabular-nums;
 }
+.amount.long { font-size: 1.5rem; }
 .text { margin-top: .75rem; }
 .reference { margin-top: .75rem; font-size: .875rem; color: var(--soft); }
 .reference span::after { content: ":"; }
@@ -171,6 +172,7 @@ dd { font-weight: 550; text-align: end; margin-left: auto; }
   .summary, .details { padding: 1.125rem; }
   .side-by-side { gap: .75rem; }
   .amount { font-size: 1.875rem; }
+  .amount.long { font-size: 1.25rem; }
 }
 @media (forced-colors: active) {
   .sign circle { fill: CanvasText; }

@@ -33,6 +33,7 @@ export interface CardTexts {
   readonly accepted: string
   readonly expiry: string
   readonly expiryHint: string
+  readonly expiryPlaceholder: string
   readonly code: string
   readonly codeHint: string
   pay(amount: string): string
@@ -60,6 +61,9 @@ export interface AmountTexts {
   hint(example: string): string
   readonly next: string
   error(example: string): string
+  /** For a currency without decimals. */
+  noDecimals(example: string): string
+  tooManyDecimals(example: string): string
   readonly currencyError: string
 }
 

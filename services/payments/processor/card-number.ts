@@ -6,6 +6,9 @@ import type { CardInput } from './processor.ts'
 /** The test card of the public service. It has no scheme's prefix and a wrong check digit. */
 export const publicTestCard = '1000000000000000'
 
+/** What the numbers of the test cards begin with. Others may be the numbers of real cards. */
+export const testPrefixes = ['41000000', '55000000', '22210000']
+
 const numberPattern = /^\d{12,19}$/
 const codePattern = /^\d{3}$/
 
