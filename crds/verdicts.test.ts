@@ -192,7 +192,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     })
     assert.equal(written.status, 200, describeAnswer(written))
     const table = await tableOf(merchants)
-    assert.deepEqual(table.columns, ['Name', 'Id', 'Currency', 'Test', 'Ready', 'Age'])
+    assert.deepEqual(table.columns, ['Name', 'Id', 'Currency', 'Test', 'Credentials', 'Ready', 'Age'])
     assert.deepEqual(table.cells.slice(0, 4), ['fixed', 'm', 'DKK', true])
   })
 
