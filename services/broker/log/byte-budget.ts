@@ -1,13 +1,12 @@
-/** In bytes. */
 export const defaultMaxKeptBytes = 128 * 1024 * 1024
 
 /**
- * The bytes that all requests of a process may hold together: in rings, on their way to Redis, and in Redis after their
- * end. The owner of each byte spends it here and gives it back.
+ * The maximum bytes of all requests of a process: in rings, in flight to Redis, and in Redis after their end. The owner
+ * of each byte spends it here and releases it.
  *
- * While the budget is exceeded, a ring keeps only what its cursors hold, and no more than an equal share of the limit:
- * beyond that its producer waits or its oldest entries make room, as when the ring is full by its own limits. So many
- * requests cannot take more memory than there is, and one with slow consumers cannot take that of the others.
+ * While the budget is exceeded, a ring keeps only the entries that its cursors hold, and at most an equal share of the
+ * limit: beyond that its producer waits or its oldest entries are dropped, as in a ring that is full by its own limits.
+ * The total memory is therefore bounded, and a request with slow consumers cannot use the memory of the others.
  */
 export class ByteBudget {
   readonly limit: number
@@ -26,12 +25,12 @@ export class ByteBudget {
     return this.#used > this.limit
   }
 
-  /** The bytes that each ring may hold while the budget is exceeded. */
+  /** The bytes that each ring may keep while the budget is exceeded. */
   get share(): number {
     return this.limit / Math.max(1, this.#rings)
   }
 
-  /** @param bytes negative for those that are given back */
+  /** @param bytes negative to release bytes */
   spend(bytes: number): void {
     this.#used += bytes
   }

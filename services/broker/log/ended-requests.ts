@@ -1,4 +1,7 @@
-/** Ended requests in the order of their ends, until their time is over or later ones need the room. */
+/**
+ * Ended requests in the order of their ends. They are kept until their time is over or later ones need the
+ * room.
+ */
 export interface EndedRequests {
   add(request: EndedRequest): void
   /** Forgets the requests whose time is over. */
@@ -9,7 +12,7 @@ export interface EndedRequest {
   readonly bytes: number
   /** In milliseconds since the epoch. */
   readonly untilMs: number
-  /** Called once. Early is before `untilMs`. */
+  /** Called once. `early` is true before `untilMs`. */
   forget(early: boolean): void
 }
 

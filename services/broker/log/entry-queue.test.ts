@@ -10,7 +10,7 @@ interface Expected {
   readonly receivedMs: number
 }
 
-/** What a queue says, beside a plain list of what it should. */
+/** Compares a queue with a plain list of the expected entries. */
 function assertHolds(queue: EntryQueue, expected: readonly Expected[]): void {
   assert.equal(queue.end - queue.first, expected.length)
   const sizes = expected.map(({ text }) => text.length + entryOverheadBytes)
@@ -35,7 +35,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.nat({ max: 9 }).map(ahead => ({ what: 'restart', ahead }) as const) },
 )
 
-test('whatever is pushed and dropped, each entry that is kept has its bytes', () => {
+test('each kept entry has its bytes after any pushes and drops', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 300, size: 'max' }), steps => {
       const queue = new EntryQueue()

@@ -2,51 +2,51 @@ import { type Entry, entryOverheadBytes } from './stream-log.ts'
 
 const initialSlots = 16
 const initialBytes = 4 * 1024
-/** Memory that is used to no more than this is halved when it begins anew. */
+/** Memory with at most this share in use is halved when the queue starts at its beginning again. */
 const sparseShare = 1 / 4
 /** A sealed queue that keeps more is copied only if at least half of its memory is unused. */
 const maxCopiedBytes = 64 * 1024
 
-/** What is kept of an entry besides its bytes, in so many numbers of one array. */
+/** The number of values per entry in the array, besides its bytes. */
 const numbersOfEntry = 4
 const offsetOf = 0
 const lengthOf = 1
 const receivedOf = 2
-/** What came before the entry, so that the bytes behind any position are known without counting. */
+/** The bytes of all previous entries, so that the bytes after any position are known without counting. */
 const bytesBeforeOf = 3
 
 /**
- * The entries of a ring without its header: a range of positions, in a circular array that grows at need. The first
- * entry of an empty queue has the position 1: the header's is 0.
+ * The entries of a ring without its header: a range of positions, in a circular array that grows on demand.
+ * The first entry of an empty queue has position 1: the header has position 0.
  *
- * Entries live for seconds, which is when objects are dear: the garbage collector copies each of them twice, and then
- * marks it again and again. So an entry is no object here, but some numbers, and bytes that are copied to where those
- * of older ones lay. With 1,000 streams of 30 messages a second, collections of a hundred milliseconds, one in each
- * second, are gone.
+ * Entries live for seconds, which is expensive for objects: the garbage collector copies each of them twice,
+ * and then marks it repeatedly. An entry is therefore not an object but some numbers, and its bytes are
+ * copied into memory that older entries have left. This avoids collections of a hundred milliseconds, one per
+ * second, with 1,000 streams of 30 messages a second.
  */
 export class EntryQueue {
-  /** The numbers of the entry at a position lie at the position modulo this. */
+  /** The numbers of an entry have the index of its position modulo this. */
   #slots = initialSlots
   #numbers = new Float64Array(initialSlots * numbersOfEntry)
   #memory = Buffer.allocUnsafeSlow(0)
-  /** Of the entry that was pushed last, which is mostly read at once, by all. */
+  /** The newest entry, cached because all cursors usually read it at once. */
   #newest: Entry | undefined
   #first = 1
   #end = 1
   #bytesPushed = 0
   #bytesDropped = 0
 
-  /** The position of the oldest entry; `end` when there is none. */
+  /** The position of the oldest entry; `end` if there is none. */
   get first(): number {
     return this.#first
   }
 
-  /** The position behind the newest. */
+  /** The position after the newest entry. */
   get end(): number {
     return this.#end
   }
 
-  /** Of all entries, each with `entryOverheadBytes`. */
+  /** The bytes of all entries, including `entryOverheadBytes` for each. */
   get bytes(): number {
     return this.#bytesPushed - this.#bytesDropped
   }
@@ -58,7 +58,7 @@ export class EntryQueue {
     return { position, bytes: this.#bytesAt(position), receivedMs: this.receivedMs(position) }
   }
 
-  /** When the entry at a position came in; only for one that is there. */
+  /** The receive time of the entry at a position, which must exist. */
   receivedMs(position: number): number {
     return this.#number(position, receivedOf)
   }
@@ -86,7 +86,7 @@ export class EntryQueue {
     if (this.#first === this.#end) this.#newest = undefined
   }
 
-  /** Drops all; the next entry has this position. */
+  /** Drops all entries; the next entry gets this position. */
   restartAt(position: number): void {
     this.#newest = undefined
     this.#first = position
@@ -94,14 +94,14 @@ export class EntryQueue {
     this.#bytesDropped = this.#bytesPushed
   }
 
-  /** Gives back unused memory. For a queue that takes no more entries. */
+  /** Releases unused memory. For a queue that gets no more entries. */
   seal(): void {
     if (this.bytes > maxCopiedBytes && this.#memory.length < 2 * this.bytes) return
     this.#moveTo(this.#messageBytes())
     this.#resize(Math.max(1, this.#end - this.#first))
   }
 
-  /** Of the entries from this position on. */
+  /** The bytes of the entries from this position on. */
   bytesFrom(position: number): number {
     if (position >= this.#end) return 0
     return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeOf)
@@ -121,8 +121,9 @@ export class EntryQueue {
   }
 
   /**
-   * Where so many bytes may be put: behind the newest entry, or at the begin when they do not fit there; always before
-   * the oldest one once the entries go round, with a byte between that tells them from such that do not.
+   * Returns an offset with room for this number of bytes: after the newest entry, or at the beginning of the
+   * memory. Entries that wrap around always end before the oldest one, with one free byte between them, which
+   * distinguishes them from entries that do not wrap.
    */
   #findRoom(bytes: number): number {
     if (this.#first === this.#end) return bytes <= this.#memory.length ? 0 : this.#grow(bytes)
@@ -144,7 +145,7 @@ export class EntryQueue {
     return this.#moveTo(Math.max(initialBytes, 2 * this.#memory.length, 2 * (this.#messageBytes() + bytes)))
   }
 
-  /** Moves the entries to the begin of other memory, and answers where they end. */
+  /** Moves the entries to the beginning of other memory, and returns their end. */
   #moveTo(memoryBytes: number): number {
     const memory = Buffer.allocUnsafeSlow(memoryBytes)
     let end = 0

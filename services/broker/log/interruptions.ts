@@ -2,19 +2,19 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { interruptedMs } from './stream-log.ts'
 
-/** The requests whose pushes are refused because somebody interrupted them. */
+/** The requests whose pushes are rejected after an interruption. */
 export interface Interruptions {
   add(streamId: string, requestId: string): void
   has(ids: AnimationIds): boolean
-  /** Forgets what is over. */
+  /** Forgets expired interruptions. */
   sweep(): void
 }
 
-/** Beyond so many the oldest are forgotten. */
+/** Beyond this number the oldest are forgotten. */
 const maxInterruptions = 10_000
 
 export function createInterruptions(clock: Pick<Clock, 'monotonicMs'>): Interruptions {
-  /** Until when, oldest first. */
+  /** The expiry of each, oldest first. */
   const until = new Map<string, number>()
 
   function sweep(): void {

@@ -1,6 +1,6 @@
 import type { LoggedRequest, Opening, Resumption, RingCursor, RingLimits } from './stream-log.ts'
 
-/** Texts stand for messages: a log does not look into them. */
+/** Messages in tests are texts, because a log does not read them. */
 export const toBytes = (text: string): Uint8Array => Buffer.from(text)
 export const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString()
 
@@ -16,7 +16,7 @@ export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): 
   }
 }
 
-/** Of a request that its producer may continue with the secret `0`. */
+/** A request that its producer may continue with the secret `0`. */
 export function resumableOf(requestId: string, graceMs: number, limits: Partial<RingLimits> = {}): Opening {
   return {
     ...openingOf(requestId, limits),
@@ -25,15 +25,15 @@ export function resumableOf(requestId: string, graceMs: number, limits: Partial<
   }
 }
 
-/** The hash of the token that the answer to a use of `uses` brings. */
+/** The hash of the token in the response to use number `uses`. */
 export const hashOf = (uses: number): string => String(uses).padStart(64, '0')
 
-/** The use of the token that came with the answer before. */
+/** A use of the token from the previous response. */
 export function resumptionOf({ key }: LoggedRequest, uses = 0): Resumption {
   return { run: key, uses, tokenHash: hashOf(uses), nextTokenHash: hashOf(uses + 1) }
 }
 
-/** A reader that takes whatever there is. */
+/** A reader that takes all available entries. */
 export interface Collected {
   readonly cursor: RingCursor
   readonly texts: readonly string[]

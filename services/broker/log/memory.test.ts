@@ -29,7 +29,7 @@ streamLogContract('memory', async (_, options) => {
   return { producers: log, consumers: log }
 })
 
-test('of ended requests the oldest are forgotten when they are too many or hold too much', async t => {
+test('the oldest ended requests are forgotten if there are too many or they are too large', async t => {
   const log = open({ maxEnded: 3, maxKeptBytes: 60_000 })
   t.after(() => log.close())
   const push = async (id: string, bytes: number) => {
@@ -49,7 +49,7 @@ test('of ended requests the oldest are forgotten when they are too many or hold 
   )
 })
 
-test('who reads a request that is forgotten reads on', async t => {
+test('a reader of a forgotten request continues to read', async t => {
   const log = open({ maxEnded: 0 })
   t.after(() => log.close())
   const writer = await log.open(openingOf('a'))
@@ -62,7 +62,7 @@ test('who reads a request that is forgotten reads on', async t => {
   assert.deepEqual(cursor.end, { how: 'completed' })
 })
 
-test('what everybody has taken goes first when all requests hold too much together', async t => {
+test('entries that all readers have taken are dropped first over the total limit', async t => {
   const log = open({ maxKeptBytes: 60_000 })
   t.after(() => log.close())
   const writers = await Promise.all(['a', 'b', 'c'].map(id => log.open(openingOf(id))))

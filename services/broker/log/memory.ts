@@ -23,18 +23,18 @@ import {
 export interface MemoryLogOptions {
   readonly clock: Clock
   readonly repeat: Repeat
-  /** Makes the key of a request, unlike all before. */
+  /** Creates a unique key for a request. */
   readonly newKey: () => string
   /**
-   * What requests may hold together, see `ByteBudget`. Ended ones may have half of it; the oldest of them are
-   * forgotten first.
+   * The maximum bytes of all requests, see `ByteBudget`. Ended requests may have half of it; the oldest of
+   * them are forgotten first.
    */
   readonly maxKeptBytes?: number
   readonly maxEnded?: number
 }
 
 const sweepEveryMs = 250
-/** What a request takes besides its messages: measured, with what V8 lets lie for a while. */
+/** The measured memory of a request besides its messages, including garbage that V8 collects late. */
 const requestOverheadBytes = 8 * 1024
 
 /** A request with its ring. */
@@ -45,14 +45,14 @@ interface Kept {
   onEnded: (end: WriterEnd) => void
   resume: ResumeState | undefined
   progress: Progress
-  /** While its producer is gone and may come back. */
+  /** Set while the producer is disconnected and may return. */
   suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
 }
 
-/** The log of one process alone; always healthy. */
+/** The log of a single process; always healthy. */
 export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   const { clock } = options
-  /** By the three ids, which only one request has at a time. */
+  /** By the three ids, which only one running request has. */
   const running = new Map<string, Kept>()
   const all = new Map<string, Kept>()
   const watchers = new Set<Watcher>()
@@ -120,7 +120,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
         kept.ring.release()
       },
     })
-    // The producer's call is not kept with what it has sent.
+    // Releases the producer's call, which the callbacks refer to.
     kept.ring.onRoom(() => {})
     kept.onEnded = () => {}
   }

@@ -14,7 +14,7 @@ import type { LoggedRequest, RequestWriter, StreamLog } from './stream-log.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
-/** Long forms are asked for by the environment. */
+/** The environment selects long runs. */
 const seeds = Number(process.env['FC_RUNS'] ?? 3)
 
 const open = (t: TestContext, url: string) => openRedisLog(t, url, { timings: quickTimings })
@@ -55,7 +55,7 @@ async function streamOf(redis: RedisServer, request: LoggedRequest): Promise<str
 }
 
 describe('the log in Redis, when something goes wrong', { skip, concurrency: false }, () => {
-  test('a process that is killed has lost its requests, for everybody and once', async t => {
+  test('requests of a killed process are lost, and reported once to all brokers', async t => {
     const redis = await serve(t)
     const logs = [await open(t, redis.url), await open(t, redis.url)]
     const program = fileURLToPath(new URL('redis-producer-under-test.ts', import.meta.url))
@@ -74,7 +74,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.notEqual(again.request.key, lost?.key)
   })
 
-  test('what is appended while Redis hangs is there when it goes on, once and in order', async t => {
+  test('entries appended while Redis hangs are stored when it continues, once and in order', async t => {
     const redis = await serve(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
@@ -95,7 +95,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await waitFor('health', () => one.healthy && two.healthy)
   })
 
-  test('a producer waits for a Redis that hangs only so much and so long', async t => {
+  test('a producer queues entries for a hanging Redis within limits of size and time', async t => {
     const redis = await serve(t)
     const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
@@ -114,7 +114,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await waitFor('the ids to be free', () => two.open(openingOf('r1')))
   })
 
-  test('an end that Redis does not take is an error, and is told when Redis is back', async t => {
+  test('an end that Redis does not accept is an error, and is reported when Redis is back', async t => {
     const redis = await serve(t)
     const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
@@ -127,7 +127,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.equal(await endOf(there), 'completed')
   })
 
-  test('readers of another broker do not wait for a Redis that stays away', async t => {
+  test('readers of another broker do not wait for a Redis that stays unavailable', async t => {
     const redis = await serve(t)
     const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
     await one.open(openingOf('r1'))
@@ -136,7 +136,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.equal(await endOf(there), 'lost: ERROR the log is away')
   })
 
-  test('a Redis that comes back without its data ends what ran, with an error', async t => {
+  test('a Redis that returns without its data ends running requests with an error', async t => {
     const redis = await serve(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const busy = await one.open(openingOf('r1'))
@@ -154,7 +154,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await requestAt(two)
   })
 
-  test('data that is gone without a restart is noticed too', async t => {
+  test('data loss without a restart is detected', async t => {
     const redis = await serve(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
@@ -164,7 +164,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await waitFor('the producer to know', () => writer.endedBy)
   })
 
-  test('a Redis that was killed and has its data goes on', async t => {
+  test('requests continue after a restart of Redis with its data', async t => {
     const redis = await serve(t, ['--appendonly', 'yes', '--appendfsync', 'always'])
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
@@ -180,7 +180,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.equal(await endOf(there), 'completed')
   })
 
-  test('what Redis has lost of a request that goes on is a gap', async t => {
+  test('entries that Redis has lost of a running request are a gap', async t => {
     const redis = await serve(t)
     const [one, two, late] = [
       await openPatient(t, redis.url),
@@ -203,12 +203,12 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await waitFor('the last entry', () => cursor.behind.entries === 10)
     const positions: number[] = []
     for (let entry = cursor.next(); entry; entry = cursor.next()) positions.push(entry.position)
-    // A ring has no hole: what came before the lost entries counts as lost to who comes later.
+    // A ring cannot have a hole: for later readers, the entries before the lost ones also count as lost.
     assert.deepEqual(positions, [0, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30])
     assert.equal(cursor.takeGap(), 20)
   })
 
-  test('a producer that was cut off too long has lost its request to the next one', async t => {
+  test('a producer that was disconnected too long loses its request to the next one', async t => {
     const redis = await serve(t)
     const { proxy, log: old } = await proxied(t, redis)
     const [next, third] = [await open(t, redis.url), await open(t, redis.url)]
@@ -231,7 +231,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.doesNotMatch(await streamOf(redis, writer.request), /^(6|11)$/m)
   })
 
-  test('a producer does not wait for readers whose broker is gone', async t => {
+  test('a producer does not wait for readers of a lost broker', async t => {
     const redis = await serve(t)
     const one = await open(t, redis.url)
     const { proxy, log: gone } = await proxied(t, redis)
@@ -244,7 +244,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.equal(writer.endedBy, undefined)
   })
 
-  test('a process that stood still itself does not take that for a Redis that is away', async t => {
+  test('a process that was paused itself does not treat Redis as unavailable', async t => {
     const redis = await serve(t)
     const log = await open(t, redis.url)
     const changes: boolean[] = []
@@ -252,7 +252,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     const writer = await log.open(openingOf('r1'))
     const reader = await collect(writer.request)
     for (let pause = 0; pause < 3; pause += 1) {
-      // Sent before the pause, so that an answer is owed all the while.
+      // Sent before the pause, so that a reply is pending during the pause.
       append(writer, pause * 2 + 1, pause * 2 + 1)
       await new Promise(setImmediate)
       await new Promise(setImmediate)
@@ -267,7 +267,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.deepEqual(changes, [])
   })
 
-  test('a Redis that is out of memory is told as that', async t => {
+  test('a Redis that is out of memory is reported', async t => {
     const redis = await serve(t)
     const log = await open(t, redis.url)
     const writer = await log.open(openingOf('r1'))
@@ -286,13 +286,13 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await waitFor('room', () => log.open(openingOf('r4')).catch(() => undefined))
   })
 
-  test('whatever happens on the way, nothing is lost without a word, and nothing comes twice', async t => {
+  test('with random faults, no entry is lost silently, and none is read twice', async t => {
     const redis = await serve(t)
     for (let seed = 1; seed <= seeds; seed += 1) await t.test(`seed ${seed}`, t => storm(t, redis, seed))
   })
 })
 
-/** As a process does that is stopped, or kept busy. */
+/** Blocks the process, as if it were stopped or busy. */
 function standStill(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }

@@ -4,7 +4,7 @@ import { systemRepeat } from '../repeat.ts'
 import { createRedisLog, type RedisLogOptions } from './redis.ts'
 import type { StreamLog } from './stream-log.ts'
 
-/** Shorter than the usual ones, so that what has to be waited for comes soon. */
+/** Shorter than the defaults, so that tests wait less. */
 export const quickTimings = {
   heartbeatMs: 50,
   lostMs: 800,
@@ -15,12 +15,12 @@ export const quickTimings = {
   orphanMs: 20_000,
 }
 
-/** Faults are noticed soon, and nothing is given up, however slow the machine is. */
+/** Faults are detected soon, but requests survive on a slow machine. */
 export const patientTimings = { ...quickTimings, lostMs: 30_000, awayMs: 30_000, orphanMs: 60_000 }
 
 let logs = 0
 
-/** A log that reaches Redis; closed when the test ends. */
+/** A log on a reachable Redis; closed at the end of the test. */
 export async function openRedisLog(
   t: Pick<TestContext, 'after'>,
   url: string,

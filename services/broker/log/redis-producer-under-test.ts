@@ -5,8 +5,8 @@ import { createRedisLog } from './redis.ts'
 import { quickTimings } from './redis-log-under-test.ts'
 
 /**
- * A process with a producer, to be killed: `node redis-producer-under-test.ts URL REQUEST_ID TEXT…`. It
- * appends the texts and ends nothing.
+ * A process with a producer that the test kills: `node redis-producer-under-test.ts URL REQUEST_ID TEXT…`. It
+ * appends the texts and does not end the request.
  */
 const [url = '', requestId = '', ...texts] = process.argv.slice(2)
 

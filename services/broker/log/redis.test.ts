@@ -43,7 +43,7 @@ describe('the log in Redis', { skip }, () => {
 
   const keys = async () => (await redis.command('KEYS', '*')).split('\n').filter(key => key !== '')
 
-  test('nothing is left behind, and what remains for a while has an expiry', async t => {
+  test('ended requests are removed, and remaining keys have an expiry', async t => {
     await redis.command('FLUSHALL')
     const timings = { ...patientTimings, directoryMs: 50 }
     const [one, two] = [
@@ -70,7 +70,7 @@ describe('the log in Redis', { skip }, () => {
     for (const key of await keys()) assert.notEqual(await redis.command('PTTL', key), '-1', `${key} stays`)
   })
 
-  test('Redis holds no more of a request than it may, and a sixteenth', async t => {
+  test('Redis stores at most a sixteenth more of a request than its limit', async t => {
     await redis.command('FLUSHALL')
     const log = await openRedisLog(t, redis.url)
     const bytes = 64_000
@@ -83,14 +83,14 @@ describe('the log in Redis', { skip }, () => {
       most = Math.max(most, Number(await redis.command('XLEN', entries)))
     }
     assert.ok(most >= 60, `${most} entries were the most`)
-    // The batch on its way comes on top.
+    // The batch in flight is added.
     assert.ok(most <= 64 + 4 + 10, `${most} entries were the most`)
     await writer.end(success)
     const usage = Number(await redis.command('MEMORY', 'USAGE', entries))
     assert.ok(usage < 1.5 * bytes, `Redis uses ${usage} bytes`)
   })
 
-  test('Redis holds no more of all requests together than a broker may keep, and a little', async t => {
+  test('Redis stores only a little more of all requests than the limit of a broker', async t => {
     await redis.command('FLUSHALL')
     const maxKeptBytes = 200_000
     const log = await openRedisLog(t, redis.url, { maxKeptBytes })
@@ -113,7 +113,7 @@ describe('the log in Redis', { skip }, () => {
     await waitFor('Redis to hold little', async () => (await usedBytes()) < 1.3 * maxKeptBytes)
   })
 
-  test('a consumer goes on at another broker where it was', async t => {
+  test('a consumer continues at another broker at its position', async t => {
     await redis.command('FLUSHALL')
     const [one, two, three] = [
       await openRedisLog(t, redis.url),
@@ -132,7 +132,7 @@ describe('the log in Redis', { skip }, () => {
     assert.equal(cursor.takeGap(), 0)
   })
 
-  test('what happens is told at once, not when it is looked for', async t => {
+  test('changes are reported at once, not by polling', async t => {
     await redis.command('FLUSHALL')
     const never = 3_600_000
     const timings = { heartbeatMs: never, directoryMs: never, positionsMs: never, stallMs: never }
@@ -154,7 +154,7 @@ describe('the log in Redis', { skip }, () => {
     }
   })
 
-  test('all keys lie in one slot, so that a node of a Redis Cluster serves them', async t => {
+  test('all keys are in one slot, so that one node of a Redis Cluster serves them', async t => {
     const node = await startRedis(['--cluster-enabled', 'yes'])
     t.after(() => node.stop())
     await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
@@ -201,9 +201,9 @@ describe('the log in Redis', { skip }, () => {
     assert.equal(wrong.healthy, false)
   })
 
-  test('a Redis before 6.2 is not healthy, and says what is needed; pushes are refused', async t => {
+  test('a Redis before 6.2 is unhealthy with the required version; pushes are rejected', async t => {
     await redis.command('FLUSHALL')
-    // An older one takes the unknown option for an id, as this one does when it has another name.
+    // An older version reads the unknown option as an id; this one does the same under another option name.
     const proxy = await startRenamingProxy(t, redis.port, 'NOMKSTREAM', 'NOMKSTREAX')
     const options = { clock: systemClock, repeat: systemRepeat, random: Math.random }
     const log = createRedisLog({ url: `redis://127.0.0.1:${proxy}`, podId: 'old', ...options })
@@ -218,7 +218,7 @@ describe('the log in Redis', { skip }, () => {
     assert.deepEqual(await keys().then(names => names.filter(name => /probe|entries/.test(name))), [])
   })
 
-  test('an address that is none is refused without telling it', () => {
+  test('an invalid address is rejected, and its error does not contain it', () => {
     const options = { podId: 'p', clock: systemClock, repeat: systemRepeat, random: Math.random }
     for (const url of ['', 'localhost', 'http://u:secret@host', 'redis://', 'secret']) {
       assert.throws(
@@ -229,7 +229,10 @@ describe('the log in Redis', { skip }, () => {
   })
 })
 
-/** A way to Redis on which a word of commands is another one of the same length. Resolves with its port. */
+/**
+ * A proxy to Redis that replaces a word in commands by another one of the same length. Resolves with its
+ * port.
+ */
 async function startRenamingProxy(t: TestContext, port: number, from: string, to: string): Promise<number> {
   const server = createServer(client => {
     const upstream = connect(port, '127.0.0.1')

@@ -28,38 +28,38 @@ import {
 export interface RedisLogOptions {
   /** See `RedisConnectionOptions.url`. */
   readonly url: string
-  /** For a URL that begins with `rediss:`. */
+  /** For a `rediss:` URL. */
   readonly tls?: TlsOptions
-  /** Unlike that of any other process, ever: a request's key begins with it. */
+  /** Unique among all processes ever: a request's key begins with it. */
   readonly podId: string
   readonly clock: Clock
   readonly repeat: Repeat
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Tells installations apart that share a Redis. */
+  /** Separates installations that share a Redis. */
   readonly keyPrefix?: string
   readonly timings?: Partial<RedisLogTimings>
-  /** What this broker may hold in its memory, and as much in Redis; see `ByteBudget`. */
+  /** The maximum bytes in the memory of this broker, and the same in Redis; see `ByteBudget`. */
   readonly maxKeptBytes?: number
 }
 
 const lostData = { how: 'lost', status: lostDataStatus } as const
 const logAway = { how: 'lost', status: awayStatus } as const
 const shuttingDown = { how: 'lost', status: shuttingDownStatus } as const
-/** Readers of other brokers' requests wait for Redis so many times as long as producers do. */
+/** Readers of other brokers' requests wait for Redis this many times as long as producers. */
 const readersWaitFactor = 2
-/** Of what a broker that shuts down has to tell. */
+/** The time for the last reports of a broker that shuts down. */
 const closeMs = 2_000
 
 /**
  * A log that brokers share over one Redis, in its streams.
  *
- * Consumers of a producer's own broker read its ring, and never wait for Redis. Those of other brokers read a
- * ring that is filled from Redis; after Redis was away they go on where they were. A request's entries and
- * its end reach Redis within `awayMs`, or it ends with an error; what Redis has lost is an error or a gap for
- * those who read it.
+ * Consumers of a producer's own broker read its ring, and never wait for Redis. Consumers of other brokers
+ * read a ring that is filled from Redis; after Redis was unavailable they continue at their position. A
+ * request's entries and its end reach Redis within `awayMs`, or the request ends with an error; data that
+ * Redis has lost is an error or a gap for its readers.
  *
- * @throws Error when the URL is none
+ * @throws Error for an invalid URL
  */
 export function createRedisLog(options: RedisLogOptions): StreamLog {
   const {
@@ -141,7 +141,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     feeds.giveUp(key, lostData)
   }
 
-  /** Nobody could be heard while the process stood still, stopped or busy: all have their time again. */
+  /** While the process was paused it could not read messages: all timeouts start again. */
   function excuseOwnPause(): void {
     const nowMs = clock.monotonicMs()
     if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) life.excuseOwnPause()

@@ -6,12 +6,12 @@ import { type ContractTest, follow, refusalOf, until } from './stream-log-contra
 
 const success = { how: 'completed' } as const
 const gone: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
-/** Longer than a test takes. */
+/** Longer than a test. */
 const long = 60_000
-/** Short enough to be waited for. */
+/** Short enough to wait for. */
 const short = 300
 
-/** Appends texts with the number of messages so far, the header being the first. */
+/** Appends numbered texts; the header has number 0. */
 function append(writer: RequestWriter, from: number, to: number): void {
   for (let number = from; number <= to; number += 1) {
     writer.append(toBytes(String(number)), { messages: number + 1 })
@@ -23,7 +23,7 @@ const inLog = ({ key }: LoggedRequest, { list }: StreamLog) =>
 
 const numbers = (to: number) => ['header', ...Array.from({ length: to }, (_, index) => String(index + 1))]
 
-/** What a log does for a producer that comes back with a resume token. */
+/** Tests of a log with a producer that continues its request with a resume token. */
 export const resumeTests: Record<string, ContractTest> = {
   'a producer continues at another log: nothing is lost and nothing comes twice': async logs => {
     const { producers: one, consumers: two } = logs
@@ -61,7 +61,7 @@ export const resumeTests: Record<string, ContractTest> = {
       await until(await follow(logs.consumers, { requestId: 'r1' }), numbers(3))
       const { writer, progress } = await logs.consumers.resume(resumptionOf(old.request))
       assert.deepEqual(progress, { messages: 4 })
-      // The producer sends the same again: what the old call has taken beyond it is what comes.
+      // The producer repeats its messages: those that the old call got after the resumption are ignored.
       append(old, 4, 6)
       append(writer, 4, 8)
       await until(reader, numbers(8))
@@ -126,7 +126,7 @@ export const resumeTests: Record<string, ContractTest> = {
     await inLog(request, consumers)
     const first = resumptionOf(request)
     await producers.resume(first)
-    // The answer was lost with the connection: the producer has the same token.
+    // The response was lost with the connection: the producer has the same token.
     const again = { ...first, nextTokenHash: hashOf(5) }
     const { writer } = await consumers.resume(again)
     assert.equal(await refusalOf(consumers.resume(resumptionOf(request, 1))), 'spent')

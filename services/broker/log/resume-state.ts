@@ -4,17 +4,17 @@ import { LogRefusal, type Resumption } from './stream-log.ts'
 /** The resume tokens of one request, as hashes. */
 export interface ResumeState {
   readonly tokenHash: string
-  /** The token before it, until the first entry after its use: its user may not have got the next one. */
+  /** The previous token, until the first entry after its use: its user may not have received the next one. */
   readonly previousHash?: string
-  /** How often the request was continued. */
+  /** The number of continuations of the request. */
   readonly uses: number
 }
 
 /**
- * The state after a token was used.
+ * Returns the state after the use of a token.
  *
- * @param state undefined for a request that has no tokens
- * @throws LogRefusal `spent` for a token of an earlier use, `forged` for any other that is not of the request
+ * @param state undefined for a request without tokens
+ * @throws LogRefusal `spent` for a token of an earlier use, `forged` for any other invalid token
  */
 export function useToken(state: ResumeState | undefined, resumption: Resumption): ResumeState {
   const { tokenHash, nextTokenHash, uses } = resumption

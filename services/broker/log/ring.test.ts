@@ -21,7 +21,7 @@ function ringOf(limits: Partial<RingLimits> = {}, budget = new ByteBudget(1_000_
 
 const silent = { onNews() {} }
 
-test('entries that are too old make room', () => {
+test('entries that are too old are dropped', () => {
   const { ring, time, append } = ringOf({ ms: 1000 })
   append()
   time.ms += 600
@@ -34,7 +34,7 @@ test('entries that are too old make room', () => {
   assert.equal(ring.entries, 1)
 })
 
-test('a cursor can go to what came in the last milliseconds', () => {
+test('a cursor can seek the entries of the last milliseconds', () => {
   const { ring, time, append } = ringOf()
   for (let count = 0; count < 10; count += 1) {
     append()
@@ -48,7 +48,7 @@ test('a cursor can go to what came in the last milliseconds', () => {
   assert.deepEqual([0, 100, 250, 1000, 9999].map(positionOf), [11, 10, 9, 1, 1])
 })
 
-test('only who has taken everything is told of news, once', () => {
+test('only a cursor that has taken every entry is notified, once', () => {
   const { ring, append } = ringOf()
   let news = 0
   const cursor = ring.read({ onNews: () => (news += 1) })
@@ -63,7 +63,7 @@ test('only who has taken everything is told of news, once', () => {
   assert.equal(news, 2)
 })
 
-test('an ended request keeps its messages, and not the memory that they came in', () => {
+test('an ended request keeps its messages, but releases unused memory', () => {
   const { ring, time } = ringOf({ bytes: 2 * entryOverheadBytes + 10 })
   const memory = Buffer.from('abcdefgh'.repeat(2048))
   for (let at = 0; at < 4; at += 1) ring.append(memory.subarray(at, at + 2), time.ms)
@@ -83,7 +83,7 @@ test('an ended request keeps its messages, and not the memory that they came in'
   assert.deepEqual(cursor.end, { how: 'completed' })
 })
 
-test('what is missing of a ring that is filled from elsewhere is a gap', () => {
+test('missing entries of a ring that is filled from another source are a gap', () => {
   const { ring, append } = ringOf()
   const cursor = ring.read(silent)
   cursor.next()
@@ -95,7 +95,7 @@ test('what is missing of a ring that is filled from elsewhere is a gap', () => {
   assert.equal(ring.nextPosition, 11)
 })
 
-test('a producer that is blocked by the age of what waits goes on when that is read', () => {
+test('a producer that is blocked by old unread entries continues when they are read', () => {
   const { ring, time, append } = ringOf({ ms: 1000, whenFull: 'wait' })
   let room = 0
   ring.onRoom(() => (room += 1))
@@ -109,7 +109,7 @@ test('a producer that is blocked by the age of what waits goes on when that is r
   assert.equal(ring.full, false)
 })
 
-/** A ring of whole entries against lists that are searched from the start each time. */
+/** Compares a ring with lists that are searched from the start each time. */
 const sizes = fc.integer({ min: 0, max: 300 })
 const command = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('append'), size: sizes }) },
@@ -126,7 +126,7 @@ interface Reader {
   lost: number
 }
 
-/** Each reader sees every position once, or is told that it missed it; nothing is dropped when waiting. */
+/** Each reader sees every position once, or a gap that includes it; with `wait` nothing is dropped. */
 function runCommands(commands: readonly Command[], whenFull: 'trim' | 'wait'): void {
   const limit = 3000
   const budget = new ByteBudget(2000)

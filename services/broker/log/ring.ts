@@ -19,27 +19,27 @@ export interface RingOptions {
   readonly limits: RingLimits
   /** Only its `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>
-  /** Of all requests of the process. */
+  /** The budget of all requests of the process. */
   readonly budget: ByteBudget
   readonly watch?: RingWatch
 }
 
-/** For the owner of a ring who reports to others how far it is read. */
+/** For the owner of a ring who reports the reading positions to other brokers. */
 export interface RingWatch {
-  /** The number of bytes whose reading is worth a report. */
+  /** The number of read bytes after which a report is due. */
   readonly worthBytes: number
-  /** A cursor has read `worthBytes`, or holds entries from now on. */
+  /** A cursor has read `worthBytes`, or starts to hold entries. */
   onProgress(): void
   /** A cursor was closed. */
   onClosed(): void
 }
 
 /**
- * The entries of one request, and the cursors that read them. An append costs the same whatever is kept, and
- * tells only the cursors that have taken everything before it.
+ * The entries of one request, and the cursors that read them. The cost of an append does not depend on the
+ * number of entries, and an append notifies only the cursors that have taken every entry before it.
  *
- * It and its cursors are classes since each message passes each of them: V8 keeps an object literal with
- * accessors as a hash table, which is looked up at each access.
+ * The ring and its cursors are classes because each message passes them: V8 represents an object literal with
+ * accessors as a hash table, which is slower to access.
  */
 export class Ring {
   readonly #header: Entry
@@ -49,7 +49,7 @@ export class Ring {
   #watch: RingWatch | undefined
   readonly #queue = new EntryQueue()
   readonly #cursors = new Set<Cursor>()
-  /** Those of the cursors that hold entries. */
+  /** The cursors that hold entries. */
   readonly #holders = new Set<Cursor>()
   readonly #waits = createWaits()
   readonly #floor = createFloor(this.#holders)
@@ -69,9 +69,9 @@ export class Ring {
   }
 
   /**
-   * Puts an entry behind the last one, however full the ring is. After the end it goes nowhere.
+   * Appends an entry, even if the ring is full. Ignored after the end.
    *
-   * @returns false when the ring is full: its slowest cursor holds what should make room.
+   * @returns false if the ring is full: its slowest cursor holds entries that should be dropped.
    */
   append(bytes: Uint8Array, receivedMs: number): boolean {
     if (this.#end !== undefined) return true
@@ -84,8 +84,8 @@ export class Ring {
   }
 
   /**
-   * For a ring that is filled from elsewhere, where the entries before this position are gone. Cursors that
-   * have not come to it learn of a gap.
+   * For a ring that is filled from another source which has lost the entries before this position. Cursors
+   * before it get a gap.
    */
   skipTo(position: number): void {
     if (position <= this.#queue.end) return
@@ -95,8 +95,8 @@ export class Ring {
   }
 
   /**
-   * Ends the time for which an ended request is kept: from now on the ring keeps the last entry, and the
-   * entries that its cursors hold.
+   * Ends the retention of an ended request: from now on the ring keeps only the last entry, and the entries
+   * that its cursors hold.
    */
   release(): void {
     if (this.#released) return
@@ -106,7 +106,7 @@ export class Ring {
     this.#discardUnlessNeeded()
   }
 
-  /** Drops what the budget does not allow any more, and uses the room that others have left in it. */
+  /** Drops entries that exceed the budget, and uses budget that other rings have released. */
   sweep(): void {
     if (!(this.#full || this.#budget.isExceeded)) return
     const wasFull = this.#full
@@ -136,12 +136,12 @@ export class Ring {
     return cursor
   }
 
-  /** Calls back each time when a full ring has room again, and when it has ended. */
+  /** Calls back each time a full ring has room again, and at the end. */
   onRoom(listener: () => void): void {
     this.#onRoom = listener
   }
 
-  /** Replaces the watch; undefined where nothing is to be reported any more. */
+  /** Replaces the watch; undefined to stop reports. */
   watch(watch: RingWatch | undefined): void {
     this.#watch = watch
   }
@@ -150,7 +150,7 @@ export class Ring {
     return this.#full
   }
 
-  /** The position of the oldest entry that is kept. */
+  /** The position of the oldest kept entry. */
   get firstPosition(): number {
     return this.#queue.first
   }
@@ -160,7 +160,7 @@ export class Ring {
     return this.#queue.end
   }
 
-  /** The position of the slowest cursor that holds entries; undefined without any. */
+  /** The position of the slowest cursor that holds entries; undefined if there is none. */
   get slowestPosition(): number | undefined {
     return this.#holders.size === 0 ? undefined : Math.min(this.#floor.position(), this.#queue.end)
   }
@@ -169,22 +169,25 @@ export class Ring {
     return this.#cursors.size
   }
 
-  /** What is kept: entries without the header. */
+  /** The number of kept entries without the header. */
   get entries(): number {
     return this.#queue.end - this.#queue.first
   }
 
-  /** Of the entries that are kept, with the overhead of each. */
+  /** The bytes of the kept entries, including the overhead of each. */
   get bytes(): number {
     return this.#queue.bytes
   }
 
-  /** As `bytes`, of the entries from this position on. */
+  /** Like `bytes`, for the entries from this position on. */
   bytesFrom(position: number): number {
     return this.#queue.bytesFrom(position)
   }
 
-  /** For a cursor: the entry where it is, behind which it then is; undefined when it has to wait. */
+  /**
+   * Called by a cursor: returns the entry at its position and advances it; undefined if the cursor has to
+   * wait.
+   */
   take(cursor: Cursor): Entry | undefined {
     const { place } = cursor
     if (place >= this.#queue.end) {
@@ -204,7 +207,7 @@ export class Ring {
     watch.onProgress()
   }
 
-  /** For a cursor. */
+  /** Called by a cursor. */
   move(cursor: Cursor, to: number): void {
     const from = cursor.place
     cursor.place = to
@@ -213,7 +216,7 @@ export class Ring {
     this.#relieve()
   }
 
-  /** For a cursor: holds the entries from its place on. */
+  /** Called by a cursor: holds the entries from its position on. */
   hold(cursor: Cursor): void {
     if (cursor.holds) return
     cursor.holds = true
@@ -222,7 +225,7 @@ export class Ring {
     this.#watch?.onProgress()
   }
 
-  /** For a cursor that is not read any more. */
+  /** Called by a cursor that is closed. */
   leave(cursor: Cursor): void {
     this.#cursors.delete(cursor)
     this.#waits.remove(cursor)
@@ -234,7 +237,7 @@ export class Ring {
     this.#watch?.onClosed()
   }
 
-  /** The position that a cursor seeks. */
+  /** The position for a seek. */
   positionFor(to: Parameters<RingCursor['seek']>[0]): number {
     const { first, end } = this.#queue
     if (to === 'oldest') return first
@@ -244,7 +247,7 @@ export class Ring {
     return to === 0 ? 0 : Math.max(to, first)
   }
 
-  /** The oldest position whose entry came in at or after this time. */
+  /** The oldest position whose entry was received at or after this time. */
   #positionAt(receivedMs: number): number {
     let low = this.#queue.first
     let high = this.#queue.end
@@ -296,7 +299,7 @@ export class Ring {
     return end - first > 1 && first < this.#floor.position()
   }
 
-  /** Uses the room that the slowest cursor has left behind. */
+  /** Uses the room that the slowest cursor has released. */
   #relieve(): void {
     if (!(this.#full || this.#released) || !this.#floor.hasRisen()) return
     const wasFull = this.#full
@@ -309,11 +312,11 @@ class Cursor implements RingCursor {
   readonly #ring: Ring
   readonly reader: RingReader
   /**
-   * What the ring knows of it: 0 is the header; from 1 on it may lie before the oldest entry, when it has met
-   * a gap.
+   * The position without regard to gaps: 0 is the header; from 1 on it can be before the oldest entry, if the
+   * cursor meets a gap.
    */
   place = 0
-  /** Its place among those that have taken everything and wait for news, or `notWaiting`. */
+  /** Its index among the cursors that wait for new entries, or `notWaiting`. */
   waitsAt = notWaiting
   open = true
   holds = false
@@ -377,10 +380,10 @@ class Cursor implements RingCursor {
   }
 }
 
-/** The cursors that have taken everything. */
+/** The cursors that have taken every entry. */
 function createWaits() {
   let waiting: Cursor[] = []
-  /** Used in turns with it, so that an append makes no array. */
+  /** Used alternately with `waiting`, so that an append allocates no array. */
   let spare: Cursor[] | undefined
   return {
     add(cursor: Cursor): void {
@@ -399,7 +402,7 @@ function createWaits() {
       if (waiting.length === 0) return
       const woken = waiting
       waiting = spare ?? []
-      // A reader that is told may bring about the next call; that one finds no spare.
+      // A notified reader may append in turn; the nested call has no spare array.
       spare = undefined
       for (const cursor of woken) {
         cursor.waitsAt = notWaiting
@@ -412,8 +415,8 @@ function createWaits() {
 }
 
 /**
- * Where the slowest cursor is. Looked for only when the last one has left the place where it was found, so
- * that it costs each cursor a fixed share of each entry.
+ * Finds the position of the slowest cursor. It searches only after the last cursor has left the lowest
+ * position, so the cost per entry and cursor is constant.
  */
 function createFloor(cursors: ReadonlySet<Cursor>) {
   let lowest = Number.POSITIVE_INFINITY
@@ -431,7 +434,7 @@ function createFloor(cursors: ReadonlySet<Cursor>) {
   }
 
   return {
-    /** A cursor came (`from` undefined), went on, or left (`to` undefined). */
+    /** A cursor was added (`from` undefined), moved, or removed (`to` undefined). */
     moved(from: number | undefined, to: number | undefined): void {
       if (from === lowest) cursorsThere -= 1
       if (to === lowest) cursorsThere += 1
@@ -440,7 +443,7 @@ function createFloor(cursors: ReadonlySet<Cursor>) {
         cursorsThere = 1
       }
     },
-    /** Infinity without cursors. */
+    /** Infinity if there is no cursor. */
     position(): number {
       if (cursorsThere === 0) look()
       return lowest

@@ -6,17 +6,17 @@ import { type Collected, collect, openingOf, toBytes, toText } from './log-under
 import { resumeTests } from './resume-contract.ts'
 import { entryOverheadBytes, LogRefusal, type StreamLog } from './stream-log.ts'
 
-/** Two logs that see the same requests, as those of two processes; in memory it is the same one twice. */
+/** Two logs with the same requests, like those of two processes; in memory both are the same log. */
 export interface OpenedLogs {
   readonly producers: StreamLog
   readonly consumers: StreamLog
 }
 
 /**
- * Registers the tests that each fulfilment of `StreamLog` must pass.
+ * Registers the tests that each implementation of `StreamLog` must pass.
  *
- * @param open called once a test, with nothing in the store; what it opened is closed after the test
- * @param skip why the whole suite is skipped; false when it is not
+ * @param open called once per test, with an empty store; the logs are closed after the test
+ * @param skip the reason to skip the whole suite, or false
  */
 export function streamLogContract(
   name: string,
@@ -46,7 +46,7 @@ export type ContractTest = (logs: OpenedLogs) => Promise<void>
 const success = { how: 'completed' } as const
 const lost = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } } as const
 
-/** Reads a request of these ids as soon as there is one. */
+/** Reads the first request that matches these ids. */
 export async function follow(log: StreamLog, wanted: Partial<AnimationIds>): Promise<Collected> {
   const ids = { requestId: '', streamId: '', targetObjectId: '', ...wanted }
   return await collect(await firstRequest(log, ids))
@@ -264,7 +264,7 @@ const boundTests: Record<string, ContractTest> = {
   },
 }
 
-/** Of a log whose requests may hold little together. */
+/** The limit of a log whose requests can keep little. */
 const maxKeptBytes = 100_000
 
 const budgetTests: Record<string, ContractTest> = {
@@ -323,7 +323,7 @@ const budgetTests: Record<string, ContractTest> = {
   },
 }
 
-/** Reads the oldest request until nothing of it is kept. */
+/** Reads the oldest request until none of its entries is kept. */
 async function waitForGone(log: StreamLog): Promise<void> {
   const known = new Map(log.list().map(request => [request.ids.requestId, request]))
   const oldest = known.get('r1')

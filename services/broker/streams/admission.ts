@@ -3,17 +3,17 @@ import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Route } from '../routes/route.ts'
 
-/** The SHA-256 of the caller's bearer token; undefined when it has shown none. */
+/** The SHA-256 of the caller's bearer token; undefined without a token. */
 export type TokenHash = Uint8Array | undefined
 
-/** Reads `authorization: Bearer …` (RFC 6750), whose scheme may be written in any case. */
+/** Reads `authorization: Bearer …` (RFC 6750). The scheme is case-insensitive. */
 export function hashToken(metadata: Metadata): TokenHash {
   const [value] = metadata.get('authorization') ?? []
   const token = typeof value === 'string' ? /^bearer +(\S+) *$/i.exec(value)?.[1] : undefined
   return token === undefined ? undefined : createHash('sha256').update(token).digest()
 }
 
-/** Whether the route is open to the caller. Takes the same time however much of a token is right. */
+/** Whether the route accepts the caller. Compares in constant time. */
 export function admits({ tokenHashes }: Route, hash: TokenHash): boolean {
   if (tokenHashes.length === 0) return true
   if (hash === undefined) return false
@@ -24,7 +24,7 @@ export function admits({ tokenHashes }: Route, hash: TokenHash): boolean {
   return admitted
 }
 
-/** What a caller is told whom a route is not open to. */
+/** The error of a caller that the route does not accept. */
 export function refusal(route: Route, hash: TokenHash): GrpcError {
   const name = route.guard ?? route.name
   return hash === undefined

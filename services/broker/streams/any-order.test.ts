@@ -5,7 +5,7 @@ import { concurrentRequestPolicies, defaultRoute, type Route, slowConsumerPolici
 import { type Consumer, createSimulation, type Producer, type Simulation } from './simulation-under-test.ts'
 
 /**
- * Whatever the order of pushes, pulls, cancels and stalls, each consumer sees a header, then its data in order
+ * For any order of pushes, pulls, cancels and stalls, each consumer gets a header, then its data in order
  * without silent gaps, then a status.
  */
 
@@ -50,7 +50,7 @@ type Command = typeof commands extends fc.Arbitrary<readonly (infer C)[]> ? C : 
 interface Run {
   readonly simulation: Simulation
   readonly pushes: Producer[]
-  /** By their place; one that has ended is replaced by the next. */
+  /** By index; an ended one is replaced by the next. */
   readonly producers: (Producer & { readonly id: string; sent: number })[]
   readonly consumers: Consumer[]
   readonly places: (Consumer | undefined)[]
@@ -121,13 +121,13 @@ const notice =
 interface Transcript {
   /** The last request has no status at its end. */
   readonly open: boolean
-  /** Messages that were dropped once the request had its turn. */
+  /** The number of messages that were dropped after the turn of the request began. */
   readonly dropped: number
 }
 
 /**
- * Reads what a consumer got as the requests that it is made of; throws where it is not what is promised. Before
- * a producer half-closes, its last status is not known to be the last, and the request may be superseded.
+ * Splits the messages of a consumer into requests; throws if they are not in order. Before a producer
+ * half-closes, its last status is not known to be the last, and the request may be superseded.
  */
 function assertTranscript(texts: readonly string[]): Transcript {
   let open = false
@@ -171,8 +171,8 @@ async function runAll(route: Partial<Route>, list: readonly Command[]): Promise<
   await simulation.settle()
   for (const { texts, end } of run.consumers) {
     const { open, dropped } = assertTranscript(texts)
-    const wasToldWhy = end !== undefined && end !== 'OK'
-    assert.ok(!open || wasToldWhy, `no status at the end of ${texts.join(', ')}; the pull ended: ${end}`)
+    const hasReason = end !== undefined && end !== 'OK'
+    assert.ok(!open || hasReason, `no status at the end of ${texts.join(', ')}; the pull ended: ${end}`)
     if (route.slowConsumers === 'wait') assert.equal(dropped, 0, texts.join(', '))
   }
   for (const consumer of run.consumers) consumer.cancel()

@@ -9,19 +9,19 @@ import type { Caller, Pusher, StreamContext } from './stream-context.ts'
 
 /** The pushes and pulls of one process. */
 export interface Broker {
-  /** @throws GrpcError when no more pushes are taken, now or at all, and for a resume token that is none */
+  /** @throws GrpcError if no more pushes are accepted, and for an invalid resume token */
   push(caller: Pusher): Push
-  /** @throws GrpcError when no more pulls are taken, now or at all, and for a pull that is not in order */
+  /** @throws GrpcError if no more pulls are accepted, and for an invalid pull */
   pull(wanted: AnimationIds, caller: Caller, sink: PullSink): Pull
-  /** Takes no more calls, and ends the pulls that wait for a request; what runs may end. */
+  /** Rejects new calls, and ends the pulls that wait for a request; running requests can end. */
   drain(): void
-  /** Resolves when no call runs any more. */
+  /** Resolves when no call is running. */
   idle(): Promise<void>
-  /** Ends what still runs, with ERROR "shutting down" to consumers and producers. */
+  /** Ends running calls with ERROR "shutting down" for consumers and producers. */
   close(): Promise<void>
-  /** What each route carries here; those that carry nothing are left out. */
+  /** The load of each route in this process; routes without load are left out. */
   loads(): readonly RouteLoad[]
-  /** The requests that are known here, and their consumers in this process. */
+  /** The requests that this process knows, and their consumers in this process. */
   requests(): readonly RequestView[]
   readonly waitingPulls: number
 }
@@ -35,12 +35,12 @@ export interface RouteLoad {
 
 export interface RequestView {
   readonly request: LoggedRequest
-  /** Undefined when it is another process's, or gone. */
+  /** Undefined if the producer is disconnected or connected to another process. */
   readonly producer: { readonly peer: string; readonly received: Received } | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
-/** How often limits in time are looked at; each is exact to this. */
+/** The interval in which time limits are checked, which is also their precision. */
 const sweepEveryMs = 250
 
 export function createBroker(context: StreamContext, repeat: Repeat): Broker {

@@ -6,17 +6,17 @@ import { defaultRoute } from '../routes/route.ts'
 import { statEntries } from '../stats/exposition.ts'
 import { createSimulation, type Simulation } from './simulation-under-test.ts'
 
-/** Short requests with ever new ids, as a pipeline makes them all day, of which nothing may stay. */
+/** Short requests with new ids, like those of a pipeline, must not leak memory. */
 
 const rounds = process.env['SOAK'] === '1' ? 100 : 10
 const requestsPerRound = 250
-/** What the heap is larger by from one time to another without anything being kept. */
+/** The variation of the heap size without a leak. */
 const toleranceBytes = 1024 * 1024
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-/** Requests that end in all ways, some with a consumer, and time until nothing of them is kept. */
+/** Runs requests that end in all ways, some with a consumer, until none of them is kept. */
 async function churn(simulation: Simulation, round: number): Promise<void> {
   for (let number = 0; number < requestsPerRound; number += 1) {
     const requestId = `${round}-${number}`
@@ -34,7 +34,7 @@ async function churn(simulation: Simulation, round: number): Promise<void> {
   await simulation.settle()
 }
 
-test('of requests that have ended nothing is kept, whatever their ids', async () => {
+test('ended requests with any ids leak no memory', async () => {
   const simulation = createSimulation()
   const heap: number[] = []
   let names: readonly string[] | undefined
@@ -49,7 +49,7 @@ test('of requests that have ended nothing is kept, whatever their ids', async ()
     heap.push(process.memoryUsage().heapUsed)
   }
   assert.equal(simulation.stats.route('').counters.pushes, rounds * requestsPerRound)
-  // Until then code is compiled, which takes memory, too.
+  // Before that the compilation of code also takes memory.
   const [warm = 0, ...later] = heap.slice(rounds / 2)
   assert.ok((later.at(-1) ?? 0) - warm < toleranceBytes, `the heap grew: ${heap.join(', ')} bytes`)
   await simulation.close()

@@ -14,27 +14,27 @@ export interface DeliveryOptions {
   readonly request: LoggedRequest
   readonly route: Route
   readonly beginning: Beginning
-  /** When the pull began, in milliseconds since the epoch. */
+  /** The begin of the pull, in milliseconds since the epoch. */
   readonly pulledMs: number
   /** Whether its turn has come. */
   readonly hasTurn: boolean
-  /** Whether the consumer may resume, and is told the name of the run. */
+  /** Whether the consumer may resume, and gets the name of the run. */
   readonly namesRun: boolean
-  /** `next` may give more than before. */
+  /** `next` may return more messages. */
   onNews(): void
-  /** The request cannot be read: undefined when nothing is kept of it any more. */
+  /** The request cannot be read; undefined if none of its entries is kept any more. */
   onUnreadable(error: GrpcError | undefined): void
 }
 
-/** Statuses of the broker that wait for a consumer; more are left out. */
+/** The maximum number of the broker's statuses in the queue of a consumer; further ones are left out. */
 const maxNotices = 8
 
 /**
- * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap that
- * names the next message, and a status at the end.
+ * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap
+ * with the number of the next message, and a status at the end.
  *
- * It reads from the time that the request matches the pull, and holds entries only once its turn has come: before
- * that nobody waits for it, and what is trimmed is a gap.
+ * It reads from the time at which the request matches the pull, but holds entries only after its turn has
+ * begun: before that no producer waits for it, and trimmed entries are a gap.
  */
 export class Delivery {
   readonly request: LoggedRequest
@@ -47,12 +47,12 @@ export class Delivery {
   #cursor: RingCursor | undefined
   #header: Uint8Array | undefined
   #beginsAt = 0
-  /** What is to be told behind the header. */
+  /** Statuses that follow the header. */
   readonly #atJoin: Status[] = []
   readonly #namesRun: boolean
   #stopped: Status | undefined
   #hasTurn: boolean
-  /** Messages that were sent, those of the broker included. */
+  /** The number of sent messages, including those of the broker. */
   #sent = 0
   #gap = 0
   #over = false
@@ -92,18 +92,18 @@ export class Delivery {
     if (this.#hasTurn) cursor.hold()
   }
 
-  /** Its turn has come: the producer waits for this consumer from now on, where its route says so. */
+  /** Its turn begins: from now on the producer waits for this consumer, if the route says so. */
   takeTurn(): void {
     this.#hasTurn = true
     this.#cursor?.hold()
   }
 
-  /** The header was given. */
+  /** The header was sent. */
   get begun(): boolean {
     return this.#sent > 0
   }
 
-  /** Everything was given. */
+  /** Everything was sent. */
   get over(): boolean {
     return this.#over
   }
@@ -113,9 +113,9 @@ export class Delivery {
   }
 
   /**
-   * The next message; undefined when there is none yet, and at the end.
+   * The next message; undefined if there is none yet, and at the end.
    *
-   * @throws GrpcError when the consumer is to be cut off
+   * @throws GrpcError if the consumer must be cut off
    */
   next(): Uint8Array | undefined {
     if (this.#cursor === undefined || this.#over) return undefined
@@ -142,32 +142,32 @@ export class Delivery {
   }
 
   /**
-   * Inserts a status before the next entry, which it names: a consumer counts what it gets, to resume, and this is
-   * none of the request's messages.
+   * Inserts a status before the next entry, with the number of this entry: a consumer counts messages to
+   * resume, and must not count this one.
    */
   notify(status: Status): void {
     if (this.#notices.length < maxNotices) this.#notices.push(status)
   }
 
-  /** Removes and returns the statuses for which no entry came. */
+  /** Removes and returns the statuses that no entry has followed. */
   takeNotices(): readonly Status[] {
     return this.#notices.splice(0)
   }
 
-  /** Ends with this status, which is the next message. Producers do not wait for this consumer any more. */
+  /** Ends with this status as the next message. Producers no longer wait for this consumer. */
   stop(status: Status): void {
     this.#stopped = status
     this.#cursor?.close()
   }
 
-  /** @throws GrpcError when the consumer is to be cut off, though it does not ask for the next message */
+  /** @throws GrpcError if the consumer must be cut off, even if it does not read */
   sweep(): void {
     if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1 || this.#cursor === undefined) return
     const gap = this.#countGap(this.#cursor)
     if (gap > 0) this.#recordGap(gap)
   }
 
-  /** Gives the request up, with the problem when it was not served whole. */
+  /** Abandons the request, with the problem if it was not delivered completely. */
   close(problem?: string): void {
     if (this.#closed) return
     this.#closed = true
@@ -176,7 +176,7 @@ export class Delivery {
     this.#context.consumersOfRequest.release(this.request.key)
   }
 
-  /** Only before another entry: a status that comes last is the producer's. */
+  /** Only before another entry: the last status must be the producer's. */
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
     if (this.#notices.length === 0 || cursor.behind.entries === 0) return undefined
     const notice = this.#notices.shift()
@@ -184,7 +184,7 @@ export class Delivery {
     return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(cursor.position)}` })
   }
 
-  /** The number of entries that were trimmed and that the consumer has neither got nor heard of. */
+  /** The number of trimmed entries that the consumer has neither received nor been notified of. */
   #countGap(cursor: RingCursor): number {
     this.#gap += cursor.takeGap()
     return this.#gap
@@ -201,7 +201,7 @@ export class Delivery {
   #recordGap(messages: number): void {
     const { counters } = this.#stats
     counters.messages_dropped += messages
-    // What was trimmed before the turn of this delivery is not the fault of a slow consumer.
+    // Entries that were trimmed before this delivery's turn are not the fault of a slow consumer.
     if (this.route.slowConsumers !== 'cut-off' || this.#sent <= 1) return
     counters.consumers_cut_off += 1
     const { bufferBytes, bufferSeconds } = this.route.limits
@@ -221,7 +221,7 @@ export class Delivery {
     if (end.how !== 'completed') return this.#finishWith(end.status)
     this.#over = true
     if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
-    // A consumer that comes after the producer's last status gets that status all the same.
+    // A consumer that joins after the producer's last status also gets that status.
     cursor.seek('last')
     return cursor.next()?.bytes
   }
@@ -246,5 +246,5 @@ function noticeOf({ at }: Beginning, skipped: number, position: number): Status 
   return { code: 'WARNING', message: `${gone}, ${next}` }
 }
 
-/** The end of each status that is not one of the request's messages and is followed by another message. */
+/** The end of each status of the broker that is followed by another message. */
 const nextIs = (position: number) => `the next is message ${position}`

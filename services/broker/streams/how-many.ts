@@ -1,3 +1,3 @@
-/** `1 message`, `2 messages`: a number with what is counted, in its singular or its plural. */
+/** `1 message`, `2 messages`: a number with its noun in singular or plural. */
 export const howMany = (count: number, one: string, many: string): string =>
   `${count} ${count === 1 ? one : many}`

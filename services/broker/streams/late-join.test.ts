@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readReceived } from './late-join.ts'
 
-test('what a consumer has had is read, and anything else is named', () => {
+test('valid received counts are parsed, and anything else is an error', () => {
   const table: readonly (readonly [string, Record<string, number> | RegExp])[] = [
     ['r1=12', { r1: 12 }],
     ['r1=12, r2.3=0', { r1: 12, 'r2.3': 0 }],

@@ -1,25 +1,27 @@
 import type { LoggedRequest, RingCursor } from '../log/stream-log.ts'
 import type { LateJoiners, Route } from '../routes/route.ts'
 
-/** Where a pull begins to read a request, behind its header, which it gets in any case. */
+/** The position after the header at which a pull begins to read a request. It always gets the header. */
 export type Beginning =
-  /** The pull was there when the request began. */
+  /** The pull began before the request. */
   | { readonly at: 'first' }
-  /** The consumer has had so many of its messages before, maybe more than the log has by now. */
+  /**
+   * The number of messages that the consumer received before; it can be higher than the number in the log.
+   */
   | { readonly at: 'message'; readonly number: number }
   | { readonly at: 'join'; readonly policy: LateJoiners }
 
 export interface Joining {
-  /** What the consumer has had before, by the keys of requests. */
+  /** The messages that the consumer received before, by the keys of requests. */
   readonly received: Received
-  /** The request was there before the pull. */
+  /** The request began before the pull. */
   readonly late: boolean
 }
 
 /**
- * Where to begin, or undefined for a request that is not to be served: one that had ended before the pull came, unless
- * the pull resumes it or its route begins at the start. A later push may have the same ids: it is another request, and
- * the pull waits for it.
+ * Returns the beginning, or undefined for a request that is not served: one that had ended before the pull
+ * began, unless the pull resumes it or its route begins at the start. A later push may have the same ids: it
+ * is another request, and the pull waits for it.
  */
 export function findBeginning(
   { key, ended }: Pick<LoggedRequest, 'key' | 'ended'>,
@@ -33,8 +35,8 @@ export function findBeginning(
 }
 
 /**
- * Moves a cursor that has given the header. Answers how many messages of the request are passed over of which
- * the consumer knows nothing; they are to be told, so that no gap is silent.
+ * Moves a cursor that has returned the header. Returns the number of skipped messages that the consumer does
+ * not know of; the caller reports them, so that no gap is silent.
  */
 export function seekBeginning(cursor: RingCursor, beginning: Beginning): number {
   switch (beginning.at) {
@@ -53,22 +55,22 @@ export function seekBeginning(cursor: RingCursor, beginning: Beginning): number 
   }
 }
 
-/** The metadata by which a consumer resumes. */
+/** The metadata with which a consumer resumes. */
 export const receivedMetadata = 'tollway-received'
 
-/** How many messages the consumer has had of a run, by the key of its request. */
+/** The number of messages that the consumer received of a run, by the key of its request. */
 export type Received = ReadonlyMap<string, number>
 
 const maxReceived = 100
 const receivedForm = /^([\w.-]{1,100})=(\d{1,15})$/
 
 /**
- * Reads `tollway-received: <run>=<count>`, where the run is one that the broker has named, and the count is of all
- * messages of the request, its header included. Several may be in one value, with commas between them. `none` asks for
- * the names of runs, and resumes nothing.
+ * Parses `tollway-received: <run>=<count>`, where the run is a name from the broker, and the count includes
+ * all messages of the request and its header. One value may have several, separated by commas. `none`
+ * requests the names of runs, and resumes none.
  *
- * @returns undefined for a consumer that does not bring it, which is not to be told the names of runs
- * @throws Error that says what is wrong
+ * @returns undefined for a consumer without this metadata, which does not get the names of runs
+ * @throws Error that describes the problem
  */
 export function readReceived(values: readonly (string | Uint8Array)[]): Received | undefined {
   if (values.length === 0) return undefined

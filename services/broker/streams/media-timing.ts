@@ -2,14 +2,14 @@ import type { RouteStats } from '../stats/broker-stats.ts'
 import type { DataMessage } from '../wire/message.ts'
 
 /**
- * Measures how far a request's messages are behind the clock that its header names, and how far its audio and
- * its animation are apart.
+ * Measures the delay of a request's messages relative to the start time in its header, and the skew between
+ * its audio and its animation.
  */
 export interface MediaTiming {
   measure(message: DataMessage, nowMs: number): void
 }
 
-/** @param startTimeCode of the header, in seconds since the epoch; 0 for a producer that does not say */
+/** @param startTimeCode of the header, in seconds since the epoch; 0 if the producer does not set it */
 export function createMediaTiming(startTimeCode: number, { histograms }: RouteStats): MediaTiming {
   const startMs = startTimeCode > 0 && Number.isFinite(startTimeCode) ? startTimeCode * 1000 : undefined
   let audio: number | undefined

@@ -6,7 +6,7 @@ const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }
 
 const matching: readonly Scenario[] = [
   {
-    rule: 'a pull waits for its push, and gets all of it',
+    rule: 'a pull waits for its push, and gets all its messages',
     story: `
       pull p: stream=s
       push r1: header 1 2
@@ -19,7 +19,7 @@ const matching: readonly Scenario[] = [
       p runs`,
   },
   {
-    rule: 'a pull that names a request ends after it; others stay for the next',
+    rule: 'a pull with a request id ends after the request; others wait for the next one',
     story: `
       pull named: request=r1
       pull open: stream=s
@@ -31,7 +31,7 @@ const matching: readonly Scenario[] = [
       open got header r2, 2, SUCCESS`,
   },
   {
-    rule: 'three empty ids are refused, in a pull and in a push',
+    rule: 'three empty ids are rejected in a pull and in a push',
     story: `
       pull p:
       p ended INVALID_ARGUMENT all three are empty
@@ -39,7 +39,7 @@ const matching: readonly Scenario[] = [
       r1 answered INVALID_ARGUMENT all three are empty`,
   },
   {
-    rule: 'two producers of the same ids: the first one stays',
+    rule: 'of two producers with the same ids the second is rejected',
     story: `
       push r1/a: header 1
       push r1/b: header 2
@@ -50,7 +50,7 @@ const matching: readonly Scenario[] = [
       r1/c runs`,
   },
   {
-    rule: 'an open pull that nothing matches ends after a while',
+    rule: 'a pull without a matching request ends after a timeout',
     limits: { pullIdleMs: 60_000 },
     story: `
       pull p: stream=s
@@ -64,7 +64,7 @@ const matching: readonly Scenario[] = [
 
 const lateJoiners: readonly Scenario[] = [
   {
-    rule: 'from now on, and told so',
+    rule: 'late joiners from now on get a status',
     story: `
       push r1: header 1 2
       pull p: stream=s
@@ -93,7 +93,7 @@ const lateJoiners: readonly Scenario[] = [
       p got header r1, INFO joined late, the next is message 2, 2, 3`,
   },
   {
-    rule: 'an ended request is only for who resumes it: other pulls wait for the next push of its ids',
+    rule: 'only a resuming pull gets an ended request; others wait for the next push of its ids',
     story: `
       push r1: header 1 SUCCESS end
       pull open: stream=s
@@ -110,7 +110,7 @@ const lateJoiners: readonly Scenario[] = [
       open runs`,
   },
   {
-    rule: 'who comes between the last status and the end gets that status',
+    rule: 'a consumer that joins between the last status and the end gets that status',
     story: `
       push r1: header 1 SUCCESS
       pull p: request=r1
@@ -119,7 +119,7 @@ const lateJoiners: readonly Scenario[] = [
       p ended OK`,
   },
   {
-    rule: 'from the start also when it has ended, for as long as it is kept',
+    rule: 'late joiners from the start also get an ended request while it is kept',
     route: { lateJoiners: { from: 'start' } },
     story: `
       push r1: header 1 SUCCESS end
@@ -130,7 +130,7 @@ const lateJoiners: readonly Scenario[] = [
       q got nothing`,
   },
   {
-    rule: 'a consumer that was there before goes on where it was',
+    rule: 'a consumer resumes at its position',
     story: `
       push r1: header 1 2 3 4
       pull p: stream=s received=1=3
@@ -141,7 +141,7 @@ const lateJoiners: readonly Scenario[] = [
       q got header r1, INFO run 1, the next is message 6, SUCCESS`,
   },
   {
-    rule: 'who may resume is told the names of runs',
+    rule: 'consumers that can resume get the names of runs',
     story: `
       push r1: header 1
       pull p: stream=s received=none
@@ -152,7 +152,7 @@ INFO joined late, the next is message 2, 2, SUCCESS, \
 header r2, INFO run 2, the next is message 1, 1`,
   },
   {
-    rule: 'another push of the same ids is another run, of which nothing is passed over',
+    rule: 'another push of the same ids is another run, which is read from its beginning',
     story: `
       push r1: header 1 2
       push r1: cancel
@@ -165,7 +165,7 @@ header r2, INFO run 2, the next is message 1, 1`,
       q got WARNING the run "1" is not kept any more, the next is message 4, 4`,
   },
   {
-    rule: 'a run that is not kept any more is told to who resumes it',
+    rule: 'a consumer that resumes a forgotten run gets an error',
     story: `
       pull p: request=r1 received=7=3
       p runs
@@ -173,7 +173,7 @@ header r2, INFO run 2, the next is message 1, 1`,
       p ended NOT_FOUND the run "7" is not kept any more`,
   },
   {
-    rule: 'who has had more than the log has goes on behind that, and gets nothing twice',
+    rule: 'a consumer that is ahead of the log gets no message twice',
     story: `
       push r1: header 1 2
       pull p: stream=s received=1=5
@@ -182,7 +182,7 @@ header r2, INFO run 2, the next is message 1, 1`,
       p got 5, 6`,
   },
   {
-    rule: 'what is not kept any more is told to who resumes',
+    rule: 'a consumer that resumes gets a status for trimmed messages',
     route: { limits: smallBuffer, slowConsumers: 'drop-oldest' },
     story: `
       push r1: header 1 2 3 4 5 6
@@ -191,7 +191,7 @@ header r2, INFO run 2, the next is message 1, 1`,
 WARNING 2 messages are not kept any more, the next is message 4, 4, 5, 6`,
   },
   {
-    rule: 'what cannot be read of the metadata is refused',
+    rule: 'invalid metadata is rejected',
     story: `
       pull p: stream=s received=r1
       p ended INVALID_ARGUMENT tollway-received: "r1" is neither <run>=<count> nor none`,
@@ -200,7 +200,7 @@ WARNING 2 messages are not kept any more, the next is message 4, 4, 5, 6`,
 
 const concurrent: readonly Scenario[] = [
   {
-    rule: 'requests wait for their turn, and are not mixed',
+    rule: 'requests are queued, and not interleaved',
     story: `
       pull p: stream=s
       push r1: header 1
@@ -215,7 +215,7 @@ const concurrent: readonly Scenario[] = [
       p got SUCCESS, header r3, 20`,
   },
   {
-    rule: 'too many that wait: the oldest is dropped, which is told with where it goes on',
+    rule: 'a full queue drops the oldest request, with a status that names the next message',
     limits: { waitingRequests: 1 },
     story: `
       pull p: stream=s
@@ -228,7 +228,7 @@ const concurrent: readonly Scenario[] = [
 2, SUCCESS, header r3, 3`,
   },
   {
-    rule: 'who counts what is told resumes where it was, after requests were dropped',
+    rule: 'a consumer that counts messages resumes at its position after requests were dropped',
     route: { lateJoiners: { from: 'start' } },
     limits: { waitingRequests: 1 },
     story: `
@@ -247,7 +247,7 @@ WARNING dropped: the request "r3", which waited for its turn, the next is messag
       q got header r1, INFO run 1, the next is message 3, 3`,
   },
   {
-    rule: 'the newest takes the place of the other',
+    rule: 'the newest request supersedes the other',
     route: { concurrentRequests: 'newest' },
     story: `
       pull p: stream=s
@@ -260,7 +260,7 @@ WARNING dropped: the request "r3", which waited for its turn, the next is messag
       p got SUCCESS`,
   },
   {
-    rule: 'the newest also when the consumer takes nothing for now',
+    rule: 'the newest request supersedes the other also while the consumer is stalled',
     route: { concurrentRequests: 'newest' },
     story: `
       pull p: stream=s
@@ -273,7 +273,7 @@ WARNING dropped: the request "r3", which waited for its turn, the next is messag
       p got header r1, 1, 2, 3, WARNING superseded by the request "r3", header r3, 30`,
   },
   {
-    rule: 'a stream has one request at a time, and refuses others',
+    rule: 'a stream has one request at a time, and rejects others',
     route: { concurrentRequests: 'refuse' },
     story: `
       push r1: header 1
@@ -287,7 +287,7 @@ WARNING dropped: the request "r3", which waited for its turn, the next is messag
 
 const waitingTurns: readonly Scenario[] = [
   {
-    rule: 'a pull that waits for its turn keeps no producer waiting, and its gap is announced',
+    rule: 'a queued request does not block its producer, and its gap is reported',
     route: { limits: smallBuffer, slowConsumers: 'wait' },
     story: `
       push r1: header 1
@@ -306,7 +306,7 @@ const waitingTurns: readonly Scenario[] = [
       r2 answered SUCCESS`,
   },
   {
-    rule: 'a request that ended long before its turn is its header, its gap and its last status',
+    rule: 'a request that ended long before its turn has its header, a gap and its last status',
     route: { limits: smallBuffer },
     story: `
       push r1: header 1
@@ -324,7 +324,7 @@ header r3, WARNING 1 message was dropped, the next is message 2, 2, \
 ERROR the producer is gone: the caller is gone`,
   },
   {
-    rule: 'a request whose consumer has not taken the last one to its end has its turn when that is taken',
+    rule: 'the next request begins when the consumer has read the last one to its end',
     route: { limits: smallBuffer, slowConsumers: 'wait' },
     story: `
       pull p: stream=s
@@ -339,7 +339,7 @@ ERROR the producer is gone: the caller is gone`,
 
 const slowConsumers: readonly Scenario[] = [
   {
-    rule: 'who takes nothing of a request that has ended is cut off, whatever the route says',
+    rule: 'a consumer that does not read an ended request is cut off with any policy',
     route: { slowConsumers: 'drop-oldest' },
     story: `
       pull p: stream=s
@@ -356,7 +356,7 @@ const slowConsumers: readonly Scenario[] = [
       p ended RESOURCE_EXHAUSTED too slow: nothing was taken for 30 s, and the request has ended`,
   },
   {
-    rule: 'cut-off: who takes nothing of a request that has ended is cut off, too',
+    rule: 'cut-off: a consumer that does not read an ended request is cut off',
     route: { slowConsumers: 'cut-off' },
     story: `
       pull p: stream=s
@@ -379,7 +379,7 @@ const slowConsumers: readonly Scenario[] = [
       r1 answered SUCCESS`,
   },
   {
-    rule: 'wait: who takes nothing at all is cut off in the end',
+    rule: 'wait: a consumer that never reads is cut off',
     route: { limits: smallBuffer, slowConsumers: 'wait' },
     story: `
       pull p: stream=s
@@ -395,7 +395,7 @@ const slowConsumers: readonly Scenario[] = [
       r1 answered SUCCESS`,
   },
   {
-    rule: 'drop-oldest: the gap is told, others notice nothing',
+    rule: 'drop-oldest: the gap is reported, others are not affected',
     route: { limits: smallBuffer, slowConsumers: 'drop-oldest' },
     story: `
       pull p: stream=s
@@ -408,7 +408,7 @@ const slowConsumers: readonly Scenario[] = [
       p got header r1, 1, WARNING 5 messages were dropped, the next is message 7, 7, 8, SUCCESS`,
   },
   {
-    rule: 'cut-off: who is too slow is told so at once',
+    rule: 'cut-off: a slow consumer gets the error at once',
     route: { limits: smallBuffer, slowConsumers: 'cut-off' },
     story: `
       pull p: stream=s
@@ -421,7 +421,7 @@ const slowConsumers: readonly Scenario[] = [
       q runs`,
   },
   {
-    rule: 'a request has so many consumers',
+    rule: 'the number of consumers of a request is limited',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `
       pull p: stream=s
@@ -433,7 +433,7 @@ const slowConsumers: readonly Scenario[] = [
       r got header r1`,
   },
   {
-    rule: 'a consumer that is busy goes on without a request that has enough consumers',
+    rule: 'a pull that serves a request leaves out another one with too many consumers',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `
       push r1: header 1
@@ -447,7 +447,7 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
       q runs`,
   },
   {
-    rule: 'who counts what is told resumes where it was, after a request was left out',
+    rule: 'a consumer that counts messages resumes at its position after a request was left out',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `
       pull p: request=r2
@@ -463,7 +463,7 @@ the request "r2" has 1 consumer, which is all that its route allows, the next is
       r got header r1, INFO run 1, the next is message 3, 3`,
   },
   {
-    rule: 'wait: who was superseded keeps nobody waiting',
+    rule: 'wait: a superseded delivery does not block its producer',
     route: { limits: smallBuffer, slowConsumers: 'wait', concurrentRequests: 'newest' },
     story: `
       pull p: stream=s

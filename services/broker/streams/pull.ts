@@ -12,22 +12,22 @@ import { createStallWatch } from './stall-watch.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { Turns } from './turns.ts'
 
-/** One consumer's call: the requests that match, one after the other. */
+/** One consumer's call: the matching requests, one after the other. */
 export interface Pull {
-  /** Looks at the limits in time. */
+  /** Checks the time limits. */
   sweep(): void
-  /** The routes have changed, and may not admit the consumer any more. */
+  /** The routes have changed, and may no longer accept the consumer. */
   recheck(): void
-  /** Ends as soon as no request is left that it serves or that waits for its turn. */
+  /** Ends as soon as no request is served or queued. */
   drain(): void
-  /** The consumer is gone, or has to go. */
+  /** The consumer is disconnected, or must be cut off. */
   cut(reason: GrpcError): void
-  /** Resolves at the end of the only request that was asked for; rejects with a `GrpcError`. */
+  /** Resolves at the end of a pull's only request; rejects with a `GrpcError`. */
   readonly done: Promise<void>
   readonly wanted: AnimationIds
   /** The request that is served. */
   readonly request: LoggedRequest | undefined
-  /** Of the request that is served: what waits for this consumer. */
+  /** The messages of the served request that the consumer has not received. */
   readonly behind: { readonly entries: number; readonly bytes: number }
   readonly peer: string
 }
@@ -40,35 +40,37 @@ export interface PullOptions {
   readonly sink: PullSink
 }
 
-/** A request of another process may be told late; its clock may differ by so much. */
+/** The maximum clock difference to another process, whose requests may be reported late. */
 const clockSkewMs = 1_000
-/** A run that the log does not show within this time is gone. Brokers report requests within milliseconds. */
+/**
+ * A run that the log does not report within this time is gone. Brokers report requests within milliseconds.
+ */
 const resumeWaitMs = 1_000
 
 /**
- * A request whose route does not admit the caller's token is not there for this pull: otherwise whoever pushes
- * under somebody's stream id could end that one's pulls.
+ * The pull ignores a request whose route does not accept the caller's token: otherwise a producer that uses
+ * another's stream id could end that stream's pulls.
  *
- * @throws GrpcError INVALID_ARGUMENT for three empty ids, and for metadata that cannot be read
+ * @throws GrpcError INVALID_ARGUMENT for three empty ids, and for invalid metadata
  */
 export function createPull(context: StreamContext, { wanted, caller, sink }: PullOptions): Pull {
   if (wanted.streamId === '' && wanted.requestId === '' && wanted.targetObjectId === '') {
     throw new GrpcError('INVALID_ARGUMENT', 'AnimationIds: all three are empty, at least one is needed')
   }
   const received = receivedOf(caller)
-  /** The runs to resume that the log has not shown yet. */
+  /** The runs to resume that the log has not reported yet. */
   const missing = new Set(received?.keys())
   const { clock, limits } = context
   const token = hashToken(caller.metadata)
   const done = Promise.withResolvers<void>()
-  // The rejection of a call whose consumer is gone has no other handler.
+  // The rejection of a call without a consumer has no other handler.
   done.promise.catch(() => {})
   const pulledMs = clock.nowMs()
   const stall = createStallWatch(sink)
   const turns = new Turns(limits.waitingRequests)
   const beganMs = clock.monotonicMs()
   let idleSinceMs = beganMs
-  /** Of the delivery that has its turn or had the last one. */
+  /** The route of the current or last delivery. */
   let route: Route | undefined
   /** Notices that came too late for the last delivery. */
   let notices: readonly Status[] = []
@@ -87,7 +89,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     else done.reject(reason)
   }
 
-  /** Reports the reason at once, although the consumer may not read what waits for it. */
+  /** Reports the reason at once, even if the consumer does not read queued messages. */
   function breakOff(reason: Error): void {
     if (!over) sink.discard()
     end(reason)
@@ -124,7 +126,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     pump()
   }
 
-  /** A pull that is busy goes on without it. */
+  /** A pull that serves a request continues without this one. */
   function leaveOut({ ids }: LoggedRequest, { limits: { consumers } }: Route): void {
     const many = howMany(consumers, 'consumer, which is', 'consumers, which are')
     const message = `the request ${quote(ids)} has ${many} all that its route allows`
@@ -149,7 +151,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     beginFirst()
   }
 
-  /** What is not kept any more is as if it had never come. */
+  /** Treats a request that is not kept any more as if it had never begun. */
   function giveUp(delivery: Delivery, error: GrpcError | undefined): void {
     if (error !== undefined) {
       end(error)
@@ -180,7 +182,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     notices = []
   }
 
-  /** Returns false when there is nothing to be sent for now. */
+  /** Returns false if there is no message to send. */
   function sendNext(delivery: Delivery): boolean {
     const bytes = delivery.next()
     if (bytes !== undefined) writable = sink.write(bytes)
@@ -200,11 +202,11 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   }
 
   /**
-   * A consumer that takes nothing for `idleSeconds` must not hold what others wait for, nor an ended request, which
-   * has no producer to end the wait.
+   * A consumer that does not read for `idleSeconds` must not block others, or an ended request, which has no
+   * producer to end the wait.
    */
   function assertNotStalled(nowMs: number): void {
-    const stalledMs = stall.look(nowMs)
+    const stalledMs = stall.measure(nowMs)
     if (route === undefined || stalledMs <= route.limits.idleSeconds * 1000) return
     const running = turns.first?.request.ended === false
     if (running && route.slowConsumers !== 'wait') return
@@ -214,7 +216,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     throw new GrpcError('RESOURCE_EXHAUSTED', message)
   }
 
-  /** Nothing is lost in silence: a run that is to be resumed may be gone, with the broker or by its age. */
+  /** A run to resume may be gone, because of its age or a lost broker; this must not be silent. */
   function reportMissing(nowMs: number): void {
     if (missing.size === 0 || !context.log.healthy || nowMs - beganMs < resumeWaitMs) return
     const [run] = missing
@@ -276,7 +278,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
 
 const quote = ({ requestId }: AnimationIds) => JSON.stringify(requestId)
 
-/** What a call is told that comes, or still runs, when the process is to end. */
+/** The error of a call that begins or runs while the process ends. */
 export const shuttingDown = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')
 
 const nothingReceived: Received = new Map()

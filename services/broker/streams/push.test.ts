@@ -4,7 +4,7 @@ import { type Scenario, testScenarios } from './scenario-under-test.ts'
 
 const producers: readonly Scenario[] = [
   {
-    rule: 'a producer that is gone is an error to its consumers',
+    rule: 'consumers get an error if the producer disconnects',
     story: `
       pull p: request=r1
       push r1: header 1
@@ -13,7 +13,7 @@ const producers: readonly Scenario[] = [
       p ended OK`,
   },
   {
-    rule: 'an end without a status is an error to producer and consumers',
+    rule: 'an end without a status is an error for producer and consumers',
     story: `
       pull p: request=r1
       push r1: header 1 end
@@ -21,7 +21,7 @@ const producers: readonly Scenario[] = [
       p got header r1, 1, ERROR the producer ended without a status after 2 messages`,
   },
   {
-    rule: 'a first message that is no header ends the push',
+    rule: 'a first message without a header ends the push',
     story: `
       push r1: 1
       r1 answered ERROR order #0
@@ -29,7 +29,7 @@ const producers: readonly Scenario[] = [
       r2 answered ERROR order #0`,
   },
   {
-    rule: 'what is no message is refused, and ends what has begun',
+    rule: 'invalid bytes are rejected, and end the request',
     story: `
       push r1: junk
       r1 answered INVALID_ARGUMENT message #0
@@ -39,7 +39,7 @@ const producers: readonly Scenario[] = [
       p ended OK`,
   },
   {
-    rule: 'a message that is too long for its route is refused',
+    rule: 'a message that is too long for its route is rejected',
     route: { limits: { ...defaultRoute.limits, messageBytes: 100 } },
     story: `
       pull p: request=r1
@@ -48,7 +48,7 @@ const producers: readonly Scenario[] = [
       p got header r1, ERROR message #1 has 101 bytes, at most 100 are allowed`,
   },
   {
-    rule: 'a route has so many requests at a time',
+    rule: 'the number of concurrent requests of a route is limited',
     route: { limits: { ...defaultRoute.limits, streams: 1 } },
     story: `
       push r1: header
@@ -59,7 +59,7 @@ const producers: readonly Scenario[] = [
       r3 runs`,
   },
   {
-    rule: 'a producer that sends nothing is given up, and so is one that never ends',
+    rule: 'an idle producer times out, and so does an endless one',
     route: { limits: { ...defaultRoute.limits, idleSeconds: 5, totalSeconds: 12 } },
     story: `
       pull p: request=r1
@@ -80,7 +80,7 @@ const producers: readonly Scenario[] = [
       r2 answered ERROR the request ran for 12 s`,
   },
   {
-    rule: 'a push without a header is given up',
+    rule: 'a push without a header times out',
     limits: { headerWaitMs: 3000 },
     story: `
       push r1: 
@@ -88,7 +88,7 @@ const producers: readonly Scenario[] = [
       r1 answered ERROR sent nothing for 3 s`,
   },
   {
-    rule: 'of a rule that warns consumers get the first, and the producer the sum',
+    rule: 'consumers get the first violation of a rule in mode warn, and the producer the sum',
     story: `
       pull p: request=r1
       push r1: header 1
@@ -98,7 +98,7 @@ const producers: readonly Scenario[] = [
       r1 answered SUCCESS 6 messages; warnings: order ×2`,
   },
   {
-    rule: 'a rule that rejects ends the request for everybody',
+    rule: 'a violation in mode reject ends the request for producer and consumers',
     route: { rules: { ...defaultRoute.rules, order: 'reject' } },
     story: `
       pull p: request=r1
@@ -112,7 +112,7 @@ const producers: readonly Scenario[] = [
 
 const ends: readonly Scenario[] = [
   {
-    rule: 'an interrupted request ends for everybody, and is refused for a minute',
+    rule: 'an interrupted request ends for producer and consumers, and is rejected for a minute',
     story: `
       pull p: request=r1
       push r1: header 1
@@ -127,7 +127,7 @@ const ends: readonly Scenario[] = [
       r1/c runs`,
   },
   {
-    rule: 'a broker that drains takes no calls, and lets requests end',
+    rule: 'a draining broker rejects calls, and lets requests end',
     story: `
       pull idle: stream=other
       pull open: stream=s
@@ -144,7 +144,7 @@ const ends: readonly Scenario[] = [
       open ended UNAVAILABLE shutting down`,
   },
   {
-    rule: 'what still runs at the end of the drain ends with an error',
+    rule: 'requests that run at the end of the drain end with an error',
     story: `
       pull p: request=r1
       push r1: header 1
@@ -171,7 +171,7 @@ const tokens: readonly Scenario[] = [
       r3 runs`,
   },
   {
-    rule: 'a pull sees only what its token opens',
+    rule: 'a pull sees only requests that accept its token',
     route: secret,
     story: `
       pull without: stream=s
@@ -184,7 +184,7 @@ const tokens: readonly Scenario[] = [
   },
   {
     route: { name: 'shop/secret' },
-    rule: 'a route that changes ends the calls that it does not admit any more',
+    rule: 'a changed route ends the calls that it no longer accepts',
     story: `
       pull p: stream=s token=open
       pull q: stream=s token=old
@@ -203,7 +203,7 @@ const tokens: readonly Scenario[] = [
 
 const resumes: readonly Scenario[] = [
   {
-    rule: 'a producer whose connection is lost continues behind what was taken',
+    rule: 'a producer with a lost connection continues after the last accepted message',
     story: `
       pull p: request=r1
       push r1: header 1 2
@@ -221,7 +221,7 @@ const resumes: readonly Scenario[] = [
       p got 3, SUCCESS`,
   },
   {
-    rule: 'a producer that does not come back in time is an error to its consumers',
+    rule: 'consumers get an error if the producer does not return in time',
     story: `
       pull p: request=r1
       push r1: header 1
@@ -237,7 +237,7 @@ const resumes: readonly Scenario[] = [
       r1/d runs`,
   },
   {
-    rule: 'the rules go on where they were',
+    rule: 'the rules continue with their state',
     story: `
       pull p: request=r1
       push r1: header 1 header 2
@@ -266,7 +266,7 @@ header r1, 3, SUCCESS`,
       r4 answered RESOURCE_EXHAUSTED the default route has 1`,
   },
   {
-    rule: 'a resume token does not replace the token of the route',
+    rule: 'a resume token does not replace the bearer token of the route',
     route: secret,
     story: `
       push r1: token=open header 1
@@ -281,7 +281,7 @@ header r1, 3, SUCCESS`,
       r1/d answered PERMISSION_DENIED the route shop/secret does not admit this token`,
   },
   {
-    rule: 'a message that comes before the answer is refused, and the request waits on',
+    rule: 'a message before the response is rejected, and the request continues to wait',
     story: `
       pull p: request=r1
       push r1: header 1

@@ -18,48 +18,48 @@ import type { Pusher, StreamContext } from './stream-context.ts'
 
 /** One producer's call: the messages of one request, in their order. */
 export interface Push {
-  /** Takes the next message. A promise that comes back says when the one after it may come. */
+  /** Accepts the next message. The caller awaits a returned promise before the message after it. */
   take(bytes: Uint8Array): Promise<void> | undefined
   /** The producer has sent everything. */
   halfClose(): void
   /**
-   * The producer is gone, or its call was cut. A request whose producer has got a resume token waits for it,
-   * unless the producer has cancelled the call itself.
+   * The producer is disconnected, or its call was cut. A request whose producer has a resume token waits for
+   * it, unless the producer has cancelled the call itself.
    */
   lose(reason: GrpcError): void
-  /** Looks at the limits in time. */
+  /** Checks the time limits. */
   sweep(): void
-  /** The routes have changed, and may not admit the producer any more. */
+  /** The routes have changed, and may no longer accept the producer. */
   recheck(): void
-  /** How the request went; rejects with a `GrpcError` where the call was not in order. */
+  /** The status of the request; rejects with a `GrpcError` if the call was invalid. */
   readonly answer: Promise<Status>
-  /** Nothing more is taken. */
+  /** No more messages are accepted. */
   readonly over: boolean
-  /** undefined until there is a header. */
+  /** Undefined before the header. */
   readonly request: LoggedRequest | undefined
-  /** What has come so far; undefined until there is a header. */
+  /** The messages so far; undefined before the header. */
   readonly received: Received | undefined
   readonly peer: string
 }
 
 /**
- * What is wrong with the messages is told the producer by a Status, whatever its code; what is wrong with the
- * call (ids, permission, size, room) by a gRPC code. Consumers get the same text in a status.
+ * Errors of messages are reported to the producer with a Status of any code; errors of the call (ids,
+ * permission, size, limits) with a gRPC code. Consumers get the same text in a status.
  *
- * A push with a resume token continues its request: its messages are those that follow what the log has, as
- * the metadata of the answer say. Its messages may come only after that.
+ * A push with a resume token continues its request: its messages follow those in the log, as the metadata of
+ * the response say. It must not send messages before that.
  *
- * A push whose first message is no header cannot be routed, whatever the rules of any route: it ends with a
- * Status ERROR of the rule `order`. One without any id is INVALID_ARGUMENT.
+ * A push whose first message is not a header cannot be routed, whatever the rules of any route: it ends with
+ * a Status ERROR of the rule `order`. A push without any id is INVALID_ARGUMENT.
  *
- * @throws GrpcError INVALID_ARGUMENT for metadata that are no resume token
+ * @throws GrpcError INVALID_ARGUMENT for an invalid resume token in the metadata
  */
 export function createPush(context: StreamContext, caller: Pusher): Push {
   const { clock, limits } = context
   const presented = readResumeToken(caller.metadata)
   const bearer = hashToken(caller.metadata)
   const answer = Promise.withResolvers<Status>()
-  // Nobody waits for the answer of a producer that is gone.
+  // The answer of a disconnected producer has no other handler.
   answer.promise.catch(() => {})
   const traceparent = fromMetadata(caller.metadata)('traceparent') || context.newTraceparent()
   let beganMs = clock.monotonicMs()
@@ -68,7 +68,7 @@ export function createPush(context: StreamContext, caller: Pusher): Push {
   let begun = presented !== undefined
   let pushed: PushedRequest | undefined
   let span: Span | undefined
-  /** How the request ended for its consumers. */
+  /** The end of the request for its consumers. */
   let ended: WriterEnd | undefined
 
   function finish(end: WriterEnd, outcome: Status | GrpcError): void {
@@ -146,7 +146,7 @@ export function createPush(context: StreamContext, caller: Pusher): Push {
     )
   }
 
-  /** The producer may come back. */
+  /** The producer may return. */
   function suspend(request: PushedRequest, reason: GrpcError): void {
     const { resumeGraceMs } = limits
     const graceSeconds = resumeGraceMs / 1000
@@ -157,7 +157,7 @@ export function createPush(context: StreamContext, caller: Pusher): Push {
     settle(reason)
   }
 
-  /** A producer that does not wait for the answer cannot know which message is the next. */
+  /** A producer that sends before the response cannot know the number of its next message. */
   function refuseEarly(): undefined {
     failWith(new GrpcError('FAILED_PRECONDITION', `a message came before the answer's ${nextMetadata}`))
   }
@@ -169,7 +169,7 @@ export function createPush(context: StreamContext, caller: Pusher): Push {
     lastMessageMs = clock.monotonicMs()
   }
 
-  // Its state is in properties without accessors, which V8 would keep in a hash table.
+  // Its state is in properties without accessors, because V8 would keep accessors in a hash table.
   const push: Mutable<Push> = {
     take(bytes) {
       if (ended !== undefined) return undefined

@@ -27,40 +27,51 @@ import { createMediaTiming } from './media-timing.ts'
 import { hashSecret, newSecret, type PresentedToken, resumptionOf, tokenOf } from './resume-token.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
 
-/** A request of which this process has the producer: judged by its route's rules, and relayed to the log. */
+/**
+ * A request whose producer is connected to this process: its messages are checked against the rules of its
+ * route and relayed to the log.
+ */
 export interface PushedRequest {
   readonly request: LoggedRequest
   readonly route: Route
-  /** What the producer has sent so far. */
+  /** The messages of the producer so far. */
   readonly received: Received
-  /** By which the producer may continue it in another call; undefined when nobody may. */
+  /**
+   * The token for the producer to continue the request in another call; undefined if this is not possible.
+   */
   readonly resumeToken: string | undefined
   /**
    * Relays the next message.
    *
-   * @returns false when `ready` should be awaited before the next one
-   * @throws GrpcError for a message that cannot be taken, RuleBroken for one that must not
+   * @returns false if the caller should await `ready` before the next one
+   * @throws GrpcError for an invalid message, RuleBroken for a violation in mode reject
    */
   relay(bytes: Uint8Array): boolean
   ready(): Promise<void>
-  /** What the producer is told, and how its consumers' request ends, when it has sent everything. */
+  /**
+   * The answer to the producer, and the end of the request for its consumers, after the producer has sent
+   * everything.
+   */
   complete(): { readonly end: RequestEnd; readonly answer: Status }
-  /** Called at the end, and only once. Rejects with a `LogRefusal`. */
+  /** Called once, at the end. Rejects with a `LogRefusal`. */
   end(end: WriterEnd): Promise<void>
-  /** Called instead: the request gets this end, unless its producer continues it within the grace. */
+  /**
+   * Called instead of `end`: the request gets this end, unless its producer continues it within the grace
+   * period.
+   */
   suspend(end: RequestEnd): void
   onEnded(listener: (end: WriterEnd) => void): void
-  /** Why the routes that hold now do not admit the producer; undefined while they do. */
+  /** The reason why the current routes do not accept the producer; undefined if they do. */
   findRefusal(): GrpcError | undefined
 }
 
-/** Messages, the header included, and their bytes. */
+/** The number of messages, including the header, and of their bytes. */
 export interface Received {
   readonly messages: number
   readonly bytes: number
 }
 
-/** A rule that the route rejects for: told by a Status, to producer and consumers. */
+/** A violation in mode reject: reported with a Status, to producer and consumers. */
 export class RuleBroken extends ExpectedError {}
 
 export interface PushedHeader {
@@ -70,9 +81,10 @@ export interface PushedHeader {
 }
 
 /**
- * Begins the request of a push, whose first message this is.
+ * Begins the request of a push with its first message.
  *
- * @throws GrpcError when it cannot be taken, RuleBroken when a rule forbids it; there is no request then
+ * @throws GrpcError if it is not accepted, RuleBroken if a rule rejects it; there is no request in either
+ *   case
  */
 export async function beginRequest(
   context: StreamContext,
@@ -102,7 +114,7 @@ export async function beginRequest(
       ids,
       sourceServiceId,
       route: route.name,
-      // Messages may be parts of a larger piece of memory, and a header is kept for long.
+      // Messages may be slices of a larger buffer, and a header is kept for a long time.
       header: copyOf(bytes),
       limits: ringLimits(route),
       traceparent,
@@ -123,9 +135,9 @@ export async function beginRequest(
 }
 
 /**
- * Continues the request of a resume token, behind the last message that the log has.
+ * Continues the request of a resume token, after the last message in the log.
  *
- * @throws GrpcError when it cannot be continued
+ * @throws GrpcError if it cannot be continued
  */
 export async function continueRequest(
   context: StreamContext,
@@ -149,7 +161,7 @@ export async function continueRequest(
   rules.judge(header, 0)
   rules.restore(start.rules)
   context.stats.route(route.name).counters.producers_resumed += 1
-  // A request that runs is not refused for those that have begun meanwhile.
+  // A running request is not rejected because of requests that have begun in the meantime.
   context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
   return createPushedRequest(context, {
     ...{ writer, route, rules, header, token, start },
@@ -157,13 +169,13 @@ export async function continueRequest(
   })
 }
 
-/** What another broker needs to go on with the messages of a producer. */
+/** The data with which another broker can continue to process the messages of a producer. */
 interface Progress extends Received {
   readonly lastPart: Message['part']
   readonly rules: SavedRules
 }
 
-/** In memory of its own, no part of Node's pool. */
+/** In memory of its own, not in Node's pool. */
 function copyOf(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
@@ -240,7 +252,7 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
     end,
     suspend(lost) {
       ofRoute.counters.producers_suspended += 1
-      // It counts for its route until it ends, or goes on.
+      // It counts for its route until it ends or continues.
       writer.onEnded(how => void end(how))
       writer.suspend(lost)
     },
@@ -284,7 +296,7 @@ function assertSize({ length }: Uint8Array, number: number, { limits }: Route): 
   )
 }
 
-/** The warnings to tell consumers: the first of each rule. Throws for what the route rejects. */
+/** The warnings for consumers: the first of each rule. Throws for a violation in mode reject. */
 function judge(rules: StreamRules, ofRoute: RouteStats, message: Message, number: number): readonly Status[] {
   const broken = rules.judge(message, number)
   if (broken.length === 0) return noWarnings
@@ -306,8 +318,8 @@ function countIn({ counters }: RouteStats, { length }: Uint8Array): void {
 }
 
 /**
- * Where the route refuses concurrent requests, a stream's object has one at a time: a rule that does not
- * depend on who pulls, and when.
+ * If the route rejects concurrent requests, an object of a stream has one request at a time. This does not
+ * depend on its pulls.
  */
 function assertAlone({ log }: StreamContext, { ids }: HeaderMessage, route: Route): void {
   if (route.concurrentRequests !== 'refuse') return

@@ -3,8 +3,8 @@ import type { LoggedRequest } from '../log/stream-log.ts'
 import type { StreamContext } from './stream-context.ts'
 
 /**
- * A push, or the part of a pull that is one request. The parent is what the producer's call named, so that a
- * producer's and its consumers' spans are of one trace. undefined when the request is not traced.
+ * Starts the span of a push, or of one request of a pull. The parent is that of the producer's call, so that
+ * the spans of producer and consumers belong to one trace. Undefined if the request is not traced.
  */
 export function startRequestSpan(
   { tracing }: Pick<StreamContext, 'tracing'>,

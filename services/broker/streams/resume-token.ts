@@ -4,10 +4,11 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Resumption } from '../log/stream-log.ts'
 import type { TokenHash } from './admission.ts'
 
-/** The metadata by which a producer continues its request, and that of the answer with the token for it. */
+/** The metadata in which a producer sends its resume token, and gets it in the response. */
 export const resumeMetadata = 'tollway-resume'
 /**
- * Metadata of the answer: the number of the message that the producer sends next; the header is message 0.
+ * Metadata of the response: the number of the message that the producer must send next; the header is message
+ * 0.
  */
 export const nextMetadata = 'tollway-next'
 
@@ -16,7 +17,7 @@ const tokenForm = /^([\w.-]{1,100})\.(\d{1,9})\.([\w-]{43})$/
 
 export const newSecret = (): string => randomBytes(secretBytes).toString('base64url')
 
-/** Binds the secret to the bearer token of its producer: neither of them alone continues the request. */
+/** Binds the secret to the bearer token of its producer: both are needed to continue the request. */
 export function hashSecret(secret: string, bearer: TokenHash): string {
   return createHash('sha256')
     .update(secret)
@@ -24,13 +25,13 @@ export function hashSecret(secret: string, bearer: TokenHash): string {
     .digest('hex')
 }
 
-/** `<run>.<uses>.<secret>`, where `uses` is how often the request was continued before. */
+/** `<run>.<uses>.<secret>`, where `uses` is the number of earlier continuations. */
 export const tokenOf = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
 
 /**
- * The token that a push brings; undefined for one that begins a request.
+ * The token of a push; undefined for a push that begins a request.
  *
- * @throws GrpcError INVALID_ARGUMENT for what has not the form of a token
+ * @throws GrpcError INVALID_ARGUMENT for a malformed token
  */
 export function readResumeToken(metadata: Metadata): Omit<PresentedToken, 'bearer'> | undefined {
   const values = metadata.get(resumeMetadata)

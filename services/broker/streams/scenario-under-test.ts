@@ -13,30 +13,29 @@ export interface Scenario {
   readonly story: string
 }
 
-/** Registers a test of each. */
+/** Registers a test of each scenario. */
 export function testScenarios(scenarios: readonly Scenario[]): void {
   for (const scenario of scenarios) test(scenario.rule, () => runScenario(scenario))
 }
 
 /**
- * Runs a story, one step a line:
+ * Runs a story, one step per line:
  *
- *     push r1: header 1 2      what the producer of r1 sends; `end` half-closes, `cancel` is gone, `lose`
- * loses its
- *                              connection
- *     push r1/b: resume=r1     continues r1 with the token of that answer
- *     r1/b begins at 2         the number of the message that is to be sent next
+ *     push r1: header 1 2      the messages of the producer of r1; `end` half-closes, `cancel` cancels the
+ *                              call, `lose` loses its connection
+ *     push r1/b: resume=r1     continues r1 with the token of that response
+ *     r1/b begins at 2         the number of the message that must be sent next
  *     pull p: stream=s         also request=r1, received=r1=3, token=secret
  *     p stalls | p goes on | p cancels
  *     3s pass
  *     interrupt s r1
- *     route needs open         from now on this token is needed
- *     drain | close            the broker's first and last step to its end
- *     p got header r1, 1, 2    all that p got since it was asked last, and in this order
- *     p ended OK               or a gRPC code; what follows must stand in its text
+ *     route needs open         from now on the route requires this token
+ *     drain | close            the first and the last step of the broker's end
+ *     p got header r1, 1, 2    all messages that p received since the last `got`, in this order
+ *     p ended OK               or a gRPC code; its text must contain the words that follow
  *     p runs | r1 runs
  *     r1 answered SUCCESS      or another code, of a Status or of gRPC
- *     r1 waits                 the broker has not taken all its messages
+ *     r1 waits                 the broker has not read all its messages
  */
 async function runScenario({ story, route = {}, limits = {} }: Scenario): Promise<void> {
   const simulation = createSimulation(route, limits)
@@ -127,7 +126,7 @@ function fail(message: string): never {
   throw new Error(message)
 }
 
-/** `RESOURCE_EXHAUSTED slow` holds for a text that begins with the code and has `slow` in it. */
+/** `RESOURCE_EXHAUSTED slow` matches a text that begins with the code and contains `slow`. */
 function assertBegins(found: string | undefined, expected: string): void {
   const [code = '', ...words] = expected.split(' ')
   const holds = found?.split(' ')[0] === code && found.includes(words.join(' '))

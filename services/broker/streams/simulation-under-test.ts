@@ -14,40 +14,40 @@ import { type Broker, createBroker } from './broker.ts'
 import { type BrokerLimits, defaultBrokerLimits } from './stream-context.ts'
 import { createTally } from './tally.ts'
 
-/** A broker in memory whose time passes only when it is told to, with its producers and consumers. */
+/** A broker in memory with simulated time, its producers and consumers. */
 export interface Simulation {
   readonly broker: Broker
   readonly log: StreamLog
   readonly stats: BrokerStats
-  /** Replaces the route of everything that comes from now on, and tells those who run. */
+  /** Replaces the route of all requests from now on, and notifies the running ones. */
   changeRoute(changes: Partial<Route>): void
   produce(requestId: string, metadata?: Metadata): Producer
   consume(wanted: { readonly streamId?: string; readonly requestId?: string }, metadata?: Metadata): Consumer
   pass(ms: number): void
-  /** Resolves when everything that was brought about has happened. */
+  /** Resolves when all pending work is done. */
   settle(): Promise<void>
   close(): Promise<void>
 }
 
 export interface Producer {
-  /** Each takes its turn when the broker reads on: texts as `textOf` tells them. */
+  /** Each message is sent when the broker reads; texts are in the form of `textOf`. */
   send(...texts: readonly string[]): void
   halfClose(): void
   cancel(): void
   /** Its connection is lost. */
   lose(): void
-  /** The initial metadata of the answer; undefined until they are there. */
+  /** The initial metadata of the response; undefined before they arrive. */
   readonly headers: Metadata | undefined
-  /** Messages that the broker has not taken yet. */
+  /** The number of messages that the broker has not read yet. */
   readonly unsent: number
   /** `SUCCESS 3 messages`, or a gRPC code and its text; undefined while it runs. */
   readonly answer: string | undefined
 }
 
 export interface Consumer {
-  /** What it got, as `textOf` tells it. */
+  /** The received messages, in the form of `textOf`. */
   readonly texts: readonly string[]
-  /** It takes nothing more, and after a few messages its sink says so. */
+  /** It stops reading, and its sink is full after a few messages. */
   stall(): void
   resume(): void
   cancel(): void
@@ -56,7 +56,7 @@ export interface Consumer {
 }
 
 const stream = 's'
-/** So many messages wait in the sink of a consumer that takes nothing. */
+/** The number of messages in the full sink of a stalled consumer. */
 const sinkMessages = 2
 
 export function createSimulation(
@@ -246,7 +246,7 @@ function beginOrTell<T>(begin: () => T, tell: (outcome: string) => void): T | un
 const outcomeOf = (error: unknown) =>
   error instanceof GrpcError ? `${statusName(error.code)} ${error.message}` : String(error)
 
-/** `header r1`, a number for data with that time code, `SUCCESS` and its like, or `junk`. */
+/** `header r1`, a number for data with that time code, `SUCCESS` and other statuses, or `junk`. */
 export function bytesOf(text: string, requestId = ''): Uint8Array {
   if (text === 'header') {
     const animationIds = { streamId: stream, requestId, targetObjectId: 'avatar' }

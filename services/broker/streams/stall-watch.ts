@@ -1,16 +1,16 @@
 import type { MessageSink } from '@tollway/grpc/server.ts'
 
-/** Looks whether a consumer takes anything of what waits for it. */
+/** Watches whether a consumer reads its queued messages. */
 export interface StallWatch {
-  /** For how long it has taken nothing, in milliseconds; looked at in intervals. */
-  look(nowMs: number): number
+  /** The time for which it has not read, in milliseconds; called in intervals. */
+  measure(nowMs: number): number
 }
 
 export function createStallWatch(sink: Pick<MessageSink, 'queuedBytes'>): StallWatch {
   let lastBytes = 0
   let sinceMs: number | undefined
   return {
-    look(nowMs) {
+    measure(nowMs) {
       const bytes = sink.queuedBytes
       if (bytes === 0 || bytes < lastBytes || sinceMs === undefined) sinceMs = nowMs
       lastBytes = bytes

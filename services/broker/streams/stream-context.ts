@@ -7,43 +7,41 @@ import type { RouteTable } from '../routes/route-table.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import type { Tally } from './tally.ts'
 
-/** What pushes and pulls of one process share. */
+/** Shared by the pushes and pulls of one process. */
 export interface StreamContext {
   readonly log: StreamLog
   readonly routes: Pick<RouteTable, 'choose' | 'onChange'>
   readonly stats: BrokerStats
   readonly clock: Clock
   readonly limits: BrokerLimits
-  /** undefined when calls are not traced. */
+  /** Undefined if calls are not traced. */
   readonly tracing: Tracing | undefined
-  /** Makes the `traceparent` of a push that came without one; empty when calls are not traced. */
+  /** Creates the `traceparent` of a push that has none; empty if calls are not traced. */
   readonly newTraceparent: () => string
   /** Running pushes by the name of their route. */
   readonly requestsOfRoute: Tally
-  /** Pulls by the key of a request that they are served, or that waits for its turn in them. */
+  /** Pulls by the key of a request that they serve or have in their queue. */
   readonly consumersOfRequest: Tally
 }
 
-/** The route that holds for a request now. */
+/** The current route of a request. */
 export function routeOf({ routes }: StreamContext, { ids, sourceServiceId }: LoggedRequest): Route {
   const { streamId, targetObjectId } = ids
   return routes.choose({ sourceServiceId, streamId, targetObjectId })
 }
 
-/** Of this process, whatever the routes say. */
+/** The limits of this process, for all routes. */
 export interface BrokerLimits {
-  /** Pushes, and pulls, at the same time. */
+  /** The maximum numbers of concurrent pushes and pulls. */
   readonly pushes: number
   readonly pulls: number
-  /** How long a pull waits while no request matches; 0 for ever. */
+  /** The maximum time that a pull waits for a matching request; 0 for no limit. */
   readonly pullIdleMs: number
-  /** How long a push may take for its header. */
+  /** The maximum time until the header of a push. */
   readonly headerWaitMs: number
-  /** Requests that wait for their turn in one pull. */
+  /** The maximum number of requests in the queue of one pull. */
   readonly waitingRequests: number
-  /**
-   * How long a request waits for a producer whose connection is lost; 0 when nobody can continue a request.
-   */
+  /** The time that a request waits for a producer with a lost connection; 0 disables resumption. */
   readonly resumeGraceMs: number
 }
 
@@ -56,15 +54,15 @@ export const defaultBrokerLimits: BrokerLimits = {
   resumeGraceMs: 5000,
 }
 
-/** Who makes a call. */
+/** The caller of a method. */
 export interface Caller {
   readonly metadata: Metadata
   /** For lists and logs. */
   readonly peer: string
 }
 
-/** Who makes a push. */
+/** The caller of a push. */
 export interface Pusher extends Caller {
-  /** Sends the initial metadata of the answer; only once. */
+  /** Sends the initial metadata of the response, once. */
   sendHeaders(metadata: Metadata): void
 }

@@ -1,8 +1,8 @@
-/** Counts what there is of each key, up to a limit. */
+/** Counts entries by key, up to a limit. */
 export interface Tally {
-  /** Counts one more, unless there are `limit` already. */
+  /** Adds one, unless there are `limit` already; returns whether it did. */
   take(key: string, limit: number): boolean
-  /** What was taken has ended. */
+  /** Removes one. */
   release(key: string): void
   count(key: string): number
 }

@@ -2,9 +2,9 @@ import type { ConcurrentRequests } from '../routes/route.ts'
 import type { Delivery } from './delivery.ts'
 
 /**
- * The deliveries of one pull in the order of their turns. Messages of two requests are never mixed in one pull, since
- * they carry no ids: the first delivery has its turn, the others wait, or by route the newest takes the place of all.
- * That a request is refused because of another is decided where it is pushed.
+ * The deliveries of one pull in the order of their turns. Messages of two requests are never interleaved in
+ * one pull, since they carry no ids: the first delivery has its turn, the others wait, or by route the newest
+ * replaces all others. A push is rejected because of another request when it begins, not here.
  */
 export class Turns {
   readonly #maxWaiting: number
@@ -19,16 +19,16 @@ export class Turns {
     return this.#line[0]
   }
 
-  /** All of them, in the order of their turns. */
+  /** All deliveries, in the order of their turns. */
   get all(): readonly Delivery[] {
     return this.#line
   }
 
   /**
-   * Adds a delivery behind the others.
+   * Adds a delivery after the others.
    *
-   * @returns the deliveries that lost their place to it without having begun, and the one that is superseded by it:
-   *   that keeps its turn for one status more
+   * @returns the deliveries that it displaced before they began, and the one that it supersedes, which keeps
+   *   its turn for one more status
    */
   add(delivery: Delivery, policy: ConcurrentRequests): Displaced {
     const line = this.#line

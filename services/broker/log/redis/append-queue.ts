@@ -4,23 +4,23 @@ import type { FiledRequest } from './filed-request.ts'
 import { appendScript } from './scripts.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** What a request's producer has appended and Redis has not got, oldest first. */
+/** The entries that a request's producer has appended and Redis has not acknowledged, oldest first. */
 export interface AppendQueue {
   readonly length: number
   readonly bytes: number
-  /** What Redis holds of the entries. */
+  /** The bytes of the entries that Redis stores. */
   readonly storedBytes: number
-  /** Redis holds entries that the ring has dropped, so that `send` is worth a command. */
+  /** Redis stores enough entries that the ring has dropped to make `send` worth a command. */
   readonly isTrimDue: boolean
   push(entry: QueuedEntry): void
   clear(): void
   /**
-   * Sends the first batch, and drops what the ring has dropped. One is on its way at a time, so that one that
-   * is sent again cannot overtake the next. Answers `ok`, `gone`, `moved`, or the JSON of the end that the
-   * request has.
+   * Sends the first batch, and drops the entries that the ring has dropped. Only one batch is in flight, so
+   * that a repeated batch cannot overtake the next. Returns `ok`, `gone`, `moved`, or the JSON of the
+   * request's end.
    */
   send(): Promise<string>
-  /** What was sent last is in Redis. */
+  /** Redis has acknowledged the last batch. */
   taken(): void
 }
 
@@ -31,12 +31,15 @@ export interface QueuedEntry {
   readonly progress: Progress | undefined
 }
 
-/** What one script appends. */
+/** The maximum that one script appends. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
-/** So many entries may belong to the next one. */
+/** The maximum number of consecutive entries that belong to the next one. */
 const maxTiedEntries = 8
-/** Redis holds at most this share more than the ring, or so many bytes, so that not each command trims. */
+/**
+ * Redis stores at most this share more than the ring, or this number of bytes, so that not every command
+ * trims.
+ */
 const trimShare = 1 / 16
 const minTrimBytes = 2 * 1024
 
@@ -47,7 +50,7 @@ export function createAppendQueue(
 ): AppendQueue {
   let entries: QueuedEntry[] = []
   let bytes = 0
-  /** The position of the first in the queue. */
+  /** The position of the first entry in the queue. */
   let first = ring.nextPosition
   let batchLength = 0
   const names = [keys.entries(key), keys.producer(key)]
@@ -73,7 +76,7 @@ export function createAppendQueue(
     return length + measureTied(length)
   }
 
-  /** The entries behind so many that must not be parted from them. */
+  /** The number of entries after `length` that must not be separated from them. */
   function measureTied(length: number): number {
     let tied = 0
     while (tied < maxTiedEntries && length + tied < entries.length) {
@@ -124,7 +127,10 @@ export function createAppendQueue(
   }
 }
 
-/** The entries that Redis holds. It drops those that the ring has dropped, when that is worth a command. */
+/**
+ * The entries that Redis stores. They are dropped after the ring has dropped them, when this is worth a
+ * command.
+ */
 function createStored(ring: Ring) {
   /** By position, oldest first. */
   const sizes: number[] = []
@@ -144,7 +150,7 @@ function createStored(ring: Ring) {
     dropBelow(position: number): void {
       for (; first < position && sizes.length > 0; first += 1) bytes -= sizes.shift() ?? 0
     },
-    /** @param queuedBytes of the entries that the ring may hold and Redis has not got */
+    /** @param queuedBytes of the entries that the ring may have and Redis has not acknowledged */
     isTrimDue(ring: Ring, queuedBytes: number): boolean {
       if (ring.firstPosition <= first) return false
       const droppedBytes = Math.min(bytes, bytes + queuedBytes - ring.bytes)

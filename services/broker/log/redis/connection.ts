@@ -4,18 +4,18 @@ import { Redis } from 'ioredis'
 import { watchSilence } from './silence-watch.ts'
 
 /**
- * One connection to Redis, made anew whenever it is lost. Nothing is queued while it is down and nothing is
- * sent a second time by itself: whoever has sent a command knows whether it may be sent again.
+ * One connection to Redis, re-established when it is lost. Commands are neither queued while it is down nor
+ * repeated automatically: the caller decides whether to repeat a command.
  */
 export interface RedisConnection {
   readonly ready: boolean
-  /** Why it is not ready; empty when it is. */
+  /** The reason for not being ready; empty if ready. */
   readonly problem: string
-  /** Rejects when the connection is not there, is lost before the reply, or when Redis answers an error. */
+  /** Rejects if there is no connection, if it is lost before the reply, or if Redis returns an error. */
   call(command: string, ...args: readonly Argument[]): Promise<unknown>
   /** Resolves when it is ready; rejects after `timeoutMs`, and when it is closed. */
   whenReady(timeoutMs?: number): Promise<void>
-  /** Told each time when it has become ready, and when it no longer is. */
+  /** Called each time it becomes ready or stops being ready. */
   onChange(listener: (ready: boolean) => void): void
   close(): void
 }
@@ -27,9 +27,9 @@ export interface RedisConnectionOptions {
    * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, `host:port`, or the path of a unix socket.
    */
   readonly url: string
-  /** For `rediss://`: what node's TLS takes beyond host and port. */
+  /** For `rediss://`: the options of node's TLS besides host and port. */
   readonly tls?: TlsOptions
-  /** A connection that is not made, or owes a reply and brings nothing, for so long is given up. */
+  /** The timeout to connect, and for a pending reply without any data. */
   readonly stallMs: number
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -38,7 +38,7 @@ export interface RedisConnectionOptions {
 export const redisUrlForms =
   'redis://[user[:password]@]host[:port][/database], rediss://…, host:port or the absolute path of a unix socket'
 
-/** @throws Error that tells the forms of the URL, and never the URL, since that may hold a password */
+/** @throws Error with the accepted forms of the URL, without the URL itself, which may contain a password */
 export function connectRedis(options: RedisConnectionOptions): RedisConnection {
   const { tls, stallMs, random } = options
   const url = isHostPort(options.url) ? `redis://${options.url}` : options.url
@@ -48,17 +48,18 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
   let ready = false
   let connected = false
   let closed = false
-  /** Replies that have not come. */
+  /** The number of pending replies. */
   let owed = 0
   let problem = 'no connection to Redis yet'
 
   const redis = new Redis(url, {
     lazyConnect: true,
-    // The replies of RESP3 have other shapes.
+    // The replies of RESP3 have other types.
     protocol: 2,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // With 0, what is in flight is rejected as soon as the connection is lost, not when the next one is there.
+    // With 0, commands in flight are rejected as soon as the connection is lost, not when the next one is
+    // ready.
     maxRetriesPerRequest: 0,
     retryStrategy: () => backoff.nextMs(),
     // After a failover the old primary is a replica; the address leads to the new one.
@@ -68,10 +69,10 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
     ...(tls === undefined || !url.startsWith('rediss:') ? {} : { tls }),
   })
 
-  // Until it is ready, the answers of the handshake are owed.
+  // Before it is ready, the replies of the handshake are pending.
   const silence = watchSilence(redis, { stallMs, owes: () => owed > 0 || (connected && !ready) })
 
-  /** What is sent in one turn of the event loop goes in one write. */
+  /** Sends the commands of one turn of the event loop in one write. */
   function gather(): void {
     const { stream } = redis
     if (!ready || stream.writableCorked > 0) return
@@ -141,7 +142,7 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
       problem = 'closed'
       silence.stop()
       redis.disconnect()
-      // Those who wait for the next connection are told that there is none.
+      // Notifies callers that wait for the next connection.
       for (const listener of [...listeners]) listener(false)
     },
   }
@@ -157,7 +158,7 @@ function isRedisUrl(url: string): boolean {
   return parsed !== null && /^rediss?:$/.test(parsed.protocol) && parsed.hostname !== ''
 }
 
-/** ioredis writes the bytes of a Buffer, and of any other array the text of its numbers. */
+/** ioredis writes the bytes of a Buffer, but the text of the numbers of any other array. */
 function asIoredisArgument(argument: Argument): string | number | Buffer {
   if (typeof argument !== 'object') return argument
   return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength)

@@ -7,16 +7,16 @@ import { directoryScript, forgetScript } from './scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 
 /**
- * Keeps what this broker knows of requests at what Redis says: each change as it is told, and now and then
- * all of it, so that nothing that was missed is missed for long.
+ * Synchronizes the known requests with Redis: each change when it is reported, and periodically all of them,
+ * to repair missed changes.
  */
 export interface DirectorySync {
-  /** What is told of changes; for the read loop, once all was read for the first time. */
+  /** The stream of changes; for the read loop, after everything was read once. */
   readonly news: FollowedStream
-  /** Reads all, and puts right what is not as it should be. Rejects when Redis does not answer. */
+  /** Reads the whole directory and repairs differences. Rejects if Redis does not answer. */
   readAll(): Promise<void>
   /**
-   * Ends a request for all brokers, unless it has an end; see `endRequest`. Answers whether it got this end.
+   * Ends a request for all brokers, unless it has ended; see `endRequest`. Returns whether it got this end.
    */
   end(filed: FiledRequest, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean>
 }
@@ -25,11 +25,11 @@ export interface DirectorySyncOptions {
   readonly setup: RedisLogSetup
   readonly directory: Directory
   /**
-   * How a request ends that Redis holds to be running, with a producer that is here; undefined when it does
-   * run.
+   * The end of a request that is running according to Redis with a producer at this broker; undefined if it
+   * is running.
    */
   readonly endOfOwn: (key: string) => RequestEnd | undefined
-  /** Redis holds nothing of the request any more. */
+  /** Redis has lost the request. */
   readonly onVanished: (known: KnownRequest) => void
 }
 
@@ -41,7 +41,7 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
   let after = '0-0'
 
   function learn(filed: FiledRequest): void {
-    // Of a request that begins here the directory is told together with its producer.
+    // A request that begins at this broker is added to the directory together with its producer.
     if (filed.podId !== podId || filed.ended !== undefined) directory.learn(filed)
   }
 
@@ -62,14 +62,14 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
     return answer.what === 'ended'
   }
 
-  /** A request of a producer of this broker that Redis holds to be running, though it is not. */
+  /** Ends a request of a producer of this broker that is running only according to Redis. */
   async function endIfOver(filed: FiledRequest): Promise<void> {
     if (filed.podId !== podId || filed.ended !== undefined) return
     const how = endOfOwn(filed.key)
     if (how !== undefined) await end(filed, how)
   }
 
-  /** What has expired leaves the directory. */
+  /** Removes an expired request from the directory. */
   async function forgetIfExpired({ key, ids, ended }: FiledRequest): Promise<void> {
     if (ended === undefined || directory.get(key) !== undefined) return
     const names = [keys.entries(key), keys.requests, keys.running]

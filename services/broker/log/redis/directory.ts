@@ -4,49 +4,49 @@ import type { LoggedRequest, RingCursor, RingReader } from '../stream-log.ts'
 import type { FiledRequest } from './filed-request.ts'
 import type { LocalRequest } from './local-request.ts'
 
-/** The requests that this broker knows of, as the directory in Redis has told them. */
+/** The requests that this broker knows from the directory in Redis. */
 export interface Directory {
   get(key: string): KnownRequest | undefined
   /** Oldest first. */
   all(): readonly KnownRequest[]
-  /** Requests that are known are told oldest first, then each that becomes known. */
+  /** Reports the known requests, oldest first, then each new one. */
   watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void
   /**
-   * A request that was not known is told to those who watch, unless it ended too long ago; of a known one
-   * the end and a new owner are news.
+   * Reports a new request to the watchers, unless it ended too long ago; updates the end and the owner of a
+   * known one.
    */
   learn(filed: FiledRequest): void
-  /** The same of a request whose producer comes to this broker. */
+  /** Like `learn`, for a request whose producer connects to this broker. */
   host(filed: FiledRequest, createLocal: (request: LoggedRequest) => LocalRequest): void
   forget(key: string): void
-  /** Forgets those that ended long enough ago. */
+  /** Forgets requests that ended long enough ago. */
   sweep(): void
-  /** Nothing is told any more. */
+  /** Stops all reports. */
   close(): void
 }
 
 export interface KnownRequest {
   readonly filed: FiledRequest
   readonly request: LoggedRequest
-  /** While the producer is here and has not ended it; then Redis has all of it. */
+  /** Set while the producer is at this broker and has not ended it; after that Redis has all entries. */
   readonly local: LocalRequest | undefined
 }
 
 export interface DirectoryOptions {
   readonly nowMs: () => number
   readonly read: (key: string, reader: RingReader) => Promise<RingCursor>
-  /** Called once a request, when it becomes known that it has ended. */
+  /** Called once per request, when its end becomes known. */
   readonly onEnded: (known: KnownRequest) => void
-  /** The producer has continued the request at another broker. `local` is what was here of it. */
+  /** The producer has continued the request at another broker. `local` is the local part of the request. */
   readonly onMoved: (filed: FiledRequest, local: LocalRequest | undefined) => void
-  /** Called when the time is over for which an ended request is kept, or Redis has lost it. */
+  /** Called when the retention of an ended request is over, or Redis has lost it. */
   readonly onForgotten: (key: string) => void
 }
 
 interface Known extends KnownRequest {
   filed: FiledRequest
   local: LocalRequest | undefined
-  /** The ring of a producer that was here, while it has readers. */
+  /** The ring of a former local producer, while it has readers. */
   endedRing: Ring | undefined
   forgetAtMs: number
 }
@@ -142,7 +142,7 @@ function requestOf(filed: FiledRequest, known: () => Known, read: DirectoryOptio
   }
 }
 
-/** The clocks of two brokers may differ: an end cannot lie ahead. */
+/** The clocks of two brokers may differ: an end cannot be in the future. */
 function forgetAt({ ended, limits }: FiledRequest, nowMs: number): number {
   return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
 }

@@ -4,7 +4,7 @@ import { endId } from './keys.ts'
 import { endScript } from './scripts.ts'
 import { endGraceMs, type RedisLogSetup } from './setup.ts'
 
-/** How the try to end a request came out; `by` is the end that holds, ours or that of somebody before us. */
+/** The result of an attempt to end a request; `by` is the effective end, from this or an earlier attempt. */
 export type EndAnswer =
   | { readonly what: 'gone' }
   /** Another broker is the owner of the request. */
@@ -12,11 +12,10 @@ export type EndAnswer =
   | { readonly what: 'ended' | 'other'; readonly by: RequestEnd }
 
 /**
- * Ends a request for all brokers. May be sent again: of several ends the first one holds.
+ * Ends a request for all brokers. May be repeated: the first of several ends is effective. Rejects if Redis
+ * does not answer.
  *
- * Rejects when Redis does not answer.
- *
- * @param from the broker for which it ends: the one that `filed` names, or any
+ * @param from the broker for which it ends: the one in `filed`, or any
  */
 export async function endRequest(
   setup: RedisLogSetup,

@@ -5,35 +5,35 @@ import { entryId, positionOf } from './keys.ts'
 import type { FollowedStream } from './read-loop.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** A request of another broker in a ring of this one, filled from Redis. */
+/** A request of another broker in a local ring, filled from Redis. */
 export interface Feed {
   readonly filed: FiledRequest
   readonly ring: Ring
-  /** For the read loop, which goes on where loading has come to. */
+  /** For the read loop, which continues at the position of the initial load. */
   readonly stream: FollowedStream
   /**
-   * The request has ended, and Redis will forget it: takes what is left at once, however slow the readers
-   * are.
+   * The request has ended, and Redis will forget it: reads the remaining entries at once, even for slow
+   * readers.
    */
   hurry(): void
 }
 
 export interface FeedOptions {
-  /** Called once, when the end has come from Redis. */
+  /** Called once, when the end is read from Redis. */
   readonly onEnd: (end: RequestEnd) => void
   readonly watch: RingWatch
 }
 
-/** In one reply. */
+/** The maximum number of entries in one reply. */
 const loadEntries = 256
 
 type Entries = readonly (readonly [Uint8Array, readonly Uint8Array[]])[]
 
 /**
- * Brings what Redis keeps of a request into a ring.
+ * Loads the stored entries of a request into a ring.
  *
- * Rejects with a `LogRefusal` `gone` when Redis keeps nothing of it, and with another error when Redis does
- * not answer.
+ * Rejects with a `LogRefusal` `gone` if Redis stores none of them, and with another error if Redis does not
+ * answer.
  */
 export async function loadFeed(
   setup: RedisLogSetup,
@@ -61,7 +61,7 @@ export async function loadFeed(
   return feed
 }
 
-/** Takes all that Redis has now, however slow the readers are. Rejects when Redis does not answer. */
+/** Reads all entries from Redis, even for slow readers. Rejects if Redis does not answer. */
 export async function catchUp(setup: RedisLogSetup, { filed, ring, stream }: Feed): Promise<void> {
   while (ring.end === undefined) {
     const entries = await entriesAfter(setup, filed.key, stream.after)
@@ -75,7 +75,7 @@ async function entriesAfter({ keys, commands }: RedisLogSetup, key: string, id: 
   return (await commands.call(...range)) as Entries
 }
 
-/** @param ring is filled behind what it has */
+/** @param ring is filled after its last entry */
 export function createFeed(
   setup: RedisLogSetup,
   filed: FiledRequest,
@@ -103,7 +103,7 @@ export function createFeed(
           ring.finish(end)
           onEnd(end)
         } else if (position >= ring.nextPosition) {
-          // What Redis has lost, or dropped before it came here, is a gap.
+          // Entries that Redis has lost, or dropped before they were read here, are a gap.
           ring.skipTo(position)
           ring.append(value, Number(String(name)))
         }

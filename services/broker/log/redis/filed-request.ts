@@ -1,18 +1,18 @@
 import type { AnimationIds } from '../../wire/animation-ids.ts'
 import type { RequestEnd, RingLimits } from '../stream-log.ts'
 
-/** What the directory in Redis tells of a request: all that a broker needs to offer it to consumers. */
+/** The directory entry of a request in Redis, with all data that a broker needs to serve it. */
 export interface FiledRequest {
   readonly key: string
-  /** The first part of the ids of its entries. Of two requests the later has the greater one. */
+  /** The first part of the ids of its entries. A later request has a greater epoch. */
   readonly epoch: number
-  /** The broker with the producer. */
+  /** The broker of the producer. */
   readonly podId: string
-  /** How many brokers the producer had before. Entries and ends of an earlier owner are refused. */
-  readonly owner: number
   /**
-   * How long a broker that is lost may be silent before the request ends, if that is longer than for others.
+   * The number of brokers that the producer used before. Redis rejects entries and ends of earlier owners.
    */
+  readonly owner: number
+  /** The silence after which a request of a lost broker ends, if it is longer than the default. */
   readonly graceMs: number
   readonly ids: AnimationIds
   readonly sourceServiceId: string
@@ -21,7 +21,7 @@ export interface FiledRequest {
   /** By the clock of the producer's broker, in milliseconds since the epoch. */
   readonly openedMs: number
   readonly limits: RingLimits
-  /** Undefined while it runs. */
+  /** Undefined while it is running. */
   readonly ended?: EndedAt
 }
 
@@ -31,18 +31,18 @@ export interface EndedAt {
   readonly atMs: number
 }
 
-/** What stands in the directory behind the epoch, which Redis gives. */
+/** The directory entry without the epoch, which Redis adds. */
 export function encodeFiled(filed: Omit<FiledRequest, 'key' | 'epoch'>): string {
   const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
   const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
   return JSON.stringify(named)
 }
 
-/** Undefined for what is none; brokers write nothing else there. */
+/** Undefined for an invalid value; brokers write no other values there. */
 export function decodeFiled(key: string, value: string): FiledRequest | undefined {
   const space = value.indexOf(' ')
   try {
-    // Brokers of older versions write neither owner nor grace.
+    // Older versions of the broker write neither owner nor grace.
     return {
       owner: 0,
       graceMs: 0,
@@ -55,7 +55,7 @@ export function decodeFiled(key: string, value: string): FiledRequest | undefine
   }
 }
 
-/** The field of a request's ids in the hash of those that run, which is one per ids. */
+/** The field of a request's ids in the hash of running requests, which has one request per ids. */
 export function idsField({ streamId, requestId, targetObjectId }: AnimationIds): string {
   return JSON.stringify([streamId, requestId, targetObjectId])
 }

@@ -1,13 +1,13 @@
 import { probeScript } from './scripts.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** The first version whose XADD knows NOMKSTREAM and whose XTRIM knows MINID. */
+/** The first version with XADD NOMKSTREAM and XTRIM MINID. */
 const neededVersion = '6.2'
 
 /**
- * Returns the requirement as text when Redis lacks the commands of the log; empty when it has them. It asks for these,
- * not for the version: other servers that speak its protocol have versions of their own. Other errors, such as that of a
- * Redis that is out of memory, say nothing about its version.
+ * Returns the requirement as text if Redis lacks the commands of the log; empty if it has them. It tests the commands
+ * and not the version: other servers with the same protocol have versions of their own. Other errors, such as that of a
+ * Redis that is out of memory, are ignored.
  */
 export async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
   try {

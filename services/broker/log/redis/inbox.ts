@@ -2,9 +2,9 @@ import { decodeReports, type Report } from './positions.ts'
 import type { FollowedStream } from './read-loop.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** What this broker alone is told. Its heartbeat makes it. */
+/** The stream of messages for this broker only. Its heartbeat creates it. */
 export interface Inbox extends FollowedStream {
-  /** Puts something in that says nothing: whoever waits for its next entry waits no more. */
+  /** Adds an empty message to end a blocking read of the inbox. */
   wake(): void
 }
 
@@ -25,7 +25,7 @@ export function createInbox(
       if (reports !== undefined && reports.length > 0) onReports(String(from), decodeReports(String(reports)))
     },
     wake() {
-      // When it is lost, the waiting ends by itself a little later.
+      // If it is lost, the read ends a little later by its timeout.
       commands.call('XADD', key, 'NOMKSTREAM', 'MAXLEN', '~', 1000, '*', '', '').catch(() => {})
     },
   }

@@ -4,8 +4,8 @@ import type { DirectorySync } from './directory-sync.ts'
 import type { RedisLogSetup } from './setup.ts'
 
 /**
- * Ends the requests of these ids for all brokers, and has further pushes refused; see `StreamLog.interrupt`.
- * The refusal is there before the directory is read, so that no request begins in between and is missed.
+ * Ends the requests of these ids for all brokers, and rejects further pushes; see `StreamLog.interrupt`. The
+ * rejection is stored before the directory is read, so that no request begins unnoticed in between.
  */
 export async function interruptRequests(
   setup: RedisLogSetup,

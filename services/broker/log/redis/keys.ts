@@ -1,42 +1,42 @@
 /**
- * The names of what the brokers share. All of one installation have the same hash tag, so that a script may
- * look at a request and at the directory in one step; a Redis Cluster keeps all of them on one of its nodes.
+ * The names of the shared keys. All keys of one installation have the same hash tag, so that a script can
+ * access a request and the directory in one step; a Redis Cluster stores all of them on one node.
  *
- * Every key has an expiry. What a broker that is gone leaves behind goes by itself.
+ * Every key has an expiry, which removes the keys of lost brokers.
  */
 export interface RedisKeys {
   /**
-   * Hash, the directory: key of a request -> what is filed of it (see `FiledRequest`), of those that run and
-   * of those that ended and are still kept. Brokers read all of it when they connect, and now and then.
+   * Hash, the directory: key of a request -> its entry (see `FiledRequest`), for running and for kept ended
+   * requests. Brokers read all of it when they connect, and periodically.
    */
   readonly requests: string
-  /** Hash: the three ids of a running request -> its key. Refuses a second producer of the same ids. */
+  /** Hash: the three ids of a running request -> its key. Prevents a second producer with the same ids. */
   readonly running: string
-  /** String: the last epoch that was given to a request; see `openScript`. */
+  /** String: the last epoch of a request; see `openScript`. */
   readonly epoch: string
   /** Stream: each change of the directory. Every broker waits for its next entry. */
   readonly news: string
   /** Stream of one request: its entries, see `entryId`. */
   entries(request: string): string
-  /** String of one request: the bytes of its header, which outlives the trimming of its entries. */
+  /** String of one request: the bytes of its header, which is kept when entries are trimmed. */
   header(request: string): string
   /**
-   * Hash of one request that may be continued: `owner` counts the brokers that its producer had before,
+   * Hash of one request that can be continued: `owner` counts the brokers that its producer used before,
    * `token` and `previous` are hashes of its resume tokens, `uses` counts their uses, `progress` belongs to
    * the last entry.
    */
   producer(request: string): string
-  /** String of one broker: counts up while the broker lives. */
+  /** String of one broker: a counter that increases while the broker lives. */
   heartbeat(podId: string): string
-  /** Stream of one broker: what it alone is told, for example how far the readers of its requests are. */
+  /** Stream of one broker: messages for it only, for example the positions of the readers of its requests. */
   inbox(podId: string): string
-  /** Never there: for commands that must change nothing. */
+  /** Never exists: for commands that must change nothing. */
   readonly probe: string
-  /** String: pushes of this request of this stream are refused while it is there. */
+  /** String: while it exists, pushes of this request of this stream are rejected. */
   interrupted(streamId: string, requestId: string): string
 }
 
-/** @param prefix tells installations apart that share a Redis */
+/** @param prefix separates installations that share a Redis */
 export function redisKeys(prefix: string): RedisKeys {
   const tag = `{${prefix}:broker}`
   return {
@@ -55,13 +55,13 @@ export function redisKeys(prefix: string): RedisKeys {
 }
 
 /**
- * In place of the position in the id of the end: the greatest, so that Redis refuses whatever comes after it.
+ * Replaces the position in the id of the end: the greatest value, so that Redis rejects all later entries.
  */
 const endPosition = '18446744073709551615'
 
 /**
- * The id of an entry in the stream of its request: `<epoch>-<position>`. Positions are the same in all
- * brokers, so a consumer can go on at any of them.
+ * The id of an entry in the stream of its request: `<epoch>-<position>`. Positions are equal in all brokers,
+ * so a consumer can continue at any of them.
  */
 export function entryId(epoch: number, position: number): string {
   return `${epoch}-${position}`
@@ -71,7 +71,7 @@ export function endId(epoch: number): string {
   return `${epoch}-${endPosition}`
 }
 
-/** The position in an id; undefined for that of the end. */
+/** The position in an id; undefined for the id of the end. */
 export function positionOf(id: string): number | undefined {
   const position = id.slice(id.indexOf('-') + 1)
   return position === endPosition ? undefined : Number(position)

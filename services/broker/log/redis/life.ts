@@ -7,18 +7,18 @@ import { createPods } from './pods.ts'
 import type { Producers } from './producers.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** What a broker does again and again in Redis, and whether it works. */
+/** The periodic work of a broker in Redis, and its health. */
 export interface Life {
   readonly healthy: boolean
   readonly problem: string
-  /** What is needed where Redis is too old for the log; empty otherwise. */
+  /** The required version if Redis is too old for the log; empty otherwise. */
   readonly unsupported: string
   onHealth(listener: (healthy: boolean) => void): () => void
-  /** For how long nothing could be read; 0 when it can. */
+  /** The time since reads have failed; 0 if they work. */
   readsAwayMs(): number
-  /** The process stood still: whatever should have been heard meanwhile has its time again. */
+  /** The process was paused: all timeouts start again. */
   excuseOwnPause(): void
-  /** Takes leave of the others. */
+  /** Removes the heartbeat of this broker. */
   close(): Promise<void>
 }
 
@@ -36,7 +36,7 @@ const lostBroker: RequestEnd = {
   how: 'lost',
   status: { code: 'ERROR', message: "the producer's broker was lost" },
 }
-/** The expiry of what Redis holds of a running request is set anew so many times before it passes. */
+/** The expiry of a running request in Redis is renewed this number of times before it passes. */
 const refreshesPerExpiry = 3
 
 export function startLife(options: LifeOptions): Life {
@@ -44,7 +44,7 @@ export function startLife(options: LifeOptions): Life {
   const { keys, podId, commands, clock, repeat, timings } = setup
   const pods = createPods(setup)
   const listeners = new Set<(healthy: boolean) => void>()
-  /** This Redis knows the commands of the log. The next connection may lead to another one. */
+  /** This Redis supports the commands of the log. The next connection may lead to another server. */
   let checked = false
   let unsupported = ''
   let synced = false
@@ -82,7 +82,7 @@ export function startLife(options: LifeOptions): Life {
     await refresh()
   }
 
-  /** What Redis holds of the requests of this broker goes by itself when it is not wanted for long enough. */
+  /** Renews the expiry of this broker's requests in Redis; without it they expire. */
   async function refresh(): Promise<void> {
     const nowMs = clock.monotonicMs()
     if (nowMs - refreshedMs < timings.orphanMs / refreshesPerExpiry) return
@@ -150,7 +150,7 @@ export function startLife(options: LifeOptions): Life {
   }
 }
 
-/** Work that is not begun while it is under way; what it rejects with is told. */
+/** Does not start work while it is in progress, and reports its errors. */
 function inTurn(work: () => Promise<void>, onError: (error: Error) => void): () => void {
   let busy = false
   return () => {

@@ -17,30 +17,32 @@ import { createRemoteReaders, type RemoteReaders } from './remote-readers.ts'
 import type { RedisLogSetup } from './setup.ts'
 
 /**
- * A request whose producer is here. Its consumers here read the ring, in the turn in which a message came;
- * what was appended in a turn goes to Redis together, and while Redis has not answered the next batch
- * gathers.
+ * A request whose producer is at this broker. Its local consumers read the ring, in the turn in which a
+ * message arrives. The entries of one turn are sent to Redis together; until Redis answers, the next batch is
+ * collected.
  */
 export interface LocalRequest {
   readonly filed: FiledRequest
   readonly ring: Ring
-  /** The only writer that may append; the one before is `continued`. */
+  /** The only writer that may append; the previous one is `continued`. */
   openWriter(): RequestWriter
-  /** The same for the producer that continues the request here; undefined when the request has ended. */
+  /**
+   * Like `openWriter`, for the producer that continues the request here; undefined if the request has ended.
+   */
   resume(): Omit<ResumedRequest, 'uses'> | undefined
-  /** The producer has continued the request at another broker, which is the owner. */
+  /** The producer has continued the request at another broker, which is the new owner. */
   moved(): void
-  /** Redis has an end of it that did not come from its producer. */
+  /** Redis has an end that did not come from its producer. */
   endedByOthers(end: RequestEnd): void
-  /** Redis has no end of it, and the request goes on no more. */
+  /** Redis has no end of it, and the request cannot continue. */
   lose(end: RequestEnd): void
-  /** Ends it as the producer would, who is told. Never rejects: `lose` may come first. */
+  /** Ends it like its producer, which is notified. Never rejects: `lose` may come first. */
   shutDown(end: RequestEnd): Promise<void>
-  /** The readers that other brokers have of it. */
+  /** The readers at other brokers. */
   readonly readers: RemoteReaders
-  /** The process stood still, and may have the answer that it waits for without having read it. */
+  /** The process was paused, and may have an unread reply. */
   excuseOwnPause(): void
-  /** Looks what has taken too long. */
+  /** Checks the timeouts. */
   tick(): void
 }
 
@@ -49,16 +51,19 @@ export interface LocalRequestOptions {
   readonly filed: FiledRequest
   readonly header: Uint8Array
   readonly request: LoggedRequest
-  /** What the request has, for a producer that comes from another broker. */
+  /** The ring of the request, for a producer that comes from another broker. */
   readonly ring?: Ring
   readonly progress: Progress
-  /** Called once, at the end, with the bytes that Redis keeps of it; undefined where that has no end. */
+  /** Called once, at the end, with the bytes that Redis stores; undefined if Redis has no end. */
   readonly onEnd: (end: RequestEnd, storedBytes: number | undefined) => void
-  /** Called instead, when the request has another owner. */
+  /** Called instead, if the request has another owner. */
   readonly onMoved: () => void
 }
 
-/** What may wait for Redis before the producer does: what the request or its share holds, within these. */
+/**
+ * The limits of the queue for Redis, at which the producer waits: the limit of the request or its share of
+ * the budget, within these bounds.
+ */
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
 const retryMs = 100
@@ -78,36 +83,36 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   let writer = createWriterState()
   let { progress } = options
   let pumping = false
-  /** Redis holds more than the ring, though nothing is appended: the next command only trims. */
+  /** Redis stores more than the ring, but no entries are queued: the next command only trims. */
   let trimsNext = false
-  /** Nothing more goes to Redis. */
+  /** No more entries are sent to Redis. */
   let over = false
   /** The producer has ended it. */
   let ending: { readonly end: RequestEnd; readonly done: PromiseWithResolvers<void> } | undefined
-  /** The producer is gone and may come back. */
+  /** The producer is disconnected and may return. */
   let suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
   /**
-   * It did not come back in time: Redis is asked for this end, which another broker may have made impossible.
+   * The producer did not return in time: Redis must store this end, unless another broker has prevented it.
    */
   let overdue: RequestEnd | undefined
-  /** Since when Redis owes the answer to what was sent last. */
+  /** The time since which the reply to the last command is pending. */
   let owedSinceMs: number | undefined
-  /** What Redis has refused last of what is owed, it had no memory for. */
+  /** Redis rejected the last command because it has no memory. */
   let full = false
 
   const maxQueued = () => Math.max(minQueuedBytes, Math.min(limits.bytes, maxQueuedBytes, setup.budget.share))
   const isHeld = () => !over && (ring.full || queue.bytes > maxQueued())
 
-  function tellRoom(): void {
-    if (!isHeld()) writer.tellRoom()
+  function notifyRoom(): void {
+    if (!isHeld()) writer.notifyRoom()
   }
 
-  /** Ends what concerns the producer and Redis. The ring may have readers that go on. */
+  /** Releases the producer and stops sending to Redis. The ring may still have readers. */
   function detach(): void {
     over = true
     queue.clear()
     readers.clear()
-    // The producer's call is not kept with what it has sent.
+    // Releases the producer's call, which the callback refers to.
     ring.onRoom(() => {})
   }
 
@@ -132,7 +137,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     options.onMoved()
   }
 
-  /** Sends until there is an answer; undefined when the request was ended meanwhile. */
+  /** Sends until there is a reply; undefined if the request was ended in the meantime. */
   async function untilAnswered<T>(send: () => Promise<T>): Promise<T | undefined> {
     owedSinceMs = clock.monotonicMs()
     while (!over) {
@@ -159,7 +164,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       if (answer === 'gone') return stop({ how: 'lost', status: lostDataStatus }, false)
       if (answer !== 'ok') return stop(JSON.parse(answer), true)
       queue.taken()
-      tellRoom()
+      notifyRoom()
     }
     const end = ending?.end ?? overdue
     if (end === undefined) return
@@ -170,7 +175,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
   }
 
   async function run(): Promise<void> {
-    // What comes in this turn goes together.
+    // Collects the entries of this turn.
     await new Promise(setImmediate)
     try {
       await pump()
@@ -235,7 +240,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     schedule()
   }
 
-  ring.onRoom(tellRoom)
+  ring.onRoom(notifyRoom)
   return {
     filed,
     ring,
@@ -279,12 +284,12 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
 
 const unavailable = (message: string) => new LogRefusal('unavailable', message)
 
-/** One writer's end, those who wait for it, and for room. */
+/** The end of one writer, and its callers that wait for the end or for room. */
 function createWriterState() {
   const listeners: ((end: WriterEnd) => void)[] = []
   let endedBy: WriterEnd | undefined
   let room: PromiseWithResolvers<void> | undefined
-  function tellRoom(): void {
+  function notifyRoom(): void {
     room?.resolve()
     room = undefined
   }
@@ -305,10 +310,10 @@ function createWriterState() {
       room ??= Promise.withResolvers()
       await room.promise
     },
-    tellRoom,
-    /** Nobody is told anything any more. */
+    notifyRoom,
+    /** No more notifications. */
     close(): void {
-      tellRoom()
+      notifyRoom()
       listeners.length = 0
     },
   }

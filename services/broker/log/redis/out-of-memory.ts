@@ -1,9 +1,8 @@
-/** What is told of a Redis that answers, and takes nothing because it has reached its `maxmemory`. */
+/** The problem of a Redis that answers, but rejects writes because it has reached its `maxmemory`. */
 export const outOfMemory = 'the log is out of memory'
 
 /**
- * Redis begins the error with `OOM`; one that a script came upon may have `ERR` and the script's name before
- * it.
+ * Redis begins the error with `OOM`; an error from a script may have `ERR` and the script's name before it.
  */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && /\bOOM command not allowed/.test(error.message)

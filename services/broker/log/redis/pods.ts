@@ -1,33 +1,35 @@
 import { heartbeatScript } from './scripts.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** Shows the others that this broker lives, and finds out which of them do not. */
+/** Sends the heartbeat of this broker, and detects lost brokers. */
 export interface Pods {
   /**
-   * Shows it, and reads the heartbeats of those brokers. Answers for how long each was silent, in
+   * Sends the heartbeat, and reads those of the other brokers. Returns how long each was silent, in
    * milliseconds.
    */
   beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>
-  /** This broker could not look for a while: whose heartbeat it has not seen has its time again. */
+  /** This broker could not read heartbeats for a while: all timeouts start again. */
   resetDeadlines(): void
-  /** Takes away what shows it. */
+  /** Removes the heartbeat. */
   leave(): Promise<void>
 }
 
-/** A heartbeat stays so many times as long as it takes to be lost, so that it goes when nobody looks. */
+/**
+ * The expiry of a heartbeat as a multiple of the timeout for lost brokers; it removes heartbeats that no
+ * broker reads.
+ */
 const expiryFactor = 3
 
 /**
- * A heartbeat is a number that counts up. Whether it does is judged by the looker's own clock and by the
- * looks that Redis has answered: neither a clock that differs nor a Redis that was away makes a broker look
- * lost.
+ * A heartbeat is an increasing counter. The reader measures its silence with its own clock, and only over
+ * reads that Redis has answered: neither a different clock nor an unavailable Redis makes a broker seem lost.
  */
 export function createPods(setup: RedisLogSetup): Pods {
   const { podId, keys, commands, clock, timings } = setup
   const seen = new Map<string, { readonly count: string; readonly sinceMs: number }>()
   const expiryMs = timings.lostMs * expiryFactor
   let count = 0
-  let lookedMs = 0
+  let checkedMs = 0
 
   async function show(): Promise<void> {
     count += 1
@@ -47,9 +49,9 @@ export function createPods(setup: RedisLogSetup): Pods {
   return {
     async beat(others) {
       await show()
-      // A process that was stopped may have looked last before the others were stopped too.
-      if (clock.monotonicMs() - lookedMs > timings.lostMs / 2) seen.clear()
-      lookedMs = clock.monotonicMs()
+      // A process that was paused may have read the heartbeats before the others were paused too.
+      if (clock.monotonicMs() - checkedMs > timings.lostMs / 2) seen.clear()
+      checkedMs = clock.monotonicMs()
       for (const other of seen.keys()) if (!others.has(other)) seen.delete(other)
       return new Map(
         await Promise.all([...others].map(async other => [other, await silenceOf(other)] as const)),

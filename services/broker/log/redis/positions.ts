@@ -3,30 +3,30 @@ import type { FiledRequest } from './filed-request.ts'
 import type { RedisLogSetup } from './setup.ts'
 
 /**
- * Tells the brokers of producers that wait for their readers how far those are here: at once when a reader
- * has made good progress, otherwise now and then. Who is not told for a while takes it that the reader is
- * gone.
+ * Reports the positions of local readers to the brokers of producers that wait for them: soon after good
+ * progress, otherwise periodically. A broker without a report for a while treats the reader as gone.
  */
 export interface PositionReports {
-  /** Soon, together with what else happens in this turn. */
+  /** Sends reports soon, together with other events of this turn. */
   soon(): void
-  /** Looks whether something is to be told. */
+  /** Checks whether reports are due. */
   tick(): void
-  /** No reader here holds entries of this request any more. */
+  /** No local reader holds entries of this request any more. */
   left(filed: FiledRequest): void
 }
 
-/** What stands in an inbox, behind the broker that has put it there. */
+/** The content of an inbox message, after the id of the sending broker. */
 export function decodeReports(text: string): readonly Report[] {
   return text === '' ? [] : JSON.parse(text)
 }
 
-/** A position in an inbox: the key of a request, and where its slowest reader is, null for none. */
+/**
+ * A position in an inbox: the key of a request, and the position of its slowest reader, null if there is
+ * none.
+ */
 export type Report = readonly [key: string, position: number | null]
 
-/**
- * A position that has not changed is told again after this share of the time after which it no longer counts.
- */
+/** An unchanged position is repeated after this share of its timeout. */
 const repeatShare = 1 / 5
 
 export function createPositionReports(
@@ -57,7 +57,7 @@ export function createPositionReports(
   }
 
   function tell(podId: string, reports: readonly Report[]): void {
-    // The inbox of a broker that is gone must not come into being again. What is lost is told again.
+    // NOMKSTREAM: the inbox of a lost broker must not be created again. Lost reports are repeated.
     const inbox = ['XADD', setup.keys.inbox(podId), 'NOMKSTREAM', 'MAXLEN', '~', 1000, '*'] as const
     setup.commands.call(...inbox, setup.podId, JSON.stringify(reports)).catch(() => {})
   }

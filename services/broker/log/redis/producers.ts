@@ -15,28 +15,25 @@ import type { Report } from './positions.ts'
 import { forgetScript, openScript } from './scripts.ts'
 import { directoryExpiryMs, endGraceMs, type RedisLogSetup } from './setup.ts'
 
-/** The requests whose producers are here. */
+/** The requests whose producers are at this broker. */
 export interface Producers {
   /** Rejects with a `LogRefusal` as `StreamLog.open` does. */
   open(opening: Opening): Promise<RequestWriter>
-  /** Those that run. */
+  /** The running requests. */
   running(): readonly LocalRequest[]
   get(key: string): LocalRequest | undefined
-  /**
-   * The key of a request that is about to be here is not taken for that of one that is lost, until the work
-   * is done.
-   */
+  /** Until the work is done, a request with this key that is about to start here is not treated as lost. */
   expecting<T>(key: string, work: () => Promise<T>): Promise<T>
-  /** Begins to write a request that another broker began, and of which the ring has all. */
+  /** Continues a request that another broker began, and whose ring is complete. */
   takeOver(filed: FiledRequest, taken: TakenOver): RequestWriter
-  /** The readers of another broker are at these positions. */
+  /** The positions of readers at another broker. */
   heard(podId: string, reports: readonly Report[]): void
   /**
-   * How a request ended that Redis holds to be running with a producer here; undefined when it runs. One that
-   * is not known here began when the connection was lost, and nobody has it.
+   * The end of a request that is running according to Redis with a producer at this broker; undefined if it
+   * is running. An unknown request began when the connection was lost, and has no producer.
    */
   endOf(key: string): RequestEnd | undefined
-  /** Redis has an end of it, or nothing of it. */
+  /** Redis has stored its end, or has none of it. */
   settled(key: string): void
   /** Forgets ended requests whose time is over. */
   sweep(): void
@@ -53,7 +50,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   const ended = createEndedRequests({ nowMs: clock.nowMs, maxBytes: budget.limit / 2 })
   const opening = new Set<string>()
   const running = new Map<string, LocalRequest>()
-  /** How requests ended while Redis was away. It holds no more than ran then: none begins meanwhile. */
+  /** The ends of requests while Redis was unavailable. Bounded, because no request begins in that time. */
   const owed = new Map<string, RequestEnd>()
   let count = 0
 
@@ -71,7 +68,10 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
     return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
   }
 
-  /** Counts what Redis keeps of an ended request, and takes it out of Redis when later ones need the room. */
+  /**
+   * Adds the stored bytes of an ended request to the budget, and removes it from Redis when later ones need
+   * the room.
+   */
   function keep(filed: FiledRequest, bytes: number): void {
     budget.spend(bytes)
     ended.add({
@@ -84,7 +84,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
     })
   }
 
-  /** Entries that nothing discards expire a little later. */
+  /** Entries that are not discarded expire a little later. */
   async function discard({ key, ids }: FiledRequest): Promise<void> {
     directory.forget(key)
     await commands.call('UNLINK', keys.entries(key), keys.header(key), keys.producer(key))
@@ -155,7 +155,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   }
 }
 
-/** @throws LogRefusal `unavailable` for what a command of Redis has failed with */
+/** @throws LogRefusal `unavailable` for the error of a Redis command */
 export function unavailable(error: unknown): never {
   throw new LogRefusal('unavailable', isOutOfMemory(error) ? outOfMemory : 'the log cannot be reached')
 }

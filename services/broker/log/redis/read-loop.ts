@@ -6,34 +6,36 @@ export interface FollowedStream {
   readonly key: string
   /** The id of the last entry that was taken. */
   readonly after: string
-  /** False while nothing more can be taken. */
+  /** False while it can take no more entries. */
   readonly wanted: boolean
-  /** In order, each once. */
+  /** Called in order, once per entry. */
   take(id: string, fields: readonly Uint8Array[]): void
 }
 
 export interface ReadLoop {
   follow(stream: FollowedStream): void
   leave(stream: FollowedStream): void
-  /** A stream is wanted that was not. */
+  /** A stream can take entries again. */
   wake(): void
   close(): void
 }
 
 export interface ReadLoopOptions {
-  /** Its own: a blocking command holds up whatever comes behind it. */
+  /** A connection of its own: a blocking command delays the commands after it. */
   readonly connection: RedisConnection
-  /** Redis says so often that nothing has come; less than a connection may owe a reply. */
+  /** The timeout of a blocking read; shorter than that of a pending reply. */
   readonly blockMs: number
-  /** Brings about that one of the streams that are always followed grows, so that the waiting ends. */
+  /** Adds an entry to one of the streams that are always followed, to end a blocking read. */
   readonly interrupt: () => void
 }
 
-/** Of one stream at once. A reply should not hold the process for long. */
+/**
+ * The maximum number of entries of one stream per reply, so that a reply does not block the process for long.
+ */
 const maxEntries = 64
 /**
- * What grows within so long is read together: a command that waits for a thousand streams costs Redis much
- * more than the entries that it brings.
+ * Entries that arrive within this time are read together: a command that waits for a thousand streams costs
+ * Redis much more than the entries.
  */
 const gatherMs = 2
 const retryMs = 100
@@ -44,8 +46,8 @@ type XreadReply = readonly (readonly [
 ])[]
 
 /**
- * Waits for the next entries of all streams of this process with one command on one connection, which Redis
- * answers as soon as any of them has grown.
+ * Waits for the next entries of all streams of this process with one command on one connection. Redis answers
+ * as soon as any of them has grown.
  */
 export function startReadLoop({ connection, blockMs, interrupt }: ReadLoopOptions): ReadLoop {
   const streams = new Map<string, FollowedStream>()

@@ -2,13 +2,16 @@ import type { Ring } from '../ring.ts'
 import type { RingCursor } from '../stream-log.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** Holds a producer that waits: a cursor in its ring for each other broker, at the slowest reader there. */
+/**
+ * Makes a producer wait for remote readers: a cursor in its ring for each other broker, at the position of
+ * the slowest reader there.
+ */
 export interface RemoteReaders {
-  /** The slowest reader of a broker is at this position; undefined when it has none any more. */
+  /** The position of the slowest reader of a broker; undefined if it has none any more. */
   heard(podId: string, position: number | undefined): void
-  /** Those of which nothing was heard for too long no longer count. */
+  /** Removes brokers without a report for too long. */
   dropVanished(): void
-  /** Nothing could be heard: they have their time again. */
+  /** This broker could not read reports: all timeouts start again. */
   resetDeadlines(): void
   clear(): void
 }

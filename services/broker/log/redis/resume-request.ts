@@ -14,13 +14,16 @@ export interface ResumeParts {
   readonly feeds: Feeds
 }
 
-/** A request may change so often between two commands: its token is used, or its producer moves. */
+/**
+ * The number of changes of a request that are tolerated between two commands, because its token was used or
+ * its producer moved.
+ */
 const maxTries = 5
 
 /**
- * Continues a request at this broker; see `StreamLog.resume`. Where another broker has its producer, this one
- * becomes the owner: Redis refuses what that broker sends from then on, and the request has all that Redis
- * took before.
+ * Continues a request at this broker; see `StreamLog.resume`. If its producer was at another broker, this one
+ * becomes the owner: Redis rejects later entries of that broker, and the request has all entries that Redis
+ * accepted before.
  */
 export async function resumeRequest(parts: ResumeParts, resumption: Resumption): Promise<ResumedRequest> {
   const { setup, producers } = parts
@@ -57,14 +60,14 @@ async function read({ keys, commands }: RedisLogSetup, run: string): Promise<Sto
   return { filed, header: new Uint8Array(header), owner: owner ?? '', state }
 }
 
-/** Undefined when the request has changed since it was read. */
+/** Undefined if the request has changed since it was read. */
 async function tryOnce(parts: ResumeParts, resumption: Resumption): Promise<ResumedRequest | undefined> {
   const { setup, directory, producers, feeds } = parts
   const { podId } = setup
   const { filed, header, owner, state } = await read(setup, resumption.run)
   const { uses } = useToken(state, resumption)
   if (filed.ended !== undefined) throw ended(describeEnd(filed.ended.end))
-  // The directory of this broker may be older than what was read.
+  // The directory of this broker may be older than the data that was read.
   directory.learn(filed)
   const here = producers.get(filed.key)
   const next = here === undefined ? { ...filed, podId, owner: Number(owner) + 1 } : filed
@@ -89,7 +92,7 @@ interface Use {
   readonly isNew: boolean
 }
 
-/** Uses the token. Answers the progress that Redis has, undefined when the request has changed. */
+/** Uses the token. Returns the progress in Redis, or undefined if the request has changed. */
 async function use(
   setup: RedisLogSetup,
   { resumption, owner, next, isNew }: Use,

@@ -1,12 +1,12 @@
 /**
- * What must happen in Redis in one step. The scripts are sent as text each time: Redis knows a text that it
- * has seen, and a restart or a failover needs no care. Each touches only the keys that it is given.
+ * Atomic operations in Redis. The scripts are sent as text each time: Redis caches known texts, and a restart or a
+ * failover needs no special handling. Each script uses only the keys in its arguments.
  */
 
 /**
- * Calls what only Redis 6.2 and later know, and changes nothing.
+ * Calls commands that need Redis 6.2 or later, and changes nothing.
  *
- * KEYS: one that is never there.
+ * KEYS: one that never exists.
  */
 export const probeScript = `
 redis.call('XADD', KEYS[1], 'NOMKSTREAM', '1-1', 'a', 'b')
@@ -16,13 +16,13 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '1-1')
 /**
  * Begins a request, unless its ids are running or interrupted.
  *
- * Its epoch is greater than all before it. It is not less than the time either, so that a Redis that has lost
- * its data gives no epoch twice. Every entry's id begins with it: requests are in order, and the ids of two
- * never meet.
+ * Its epoch is greater than all previous ones. It is also not less than the time, so that a Redis that has lost
+ * its data assigns no epoch twice. Every entry's id begins with it: requests are in order, and the ids of two
+ * requests never overlap.
  *
- * KEYS: running, requests, epoch, news, interrupted, entries, header, producer. ARGV: ids, request, what is
- * filed, header, expiry of the request, of the directory, hash of the resume token or nothing, progress.
- * Answers `exists`, `interrupted` or the epoch.
+ * KEYS: running, requests, epoch, news, interrupted, entries, header, producer. ARGV: ids, request, directory
+ * entry, header, expiry of the request, of the directory, hash of the resume token or empty, progress. Returns
+ * `exists`, `interrupted` or the epoch.
  */
 export const openScript = `
 if redis.call('EXISTS', KEYS[5]) == 1 then return 'interrupted' end
@@ -48,17 +48,17 @@ return epoch
 `
 
 /**
- * Appends entries of one request, oldest first, after it has dropped those below a position.
+ * Drops the entries of a request below a position, and appends entries, oldest first.
  *
- * An id that is not greater than the last one is refused by Redis. Then either this is sent for the second
- * time, and the entry is there; or the request was ended by others, which its last entry tells. A stream that
- * is not there was lost, and is not made anew.
+ * Redis rejects an id that is not greater than the last one. In this case either the command is repeated, and
+ * the entry exists; or others ended the request, and its last entry has the end. A missing stream was lost, and
+ * is not created again.
  *
- * A broker that its producer has left may append no more. The first entry after a continuation shows that the
- * producer has the next resume token: the one before is not needed any more.
+ * A broker that is no longer the owner cannot append. The first entry after a continuation shows that the
+ * producer has the next resume token: the previous one is not needed any more.
  *
- * KEYS: entries, producer. ARGV: epoch, position of the first, drop below, owner, progress or nothing, then
- * time and bytes of each. Answers `ok`, `gone`, `moved` or how the request was ended.
+ * KEYS: entries, producer. ARGV: epoch, position of the first, drop below, owner, progress or empty, then time
+ * and bytes of each. Returns `ok`, `gone`, `moved` or the end of the request.
  */
 export const appendScript = `
 local owner = redis.call('HGET', KEYS[2], 'owner')
@@ -84,13 +84,13 @@ return 'ok'
 `
 
 /**
- * Continues a request. Where the producer comes to another broker, that becomes the owner, and what the one
- * before sends later is refused.
+ * Continues a request. If the producer comes to another broker, that broker becomes the owner, and later
+ * commands of the previous owner are rejected.
  *
  * KEYS: producer, requests, news, entries, header. ARGV: request, owner as it was read, hash of the token,
- * hash of the next token, owner from now on, what is filed then (nothing where the owner stays), expiry of
- * the request. Answers the progress of the last entry, or nothing when the request has ended, or has changed
- * since it was read.
+ * hash of the next token, new owner, new directory entry (empty if the owner is the same), expiry of the
+ * request. Returns the progress of the last entry, or false if the request has ended, or has changed since it
+ * was read.
  */
 export const resumeScript = `
 local found = redis.call('HMGET', KEYS[1], 'owner', 'token', 'previous')
@@ -109,12 +109,12 @@ return redis.call('HGET', KEYS[1], 'progress')
 `
 
 /**
- * Ends a request; of several who try, one does. A broker that its producer has left, or that takes the one
- * before for lost, does not.
+ * Ends a request; the first of several attempts is effective. A broker that is no longer the owner, or that
+ * treats a previous owner as lost, cannot end it.
  *
- * KEYS: entries, header, requests, running, news, producer. ARGV: ids, request, id of the end, how it ended,
- * what is filed now, expiry, owner or nothing for any. Answers `ok`, `gone`, `moved` or how the request was
- * ended before.
+ * KEYS: entries, header, requests, running, news, producer. ARGV: ids, request, id of the end, the end, new
+ * directory entry, expiry, owner or empty for any. Returns `ok`, `gone`, `moved` or the earlier end of the
+ * request.
  */
 export const endScript = `
 if ARGV[7] ~= '' then
@@ -143,9 +143,9 @@ return 'ok'
 /**
  * Reads the directory.
  *
- * KEYS: requests, epoch, running, news. ARGV: expiry of the directory. Answers the greatest epoch that a
- * request in it may have (one that is known, has no greater epoch and is not in it is gone), the id of the
- * last news that it contains, and keys and values in turn.
+ * KEYS: requests, epoch, running, news. ARGV: expiry of the directory. Returns the greatest possible epoch of a
+ * request in the directory (a known request with at most this epoch that is missing is gone), the id of the
+ * last change that it contains, and alternating keys and values.
  */
 export const directoryScript = `
 local time = redis.call('TIME')
@@ -160,7 +160,7 @@ return {
 `
 
 /**
- * Takes a request out of the directory when its entries have expired.
+ * Removes a request from the directory if its entries have expired.
  *
  * KEYS: entries, requests, running. ARGV: ids, request.
  */
@@ -171,7 +171,7 @@ return redis.call('HDEL', KEYS[2], ARGV[2])
 `
 
 /**
- * Shows that a broker lives, and keeps its inbox.
+ * Writes the heartbeat of a broker, and renews the expiry of its inbox.
  *
  * KEYS: heartbeat, inbox. ARGV: count, expiry.
  */

@@ -4,37 +4,40 @@ import type { ByteBudget } from '../byte-budget.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisKeys } from './keys.ts'
 
-/** What the parts of a log in Redis share. */
+/** Shared by the parts of a log in Redis. */
 export interface RedisLogSetup {
-  /** Unlike that of any other process, ever. */
+  /** Unique among all processes ever. */
   readonly podId: string
   readonly keys: RedisKeys
-  /** For everything that does not block. */
+  /** For all commands that do not block. */
   readonly commands: RedisConnection
   readonly clock: Clock
   readonly repeat: Repeat
   readonly timings: RedisLogTimings
-  /** What this broker may hold in its memory, and what Redis may hold of its producers' requests. */
+  /** The maximum bytes in this broker's memory, and in Redis for its producers' requests. */
   readonly budget: ByteBudget
 }
 
 export interface RedisLogTimings {
-  /** How often a broker shows that it lives, and looks whether the others do. */
+  /** The interval in which a broker sends its heartbeat and checks those of the others. */
   readonly heartbeatMs: number
-  /** A broker that has not shown it for so long is lost, and so are the requests of its producers. */
+  /** A broker without a heartbeat for this time is lost, and so are the requests of its producers. */
   readonly lostMs: number
-  /** How often the whole directory is read, in case that something was missed. */
+  /** The interval in which the whole directory is read, to repair missed changes. */
   readonly directoryMs: number
   /**
-   * A producer waits so long for Redis to take what it has appended, then its request ends with an error.
-   * Readers of other brokers' requests wait twice as long for Redis.
+   * The maximum time for Redis to accept appended entries; then the request ends with an error. Readers of
+   * other brokers' requests wait twice as long for Redis.
    */
   readonly awayMs: number
-  /** How often the brokers of producers that wait are told how far their readers here are, if need be. */
+  /**
+   * The interval of reports to the brokers of waiting producers about the positions of local readers, if
+   * needed.
+   */
   readonly positionsMs: number
-  /** A connection that is not made, or owes a reply and brings nothing, for so long is given up. */
+  /** The timeout to connect, and for a pending reply without any data. */
   readonly stallMs: number
-  /** How long Redis keeps a request of which its broker is not heard any more. */
+  /** The time that Redis keeps a request of a broker that is not heard any more. */
   readonly orphanMs: number
 }
 
@@ -48,8 +51,8 @@ export const defaultTimings: RedisLogTimings = {
   orphanMs: 60_000,
 }
 
-/** The directory and the epoch outlive requests, so that their order holds; they go when nobody uses them. */
+/** The directory and the epoch outlive requests, so that their order is kept; they expire without use. */
 export const directoryExpiryMs = 3_600_000
 
-/** So much longer than `keepMs` Redis has an ended request, for the brokers that still read it. */
+/** Redis keeps an ended request this much longer than `keepMs`, for brokers that still read it. */
 export const endGraceMs = 2_000

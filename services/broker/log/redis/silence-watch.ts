@@ -5,36 +5,36 @@ export interface SilenceWatch {
 }
 
 export interface SilenceWatchOptions {
-  /** A connection that owes a reply, and brings nothing for so long, is cut. */
+  /** A connection with a pending reply is cut after this time without data. */
   readonly stallMs: number
-  /** Whether a reply is owed now. */
+  /** Whether a reply is pending. */
   readonly owes: () => boolean
 }
 
-/** A silence is looked at so many times before it is too long. */
-const looks = 4
+/** The number of checks within the timeout. */
+const checks = 4
 
 /**
- * Cuts a connection whose other side is silent though it owes something. Time is counted in looks: between two
- * of them the process reads what has arrived. One that stood still itself, stopped or busy, sees a single late
- * look, and does not take its own pause for that of Redis.
+ * Cuts a connection with a pending reply whose other side is silent. Time is counted in checks: between two
+ * checks the process reads the received data. A process that was paused, stopped or busy, sees a single late
+ * check, and does not count its own pause as silence of Redis.
  */
 export function watchSilence(redis: Redis, { stallMs, owes }: SilenceWatchOptions): SilenceWatch {
-  let silentLooks = 0
+  let silentChecks = 0
   const heard = () => {
-    silentLooks = 0
+    silentChecks = 0
   }
   redis.on('connect', () => {
     heard()
     redis.stream.on('data', heard)
   })
   const timer = setInterval(() => {
-    silentLooks = owes() ? silentLooks + 1 : 0
-    // The first look may come just after the reply was owed.
-    if (silentLooks <= looks) return
+    silentChecks = owes() ? silentChecks + 1 : 0
+    // The first check may come just after the command was sent.
+    if (silentChecks <= checks) return
     heard()
     redis.stream.destroy(new Error(`no reply for ${stallMs} ms`))
-  }, stallMs / looks)
+  }, stallMs / checks)
   timer.unref()
   return { stop: () => clearInterval(timer) }
 }
