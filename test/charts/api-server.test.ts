@@ -169,6 +169,27 @@ waitUntilReady: {enabled: false}
     assert.equal(await mayOperator({ ...secrets, verb: 'get', name: 'tollway-redis' }), true)
   })
 
+  it('installs over definitions that exist already with --take-ownership, and not without', async () => {
+    const set = ['redis.bundled.enabled=true']
+    const definitions = render({ set }).filter(({ kind }) => kind.startsWith('Custom'))
+    for (const definition of definitions) await assertTaken(definition, {})
+    const server = [
+      `--kube-apiserver=${api.url}`,
+      `--kube-token=${api.token}`,
+      '--kube-insecure-skip-tls-verify',
+    ]
+    const install = (...more: readonly string[]) => {
+      // Nothing runs pods here, so the hook would never end.
+      const values = [...set, 'waitUntilReady.enabled=false'].flatMap(one => ['--set', one])
+      return helm(['install', 'another', chart, '-n', namespace, ...server, ...values, ...more])
+    }
+    assert.throws(() => install(), /invalid ownership metadata/)
+    assert.match(install('--take-ownership'), /STATUS: deployed/)
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/merchants.tollway.dev'
+    const { annotations } = ((await api.call('GET', path)).body as KubeObject).metadata
+    assert.equal(annotations?.['meta.helm.sh/release-name'], 'another')
+  })
+
   async function mayOperator(asked: Readonly<Record<string, string>>): Promise<boolean> {
     const [resource, subresource] = (asked['resource'] ?? '').split('/')
     const resourceAttributes = { ...asked, resource, ...(subresource !== undefined && { subresource }) }
