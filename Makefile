@@ -1,22 +1,22 @@
-# Bare `make` prints what there is. Everything runs on the Node that `npm ci` brings along.
+# `make` without a target lists the targets. All programs run on the Node that `npm ci` installs.
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 INSTALLED := node_modules/.package-lock.json
 UNIT := 'operator/**/*.test.ts' 'services/**/*.test.ts' 'crds/**/*.test.ts' 'images/**/*.test.ts'
-# What needs a whole cluster skips itself where KUBECONFIG names none.
+# Tests that need a cluster are skipped without KUBECONFIG.
 ACROSS := 'test/**/*.test.ts'
-# Where tests have their folders: in memory, where a place for that has 4 GB of room and lets programs run. To make and
-# sync the folders of databases on a disk costs more than what is asked of them.
+# Tests have their temporary folders in /dev/shm if it has 4 GB free and allows programs to run. On a disk the databases
+# of tests take more time to create and sync their folders than for the tests themselves.
 ROOMY = [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4194304 ] && \
   ! grep -q ' /dev/shm .*noexec' /proc/mounts
-# The account that PostgreSQL runs as has to get through.
+# Mode 711, because PostgreSQL runs as another account.
 IN_MEMORY = if $(ROOMY); then \
   export TMPDIR=$$(mktemp -d /dev/shm/tollway-tests-XXXXXX); chmod 711 "$$TMPDIR"; trap 'rm -rf "$$TMPDIR"' EXIT; fi
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test check golden generate bench faults images e2e soak clean
 
-help: ## This list
+help: ## List the targets
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ $(INSTALLED): package-lock.json package.json
 run: install ## Run everything on this machine with examples/quickstart (ARGS='--replicas 3')
 	@exec node_modules/.bin/tollway run -f examples/quickstart $(ARGS)
 
-test: install check ## Run every test that needs no cluster; names what the machine lacks
+test: install check ## Run every test that needs no cluster; reports missing programs
 	@$(IN_MEMORY); \
 	  NODE_COMPILE_CACHE="$$PWD/out/compile-cache" $(NODE) --test --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
 
@@ -41,11 +41,11 @@ check: install ## Types, style, generated files
 	@$(NODE) charts/generate.ts --check
 	@$(NODE) docs/generate.ts --check
 
-golden: install ## Rewrite the golden files from what the code makes; look at the diff
+golden: install ## Rewrite the golden files with the output of the code; review the diff
 	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts' 'operator/infrastructure/kubernetes/objects/*.test.ts' \
 	  operator/cluster/services.test.ts test/charts/chart.test.ts
 
-generate: install ## Make the code of proto/, the manifests of crds/ and the tables of docs/ anew
+generate: install ## Regenerate the code of proto/, the manifests of crds/ and the tables of docs/
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate
 	@$(NODE) crds/generate.ts
 	@$(NODE) charts/generate.ts
@@ -54,10 +54,10 @@ generate: install ## Make the code of proto/, the manifests of crds/ and the tab
 bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARGS='hot-key envoy')
 	@exec $(NODE) test/bench/bench.ts $(ARGS)
 
-faults: install ## Make faults for real while the service is under load; prints tables (ARGS='--short')
+faults: install ## Inject real faults while the service is under load; prints tables (ARGS='--short')
 	@exec $(NODE) test/faults/faults.ts $(ARGS)
 
-images: install ## Make container images as OCI archives in out/images (ARGS='operator ratelimit')
+images: install ## Build container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)
 
 e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS=--help)
@@ -66,5 +66,5 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
 
-clean: ## Remove what was built and the state of `make run`
+clean: ## Remove build results and the state of `make run`
 	@rm -rf node_modules out .tollway

@@ -5,29 +5,32 @@ import type { FiledRequest } from './filed-request.ts'
 import type { ReadLoop } from './read-loop.ts'
 import type { RedisLogSetup } from './setup.ts'
 
-/** The requests of other brokers that are read here. A feed is there as long as it has readers. */
+/** The requests of other brokers with local readers. A feed exists while it has readers. */
 export interface Feeds {
   /** Rejects with a `LogRefusal` as `LoggedRequest.read` does. */
   read(filed: FiledRequest, reader: RingReader): Promise<RingCursor>
   /** The directory reports the end of the request; its last entries may still be on their way. */
   ended(key: string): void
-  /** Nothing more will come from Redis: readers of the request get this end. */
+  /** Redis will provide no more entries: readers of the request get this end. */
   giveUp(key: string, end: RequestEnd): void
   giveUpAll(end: RequestEnd): void
   /** Keeps the rings within the budget. */
   sweep(): void
   /** The request has another owner. */
   moved(filed: FiledRequest): void
-  /** The producer has left this broker: the readers of the ring go on with what comes from Redis. */
+  /** The producer has left this broker: the ring is filled from Redis from now on. */
   adopt(filed: FiledRequest, ring: Ring): void
   /**
-   * Hands over the ring of a request with all that Redis has of it, for a broker that the producer comes to:
-   * it is no feed any more. Rejects as `read` does.
+   * Returns the ring of a request with all entries from Redis, for a producer that continues at this broker:
+   * it is no longer a feed. Rejects as `read` does.
    */
   handOver<T>(filed: FiledRequest, take: (ring: Ring) => T): Promise<T>
-  /** The request is kept no longer than readers hold it. */
+  /** Drops the request; its readers can read it to its end. */
   forget(key: string): void
-  /** The position of the slowest reader of each running request: its entries are kept from there on. */
+  /**
+   * The position of the slowest reader of each running request: the producer's broker keeps its entries from
+   * there on.
+   */
   slowest(): readonly SlowestReader[]
 }
 
@@ -39,9 +42,9 @@ export interface SlowestReader {
 export interface FeedsOptions {
   readonly setup: RedisLogSetup
   readonly loop: ReadLoop
-  /** All of the request was read, and how it ended; the directory may report it later. */
+  /** All entries and the end of the request were read; the directory may report the end later. */
   readonly onEnd: (filed: FiledRequest, end: RequestEnd) => void
-  /** `slowest` has changed by so much that it is worth a report. */
+  /** `slowest` has changed enough for a report. */
   readonly onProgress: () => void
   /** No reader holds entries of the request any more. */
   readonly onLeft: (filed: FiledRequest) => void
@@ -50,16 +53,16 @@ export interface FeedsOptions {
 interface UsedFeed {
   filed: FiledRequest
   readonly loading: Promise<Feed>
-  /** Once it is loaded. */
+  /** Set after it was loaded. */
   feed: Feed | undefined
-  /** Readers that wait for it to be loaded, and those of them that are to hold its entries. */
+  /** The number of readers that wait for the load, and of those that will hold entries. */
   expected: number
   expectedHolders: number
 }
 
 const gone = () => new LogRefusal('gone', 'nothing of the request is kept any more')
 
-/** Reading this share of what a request may hold is worth a report to its producer's broker. */
+/** After this share of the limit of a request was read, a report to its producer's broker is due. */
 const progressShare = 1 / 4
 
 export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOptions): Feeds {
@@ -80,7 +83,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
   const find = (filed: FiledRequest) =>
     feeds.get(filed.key) ?? begin(filed, options => loadFeed(setup, filed, options))
 
-  /** Runs while the feed is loaded, and is not dropped until then. */
+  /** Runs after the feed was loaded, and keeps it until then. */
   async function use<T>(used: UsedFeed, holders: number, work: (feed: Feed) => T | Promise<T>): Promise<T> {
     used.expected += 1
     used.expectedHolders += holders
@@ -110,7 +113,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     loop.follow(feed.stream)
   }
 
-  /** Where the slowest reader that holds entries is; undefined without any, and after the end. */
+  /** The position of the slowest reader that holds entries; undefined if there is none, and after the end. */
   function positionOf({ feed, expectedHolders }: UsedFeed): number | undefined {
     if (feed?.ring.end !== undefined) return undefined
     return expectedHolders > 0 ? 0 : feed?.ring.slowestPosition
