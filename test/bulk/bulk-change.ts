@@ -69,12 +69,6 @@ export async function playBulkChanges(t: Cleanup, options: BulkOptions): Promise
     expected: { names, requestsPerUnit: 20 },
   })
   const idleBytesPerMinute = options.idleSeconds === 0 ? {} : await watchIdle(api, options.idleSeconds)
-  await play('deleted with their namespace', {
-    make: async () => assert.equal((await api.call('DELETE', limitsIn(bulkNamespace))).status, 200),
-    expected: { names: [], gone: names },
-  })
-  await inParallel(names, name => cluster.make(limitsIn(bulkNamespace), limitOf(name, 30)))
-  await waitUntilWritten(cluster, names)
   await play('deleted with their definition, and created again', {
     make: async () => {
       await replaceDefinition(cluster)
@@ -83,6 +77,10 @@ export async function playBulkChanges(t: Cleanup, options: BulkOptions): Promise
     },
     expected: { names, requestsPerUnit: 40 },
     losesLimits: true,
+  })
+  await play('deleted with their namespace', {
+    make: async () => assert.equal((await api.call('DELETE', limitsIn(bulkNamespace))).status, 200),
+    expected: { names: [], gone: names },
   })
   return { steps, idleBytesPerMinute }
 }
