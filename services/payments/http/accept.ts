@@ -1,16 +1,16 @@
 const maxRanges = 50
 
-/** Whether an Accept header (RFC 9110, section 12.5.1) takes JSON. Without one, anything is taken. */
-export function acceptsJson(accept: string | undefined): boolean {
+/** Whether an Accept header (RFC 9110, section 12.5.1) takes the media type. Without one, any is taken. */
+export function accepts(type: string, accept: string | undefined): boolean {
   if (accept === undefined || accept.trim() === '') return true
   return accept
     .split(',', maxRanges)
     .map(range => range.split(';').map(part => part.trim().toLowerCase()))
-    .some(([type = '', ...parameters]) => isJsonRange(type) && !parameters.some(isZeroWeight))
+    .some(([range = '', ...parameters]) => covers(range, type) && !parameters.some(isZeroWeight))
 }
 
-function isJsonRange(type: string): boolean {
-  return type === 'application/json' || type === 'application/*' || type === '*/*'
+function covers(range: string, type: string): boolean {
+  return range === type || range === '*/*' || range === `${type.split('/', 1)[0]}/*`
 }
 
 function isZeroWeight(parameter: string): boolean {

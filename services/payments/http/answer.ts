@@ -8,6 +8,8 @@ export interface Answer {
   readonly status: number
   /** Empty for an answer without a body. */
   readonly body: string
+  /** What the body is, where it is not JSON. */
+  readonly type?: 'text/csv'
 }
 
 /** 200, or 201 for what was made. */

@@ -4,7 +4,7 @@ import { addressKey } from '../limits/address-key.ts'
 import type { CallGuard } from '../limits/call-guard.ts'
 import type { RateLimit } from '../limits/rate-limit.ts'
 import type { Payments } from '../operations/operation.ts'
-import { acceptsJson } from './accept.ts'
+import { accepts } from './accept.ts'
 import { readApiKey } from './credentials.ts'
 import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints/endpoints.ts'
@@ -69,7 +69,7 @@ function routeOf(path: string): string {
 
 /** What can be refused before the body is read. */
 async function checkDoor(
-  { kind }: Endpoint,
+  { kind, document }: Endpoint,
   request: FastifyRequest,
   reply: FastifyReply,
   { signUps, guard }: ApiServerOptions,
@@ -77,7 +77,8 @@ async function checkDoor(
   const { accept, authorization } = request.headers
   const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : readApiKey(authorization))
   if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
-  if (!acceptsJson(accept)) throw new RefusedError(refuse('not_acceptable'))
+  const type = document.produces ?? 'application/json'
+  if (!accepts(type, accept)) throw new RefusedError(refuse('not_acceptable', `Answers are ${type}.`))
   if (kind !== 'sign-up') {
     if (readApiKey(authorization) === null) throw new RefusedError(refuse('unauthorized'))
   } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))

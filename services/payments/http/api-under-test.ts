@@ -143,7 +143,7 @@ export interface TestResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Parsed, where there is a body. */
+  /** Parsed, where there is a body; text that is not JSON, as it is. */
   readonly json: unknown
 }
 
@@ -210,7 +210,8 @@ async function call(url: string, method: string, path: string, request: TestRequ
     ...(content === undefined ? {} : { body: content }),
   })
   const text = await response.text()
-  const parsed = text === '' ? undefined : JSON.parse(text)
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  const parsed = text === '' ? undefined : isJson ? JSON.parse(text) : text
   assert.ok(response.headers.has('x-request-id'), `${method} ${path} has no request id`)
   assertConforms(method, path, response.status, parsed)
   return { status: response.status, headers: response.headers, text, json: parsed }

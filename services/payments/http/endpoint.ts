@@ -60,6 +60,8 @@ export interface EndpointDocument {
   readonly description?: string
   readonly query?: readonly QueryParameter[]
   readonly body?: Example & { readonly required: boolean }
+  /** The media type of success, where it is not JSON. Errors are JSON. */
+  readonly produces?: 'text/csv'
   /** The answers of success by status; null for one without a body. */
   readonly answers: Readonly<Record<number, Example | null>>
   /** Whether a payment can be declined here: then a 400 may have a processing error. */

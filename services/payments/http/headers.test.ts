@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { acceptsJson } from './accept.ts'
+import { accepts } from './accept.ts'
 import { basic } from './api-under-test.ts'
 import { readApiKey } from './credentials.ts'
 import { requestIdOf } from './request-id.ts'
@@ -21,9 +21,10 @@ test('an Accept header takes JSON, or does not', () => {
     'application/xml, text/*',
     ',',
   ]
-  assert.ok(acceptsJson(undefined))
-  for (const accept of takes) assert.ok(acceptsJson(accept), accept)
-  for (const accept of refuses) assert.ok(!acceptsJson(accept), accept)
+  assert.ok(accepts('application/json', undefined))
+  for (const accept of takes) assert.ok(accepts('application/json', accept), accept)
+  for (const accept of refuses) assert.ok(!accepts('application/json', accept), accept)
+  assert.ok(accepts('text/csv', 'text/*') && !accepts('text/csv', 'application/json'))
 })
 
 test('an API key is the password of a user without a name', () => {

@@ -16,12 +16,12 @@ const cursor = {
 }
 
 /** What every list takes (the specification's pagination). */
-const pagination: readonly QueryParameter[] = [
+const pagination = (maxItems: number): readonly QueryParameter[] => [
   {
     name: 'limit',
     description: 'The most elements that come.',
     required: true,
-    schema: { type: 'integer', minimum: 1, maximum: maxLimit },
+    schema: { type: 'integer', minimum: 1, maximum: maxItems },
   },
   {
     name: 'before',
@@ -43,6 +43,41 @@ const pagination: readonly QueryParameter[] = [
     schema: { enum: ['1', '-1', 'asc', 'desc'] },
   },
 ]
+
+/** The most records of one export: a page of it is made in memory. */
+export const maxExportItems = 1000
+
+type ExportEndpoint<Filter, Item> = Omit<ListEndpoint<Filter, Item>, 'item' | 'present'> & {
+  /** A CSV document of these records. */
+  readonly write: (items: readonly Item[]) => string
+}
+
+/** GET of a part of a list as CSV. */
+export function exportEndpoint<Filter, Item>(list: ExportEndpoint<Filter, Item>): AppEndpoint {
+  const { path, operationId, tag, summary, filters = [], write } = list
+  return {
+    kind: 'app',
+    method: 'GET',
+    path,
+    document: {
+      operationId,
+      tag,
+      summary,
+      description:
+        'RFC 4180 in UTF-8, with a header. Text that a spreadsheet program takes for a formula has an apostrophe in ' +
+        'front. For what follows, pass the last id as `before`.',
+      query: [...pagination(maxExportItems), ...filters],
+      produces: 'text/csv',
+      answers: { 200: { schema: { type: 'string' }, example: write([]) } },
+    },
+    async act(tx, call) {
+      const page = parsePage(call.query, list.filter, BigInt(maxExportItems))
+      if (isRefused(page)) return page
+      const items = await list.list(tx, { app: call.app, owner: list.owner(call, page.filter), page })
+      return isRefused(items) ? items : { status: 200, body: write(items), type: 'text/csv' }
+    },
+  }
+}
 
 export interface ListEndpoint<Filter, Item> {
   readonly path: string
@@ -69,7 +104,7 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
       operationId,
       tag,
       summary,
-      query: [...pagination, ...filters],
+      query: [...pagination(maxLimit), ...filters],
       answers: { 200: { schema: { type: 'array', items: item.schema }, example: [item.example] } },
     },
     async act(tx, call) {

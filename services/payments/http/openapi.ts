@@ -52,7 +52,17 @@ const requestIdHeader = {
 }
 
 function operationOf({ kind, method, path, document }: Endpoint): JsonObject {
-  const { operationId, tag, summary, description, query = [], body, answers, declines = false } = document
+  const {
+    operationId,
+    tag,
+    summary,
+    description,
+    query = [],
+    body,
+    answers,
+    declines = false,
+    produces,
+  } = document
   const parameters = [
     ...pathParameters(path),
     ...query.map(queryParameter),
@@ -67,7 +77,9 @@ function operationOf({ kind, method, path, document }: Endpoint): JsonObject {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: requestBody(body) }),
     responses: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, success(answer)])),
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, answer]) => [status, success(answer, produces)]),
+      ),
       ...errorsOf(method, kind, declines),
     },
   }
@@ -106,9 +118,9 @@ function requestBody({ schema, example, required }: Example & { readonly require
 
 const headers = { 'x-request-id': { $ref: '#/components/headers/RequestId' } }
 
-function success(answer: Example | null): JsonObject {
+function success(answer: Example | null, type = 'application/json'): JsonObject {
   if (answer === null) return { description: 'Done.', headers }
-  return { description: 'Done.', headers, content: { 'application/json': { ...answer } } }
+  return { description: 'Done.', headers, content: { [type]: { ...answer } } }
 }
 
 /** What can be refused, by status. Details are in the body's code. */

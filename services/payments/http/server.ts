@@ -176,10 +176,10 @@ export function bodyOf(request: FastifyRequest): Body {
   return (request.body as Body | undefined) ?? noBody
 }
 
-export function sendAnswer(reply: FastifyReply, { status, body }: Answer): FastifyReply {
+export function sendAnswer(reply: FastifyReply, { status, body, type }: Answer): FastifyReply {
   reply.code(status)
   if (body === '') return reply.send()
-  return reply.header('content-type', 'application/json; charset=utf-8').send(body)
+  return reply.header('content-type', `${type ?? 'application/json'}; charset=utf-8`).send(body)
 }
 
 /** RFC 6797. Names below this one are for their owners to decide. */

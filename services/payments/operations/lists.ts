@@ -19,7 +19,7 @@ import { listFilteredMerchantsOfApp } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
 import { firstFrom, lastUntil, timedLists } from '../storage/time-cursors.ts'
 import { listTrail } from '../storage/trail.ts'
-import { listTransactions } from '../storage/transactions.ts'
+import { listTransactions, listWithoutTrails } from '../storage/transactions.ts'
 import {
   listWebhookEndpoints,
   listWebhookEvents,
@@ -70,6 +70,11 @@ interface EventFilter {
 export const listOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
   'transactions',
   listTransactions,
+)
+/** Without their trails. */
+export const exportOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
+  'transactions',
+  listWithoutTrails,
 )
 export const listOwnLines = ofMerchant<OfTransaction, Line>('lines', listLines)
 export const listOwnFrauds = ofMerchant<OfMerchant, FraudAlert>('frauds', listFrauds)

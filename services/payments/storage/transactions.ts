@@ -205,9 +205,28 @@ export function listTransactions(
   page: PageQuery,
   search?: TransactionSearch,
 ): Promise<Page<Transaction>> {
-  if (search === undefined) return listPage(tx, ofMerchant, merchantId, page)
-  const position = search.fromMs === null ? ofMerchant.position : ['t.created', 't.id']
-  const source = { ...ofMerchant, position, conditions: conditionsOf(search) }
+  return listFrom(tx, ofMerchant, merchantId, { page, search })
+}
+
+/** The same, of transactions whose trails are empty and whose totals are right. */
+export function listWithoutTrails(
+  tx: Tx,
+  merchantId: string,
+  page: PageQuery,
+  search?: TransactionSearch,
+): Promise<Page<Transaction>> {
+  return listFrom(tx, { ...ofMerchant, columns: withTrail(0) }, merchantId, { page, search })
+}
+
+interface Searched {
+  readonly page: PageQuery
+  readonly search: TransactionSearch | undefined
+}
+
+function listFrom(tx: Tx, list: typeof ofMerchant, merchantId: string, { page, search }: Searched) {
+  if (search === undefined) return listPage(tx, list, merchantId, page)
+  const position = search.fromMs === null ? list.position : ['t.created', 't.id']
+  const source = { ...list, position, conditions: conditionsOf(search) }
   return listPage(tx, source, merchantId, page, { 't.reference': search.reference })
 }
 

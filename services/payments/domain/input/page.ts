@@ -61,9 +61,13 @@ const sort = record({ created: optional(order), id: optional(order) })
  * The query of a list: limit (required), after, before, sort by creation and filters. Lists without filters pass
  * a reader of no fields: `record({})`.
  */
-export function parsePage<Filter>(query: unknown, filter: Reader<Filter>): PageInput<Filter> | Refused {
+export function parsePage<Filter>(
+  query: unknown,
+  filter: Reader<Filter>,
+  maxItems: bigint = maxPageItems,
+): PageInput<Filter> | Refused {
   const shape = {
-    limit: required(integer(1n, maxPageItems)),
+    limit: required(integer(1n, maxItems)),
     after: optional(cursor),
     before: optional(cursor),
     sort: optional(sort),

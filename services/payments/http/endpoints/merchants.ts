@@ -1,3 +1,4 @@
+import { exportCsv, lineColumns } from '../../domain/export.ts'
 import { id } from '../../domain/input/fields.ts'
 import { parseMerchant, parseMerchantUpdate } from '../../domain/input/inputs.ts'
 import { optional, record } from '../../domain/input/record.ts'
@@ -10,7 +11,7 @@ import { updateOwnMerchant } from '../../operations/update-merchant.ts'
 import { answer, noContent } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, QueryParameter } from '../endpoint.ts'
 import { exampleLine, exampleMerchant, exampleMerchantInput } from '../examples.ts'
-import { listEndpoint } from '../list-endpoint.ts'
+import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { ref, wrapped } from '../schemas.ts'
 
 const tag = 'Merchants'
@@ -97,6 +98,18 @@ const lines = listEndpoint({
   present: presentLine,
 })
 
+const exported = exportEndpoint({
+  path: '/merchants/{merchantId}/exports/lines',
+  operationId: 'exportLines',
+  tag,
+  summary: 'The lines of a merchant as CSV',
+  filter: record({ transactionId: optional(id) }),
+  filters: [transactionFilter],
+  owner: ({ params }) => params['merchantId'] ?? '',
+  list: listOwnLines,
+  write: items => exportCsv(lineColumns, items),
+})
+
 const line: AppEndpoint = {
   kind: 'app',
   method: 'GET',
@@ -113,4 +126,4 @@ const line: AppEndpoint = {
   },
 }
 
-export const merchantEndpoints: readonly Endpoint[] = [create, read, update, lines, line]
+export const merchantEndpoints: readonly Endpoint[] = [create, read, update, lines, exported, line]

@@ -1,3 +1,4 @@
+import { exportCsv, transactionColumns } from '../../domain/export.ts'
 import {
   parseCapture,
   parseRefund,
@@ -18,13 +19,13 @@ import {
   voidOwnTransaction,
 } from '../../operations/change-transaction.ts'
 import { createTransaction } from '../../operations/create-transaction.ts'
-import { listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
+import { exportOwnTransactions, listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
 import type { Outcome, Payments } from '../../operations/operation.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { type Answer, answer, answerRefusal } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
 import { exampleIds, exampleTrailEntry, exampleTransaction } from '../examples.ts'
-import { listEndpoint } from '../list-endpoint.ts'
+import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { ref, wrapped } from '../schemas.ts'
 import { transactionFilters } from '../transaction-filters.ts'
 
@@ -92,6 +93,18 @@ const list = listEndpoint({
   present: transaction => presentTransaction(transaction),
 })
 
+const exported = exportEndpoint({
+  path: '/merchants/{merchantId}/exports/transactions',
+  operationId: 'exportTransactions',
+  tag,
+  summary: 'The transactions of a merchant as CSV',
+  filter: transactionSearch,
+  filters: transactionFilters,
+  owner: ({ params }) => params['merchantId'] ?? '',
+  list: exportOwnTransactions,
+  write: items => exportCsv(transactionColumns, items),
+})
+
 const trail = listEndpoint({
   path: '/transactions/{transactionId}/trail',
   operationId: 'listTrail',
@@ -154,6 +167,7 @@ function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): 
 export const transactionEndpoints: readonly Endpoint[] = [
   create,
   list,
+  exported,
   read,
   trail,
   changeEndpoint({
