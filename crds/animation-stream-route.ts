@@ -223,6 +223,28 @@ const limitFields = {
   streams: limit('streams', 1, limits.maxStreams, 'Requests of the route at the same time, in each process.'),
 }
 
+const tokenSecretRef = (description: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        name: Type.String({
+          minLength: 1,
+          maxLength: 253,
+          pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+          description: 'The name of the Secret, which is in the namespace of the route.',
+        }),
+        key: Type.String({
+          default: 'token',
+          minLength: 1,
+          maxLength: 253,
+          pattern: '^[-._a-zA-Z0-9]+$',
+          description: 'The entry with the token. Of several lines each one is a token.',
+        }),
+      },
+      { required: ['name'], description },
+    ),
+  )
+
 const spec = Type.Object(
   {
     match,
@@ -249,33 +271,13 @@ const spec = Type.Object(
       default: limitDefaults,
       description: 'How much a request may take. Reaching a limit is an answer, never a loss of others.',
     }),
-    tokenSecretRef: Type.Optional(
-      Type.Object(
-        {
-          name: Type.String({
-            minLength: 1,
-            maxLength: 253,
-            pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
-            description: 'The name of the Secret, which stands in the namespace of the route.',
-          }),
-          key: Type.String({
-            default: 'token',
-            minLength: 1,
-            maxLength: 253,
-            pattern: '^[-._a-zA-Z0-9]+$',
-            description: 'The entry with the token. Of several lines each one is a token.',
-          }),
-        },
-        {
-          required: ['name'],
-          description:
-            'The token without which nobody pushes to, or pulls from, what the route matches and every other ' +
-            'stream with its prefix: callers bring it as authorization: Bearer TOKEN. While the Secret is missing ' +
-            'the route is closed to everybody. Left out, the route is open to all, unless another route protects ' +
-            'the prefix.',
-        },
-      ),
+    tokenSecretRef: tokenSecretRef(
+      'The token to push and to pull what the route matches, and every other stream with its prefix: callers bring ' +
+        'it as authorization: Bearer TOKEN. While the Secret is missing the route is closed to everybody. A right ' +
+        'for which no Secret is named is open to all, unless another route protects the prefix.',
     ),
+    pushTokenSecretRef: tokenSecretRef('The token to push only, in addition to that of tokenSecretRef.'),
+    pullTokenSecretRef: tokenSecretRef('The token to pull only, in addition to that of tokenSecretRef.'),
   },
   {
     ...notRequired,

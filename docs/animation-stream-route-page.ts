@@ -37,14 +37,18 @@ ${example}\`\`\`
 ## Tokens
 
 A route with \`tokenSecretRef\` is open only to callers that bring one of its tokens (\`authorization:
-Bearer TOKEN\`).
+Bearer TOKEN\`). These tokens have both rights, to push and to pull. Those of \`pushTokenSecretRef\` have
+only the right to push, and those of \`pullTokenSecretRef\` only the right to pull. A right for which a
+route names no Secret needs no token: a route with \`pushTokenSecretRef\` alone is open to all pulls.
 
 A producer chooses its \`source_service_id\` itself, so tokens protect more than what their route matches.
 The tokens of a route with \`streamIdPrefix\` protect every stream with that prefix, whatever source and
 target a caller names: a request that no route with tokens at the longest protected prefix matches needs
 one of the tokens there, also when a route without tokens has a longer prefix. The tokens of a route with
 \`targetObjectId\` and no prefix protect every request for that target, unless a route with a prefix
-matches it. A route with \`sourceServiceId\` alone protects only the requests that name this source.
+matches it. A route with \`sourceServiceId\` alone protects only the requests that name this source. Each
+right is protected by the tokens for it. Where the prefixes of two routes overlap and only one of them
+needs a token, both have the condition \`Doubtful\`, and \`tollway validate\` warns.
 
 - The Secret stands in the namespace of the route. In a cluster the operator reads it by its name, and again
   30 seconds later, with very many Secrets [less often](install.md#secrets); it never lists Secrets. The

@@ -47,8 +47,10 @@ export interface StreamRoute {
   readonly slowConsumers: 'wait' | 'drop-oldest' | 'cut-off'
   readonly concurrentRequests: 'queue' | 'newest' | 'refuse'
   readonly limits: StreamLimits
-  /** Where the tokens stand that open it; undefined for a route that is open to all. */
+  /** Where the tokens to push and to pull are, those to push only, and those to pull only. */
   readonly tokenSecret?: SecretEntry
+  readonly pushTokenSecret?: SecretEntry
+  readonly pullTokenSecret?: SecretEntry
 }
 
 /** Empty fields match any value. */
@@ -95,8 +97,8 @@ export interface OpenedStreamRoute {
   readonly route: StreamRoute
   /** Milliseconds since the epoch; of equally specific routes the oldest counts. */
   readonly createdMs: number
-  /** SHA-256 of each token that opens it, 32 bytes each; none for a route that is open to all. */
-  readonly tokenHashes: readonly Uint8Array[]
+  /** SHA-256 of each token that has the right, 32 bytes each; none where the right needs no token. */
+  readonly tokens: { readonly push: readonly Uint8Array[]; readonly pull: readonly Uint8Array[] }
 }
 
 /** One Merchant that was judged right, its defaults filled in. */

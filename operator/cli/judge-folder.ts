@@ -1,7 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '../ir.ts'
-import type { FedKind, Lack, Named } from '../kinds/fed-kind.ts'
+import type { Doubt, FedKind, Lack, Named } from '../kinds/fed-kind.ts'
 import { isOurs, knownKinds } from '../kinds/known-kinds.ts'
 import { type Chosen, chooseContents, nameOf, translateResource } from '../reconcilers/choose-contents.ts'
 import { gather } from '../reconcilers/gather.ts'
@@ -66,10 +66,14 @@ function judgeKind<Content extends Named, Fed>(
     const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : nothing
     return { ...item, fed, lacking }
   })
+  const doubts = kind.doubtsOf?.(completed.flatMap(({ content }) => content ?? []))
   const owners = new Map(completed.map(({ resource }) => [nameOf(resource), resource.origin]))
   const encoded = completed.flatMap(({ fed }) => (fed === undefined ? [] : [kind.encode(fed)]))
   return {
-    findings: completed.flatMap(item => findingsOf(item, owners, item.lacking)),
+    findings: completed.flatMap(item => [
+      ...findingsOf(item, owners, item.lacking),
+      ...findingsOfDoubt(item, doubts?.get(item.name)),
+    ]),
     contents: completed.flatMap(({ content }) => content ?? []),
     snapshot: createSnapshot(kind.typeUrl, encoded),
     show: kind.show,
@@ -84,6 +88,12 @@ function findingsOfMerchant(resource: SourcedResource): readonly Finding[] {
   return 'problems' in translation
     ? translation.problems.map(one => ({ severity: 'error', ...place, ...one }))
     : translation.warnings.map(one => ({ severity: 'warning', ...place, ...one }))
+}
+
+function findingsOfDoubt({ resource }: Chosen<Named>, doubt: Doubt | undefined): readonly Finding[] {
+  if (doubt === undefined) return []
+  const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
+  return [{ severity: 'warning', ...place, path: '', message: doubt.message }]
 }
 
 const nothing = { fed: undefined, lacking: undefined }

@@ -82,7 +82,7 @@ function openWorld() {
       nowMs += 1_000
       await routes.reconcile()
       return published
-        .map(({ route, tokenHashes }) => {
+        .map(({ route, tokens: { push: tokenHashes } }) => {
           const isClosed = tokenHashes.some(hash => hash.every(byte => byte === 0))
           const tokens = isClosed ? 'closed' : `${tokenHashes.length}`
           return `${route.name} ${route.match.streamIdPrefix}: ${tokens}`
@@ -127,7 +127,7 @@ test('tokens come from a Secret of the namespace, and only their hashes go out',
   world.secret('shop/tokens', { token: 'first' })
   world.route('shop/kiosk', withToken)
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 1')
-  assert.deepEqual(world.published()[0]?.tokenHashes, [createHash('sha256').update('first').digest()])
+  assert.deepEqual(world.published()[0]?.tokens.push, [createHash('sha256').update('first').digest()])
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
   const before = world.published()[0]
   await world.reconcile()
@@ -136,6 +136,45 @@ test('tokens come from a Secret of the namespace, and only their hashes go out',
   world.secret('shop/tokens', { token: 'first\nsecond' })
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 2')
   assert.doesNotMatch(JSON.stringify(world.status('shop/kiosk')), /first|second/)
+})
+
+test('tokens to push and tokens to pull come from Secrets of their own', async () => {
+  const world = openWorld()
+  const hashOf = (text: string) => createHash('sha256').update(text).digest()
+  world.secret('shop/tokens', { token: 'both' })
+  world.secret('shop/push', { token: 'in' })
+  const refs = { pushTokenSecretRef: { name: 'push' }, pullTokenSecretRef: { name: 'pull', key: 'out' } }
+  world.route('shop/kiosk', { ...withToken, ...refs })
+  await world.reconcile()
+  const closed = new Uint8Array(32)
+  const push = [hashOf('both'), hashOf('in')]
+  assert.deepEqual(world.published()[0]?.tokens, { push, pull: [hashOf('both'), closed] })
+  const programmed = world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')
+  const message = 'the Secret shop/pull is not there; the route takes no pulls for its tokens until then'
+  assert.deepEqual([programmed?.reason, programmed?.message], ['SecretMissing', message])
+  world.secret('shop/pull', { out: 'out' })
+  await world.reconcile()
+  assert.deepEqual(world.published()[0]?.tokens, { push, pull: [hashOf('both'), hashOf('out')] })
+  world.route('shop/kiosk', { ...kiosk, pushTokenSecretRef: { name: 'push' } })
+  await world.reconcile()
+  assert.deepEqual(world.published()[0]?.tokens, { push: [hashOf('in')], pull: [] })
+})
+
+test('a route that overlaps another one, of which one has no token, is ready and says so', async () => {
+  const world = openWorld()
+  const doubtOf = (name: string) => world.status(name).conditions.find(({ type }) => type === 'Doubtful')
+  world.secret('shop/tokens', { token: 'first' })
+  world.route('shop/kiosk', withToken)
+  world.route('shop/open', { match: { streamIdPrefix: 'kiosk-', sourceServiceId: 'other' } })
+  await world.reconcile()
+  assert.equal(reasonsOf(world.status('shop/open')), 'Valid InFeed Enforced Enforced')
+  for (const name of ['shop/kiosk', 'shop/open']) {
+    assert.equal(doubtOf(name)?.reason, 'OpenOverlap')
+    assert.match(doubtOf(name)?.message ?? '', /shop\/kiosk.*shop\/open|shop\/open.*shop\/kiosk/)
+  }
+  world.route('shop/open', { match: { streamIdPrefix: 'stage-' } })
+  await world.reconcile()
+  assert.deepEqual([doubtOf('shop/kiosk'), doubtOf('shop/open')], [undefined, undefined])
 })
 
 test('a route whose Secret may not be read says what grants it, and keeps the tokens that are known', () => {
@@ -157,7 +196,7 @@ test('a route whose Secret may not be read says what grants it, and keeps the to
     const { lacking, fed } = kind.complete(translation.value, 0)
     const message = `the operator may not read the Secret shop/tokens; ${effect}. ${advice}`
     assert.deepEqual(lacking, { reason: 'SecretForbidden', message })
-    assert.deepEqual(fed.tokenHashes, hashes)
+    assert.deepEqual(fed.tokens, { push: hashes, pull: hashes })
   }
 })
 

@@ -28,6 +28,8 @@ export interface FedKind<Content extends Named = Named, Fed = unknown> extends K
   /** What a resource is about: of its content, or else of a spec that may say anything. */
   subjectOf(content: Content | undefined, spec: unknown): string
   openClaims(): Claims<Content>
+  /** What of these contents, which are in force together, is allowed and hardly meant, by their names. */
+  doubtsOf?(contents: readonly Content[]): ReadonlyMap<string, Doubt>
   /** Looks up what these contents, and no others, need from elsewhere, for a while at most. */
   prepare?(contents: readonly Content[]): Promise<void>
   /**
@@ -70,6 +72,13 @@ export interface Completed<Fed> {
 
 export interface Lack {
   /** For programs: `SecretMissing`. */
+  readonly reason: string
+  readonly message: string
+}
+
+/** Its condition is there only while the doubt is; the resource is ready all the same. */
+export interface Doubt {
+  /** For programs: `OpenOverlap`. */
   readonly reason: string
   readonly message: string
 }

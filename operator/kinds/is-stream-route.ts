@@ -5,7 +5,8 @@ type Fields<T> = { readonly [K in keyof T]?: unknown }
 /** Whether a value that was written down before, by this version or another one, is still such a route. */
 export function isStreamRoute(value: unknown): value is StreamRoute {
   if (!isObject<StreamRoute>(value)) return false
-  const { name, match, rules, lateJoiners, slowConsumers, concurrentRequests, limits, tokenSecret } = value
+  const { name, match, rules, lateJoiners, slowConsumers, concurrentRequests, limits } = value
+  const secrets = [value.tokenSecret, value.pushTokenSecret, value.pullTokenSecret]
   return (
     typeof name === 'string' &&
     hasTexts(match, ['sourceServiceId', 'streamIdPrefix', 'targetObjectId']) &&
@@ -14,7 +15,7 @@ export function isStreamRoute(value: unknown): value is StreamRoute {
     isOneOf(slowConsumers, ['wait', 'drop-oldest', 'cut-off']) &&
     isOneOf(concurrentRequests, ['queue', 'newest', 'refuse']) &&
     hasNumbers(limits, limitNames, 1) &&
-    (tokenSecret === undefined || hasTexts(tokenSecret, ['name', 'key']))
+    secrets.every(secret => secret === undefined || hasTexts(secret, ['name', 'key']))
   )
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Slices } from '@tollway/chassis/slices.ts'
 import { type Condition, withTransitionTimes } from '../controller/conditions.ts'
-import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Doubt, FedKind, Named } from '../kinds/fed-kind.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import type { ContentEnforcement } from '../xds/content-feed.ts'
 import type { Ready } from './fed-resources.ts'
@@ -17,6 +17,8 @@ export interface Surroundings<Fed> {
   /** Why the feed rejected what should be in force. */
   readonly unpublished: string | undefined
   readonly enforcement: (fed: Fed) => ContentEnforcement
+  /** By the names of resources; see `FedKind.doubtsOf`. */
+  readonly doubts: ReadonlyMap<string, Doubt>
 }
 
 interface StatusOptions {
@@ -92,8 +94,8 @@ const byNone: ContentEnforcement = { acknowledged: new Set<string>(), refusals: 
 const none: readonly never[] = []
 
 function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Facts {
-  const { translation, refusal, content, completed, resource } = item
-  const { taking, switchedOff, unpublished, enforcement } = surroundings
+  const { name, translation, refusal, content, completed, resource } = item
+  const { taking, switchedOff, unpublished, enforcement, doubts } = surroundings
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, refusals } =
     completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
@@ -107,6 +109,7 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surround
     unpublished,
     lacking: completed?.lacking,
     switchedOff,
+    doubt: doubts.get(name),
     running: taking.length,
     enforcing,
     refusals: content === present ? refusals : none,
@@ -131,6 +134,7 @@ function isSameFacts(a: Facts, b: Facts): boolean {
     a.unpublished === b.unpublished &&
     a.lacking === b.lacking &&
     a.switchedOff === b.switchedOff &&
+    a.doubt?.message === b.doubt?.message &&
     a.running === b.running &&
     a.enforcing === b.enforcing &&
     isSameRefusal(a.refusal, b.refusal) &&

@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
 import type { Condition } from '../controller/conditions.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
-import type { Completed, FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Completed, Doubt, FedKind, Named } from '../kinds/fed-kind.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import type { Translation } from '../translate/translation.ts'
 import type { ContentFeed } from '../xds/content-feed.ts'
@@ -114,6 +114,7 @@ export function createFedResources<Content extends Named, Fed>(
         switchedOff: options.switchedOff,
         unpublished: failure?.message,
         enforcement: feed.enforcement(uids),
+        doubts: kind.doubtsOf?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
       }
       const derived = await statuses.derive(all, surroundings, slices)
       try {
@@ -127,6 +128,8 @@ export function createFedResources<Content extends Named, Fed>(
     },
   }
 }
+
+const noDoubts = new Map<string, Doubt>()
 
 /** Translates a resource once, until it changes. */
 function createTranslations<Content extends Named>(kind: FedKind<Content>) {

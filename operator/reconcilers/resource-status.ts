@@ -1,6 +1,6 @@
 import type { Condition, NewCondition } from '../controller/conditions.ts'
 import type { Refusal } from '../kinds/claims.ts'
-import type { Lack } from '../kinds/fed-kind.ts'
+import type { Doubt, Lack } from '../kinds/fed-kind.ts'
 import { type FieldProblem, formatFieldProblem } from '../translate/field-problem.ts'
 
 /**
@@ -42,6 +42,8 @@ export interface Facts {
   readonly unpublished: string | undefined
   /** What is in the feed is not what is meant, for something else is missing. */
   readonly lacking: Lack | undefined
+  /** What is hardly meant, though it is right. */
+  readonly doubt?: Doubt | undefined
   /** Why no process is to run that would enforce it; undefined where some are. */
   readonly switchedOff?: string | undefined
   /** Processes that take calls. */
@@ -57,7 +59,7 @@ const maxShownProblems = 5
 /**
  * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process that takes calls
  * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it waits
- * for somebody to change something; Paused. The first two are what `kstatus` and its users look at.
+ * for somebody to change something; Paused; Doubtful, it is right and hardly meant. The first two are what `kstatus` and its users look at.
  */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
@@ -68,7 +70,15 @@ export function deriveConditions(facts: Facts): readonly NewCondition[] {
     missing === undefined
       ? { type: 'Ready', status: 'True', reason: 'Enforced', message: enforced.message }
       : { ...missing, type: 'Ready', status: 'False' }
-  return [accepted, programmed, enforced, ready, ...passing(ready), ...(facts.paused ? [paused] : [])]
+  return [
+    accepted,
+    programmed,
+    enforced,
+    ready,
+    ...passing(ready),
+    ...(facts.paused ? [paused] : []),
+    ...doubtful(facts),
+  ]
 }
 
 const paused: NewCondition = {
@@ -76,6 +86,10 @@ const paused: NewCondition = {
   status: 'True',
   reason: 'Annotated',
   message: 'What is in force stays as it is until the annotation tollway.dev/paused is gone',
+}
+
+function doubtful({ doubt }: Facts): readonly NewCondition[] {
+  return doubt === undefined ? [] : [{ type: 'Doubtful', status: 'True', ...doubt }]
 }
 
 /** Reasons that pass by themselves. */

@@ -14,7 +14,8 @@ export function translateAnimationStreamRoute(name: string, resource: unknown): 
 const slowConsumers = { wait: 'wait', dropOldest: 'drop-oldest', cutOff: 'cut-off' } as const
 
 function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
-  const { match, rules, lateJoiners, limits, concurrentRequests, tokenSecretRef } = spec
+  const { match, rules, lateJoiners, limits, concurrentRequests } = spec
+  const { tokenSecretRef, pushTokenSecretRef, pullTokenSecretRef } = spec
   const { from, seconds = 0 } = lateJoiners
   return {
     name,
@@ -25,6 +26,8 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
     concurrentRequests,
     limits,
     ...(tokenSecretRef && { tokenSecret: tokenSecretRef }),
+    ...(pushTokenSecretRef && { pushTokenSecret: pushTokenSecretRef }),
+    ...(pullTokenSecretRef && { pullTokenSecret: pullTokenSecretRef }),
   }
 }
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { fromBinary } from '@bufbuild/protobuf'
 import { decodeRoute } from '@tollway/broker/routes/decode-route.ts'
 import { streamRouteTypeUrl as askedFor } from '@tollway/broker/routes/route-table.ts'
+import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import type { OpenedStreamRoute, StreamRoute } from '../ir.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
 
@@ -33,13 +35,13 @@ const tokenHashes = [new Uint8Array(32), new Uint8Array(32).fill(7)]
 const opened = (more: Partial<StreamRoute> = {}): OpenedStreamRoute => ({
   route: { ...route, ...more },
   createdMs: 1_780_000_000_123,
-  tokenHashes,
+  tokens: { push: tokenHashes, pull: tokenHashes },
 })
 
 test('a broker reads what was meant, every field of it', () => {
   const { tokenSecret: _, ...seen } = route
   assert.deepEqual(decodeRoute(encodeStreamRoute(opened()).bytes, 'resource 1'), {
-    route: { ...seen, createdMs: 1_780_000_000_123, tokenHashes },
+    route: { ...seen, createdMs: 1_780_000_000_123, tokens: { push: tokenHashes, pull: tokenHashes } },
   })
   assert.equal(streamRouteTypeUrl, askedFor)
 })
@@ -55,6 +57,25 @@ for (const lateJoiners of [{ from: 'now' }, { from: 'start' }] as const)
         assert.deepEqual({ lateJoiners: from, slowConsumers: slow, concurrentRequests: many }, words)
       })
     }
+
+test('a broker reads the tokens of each right, and an older one reads all of them', () => {
+  const [a, b, c] = [1, 2, 3].map(byte => new Uint8Array(32).fill(byte)) as [
+    Uint8Array,
+    Uint8Array,
+    Uint8Array,
+  ]
+  for (const [tokens, all] of [
+    [{ push: [a, b], pull: [a, c] }, [a, b, c]],
+    [{ push: [a], pull: [] }, [a]],
+    [{ push: [], pull: [c] }, [c]],
+  ] as const) {
+    const { bytes } = encodeStreamRoute({ ...opened(), tokens })
+    const decoded = decodeRoute(bytes, 'resource 1')
+    assert.ok('route' in decoded)
+    assert.deepEqual(decoded.route.tokens, tokens)
+    assert.deepEqual(fromBinary(StreamRouteSchema, bytes).tokenHashes, all)
+  }
+})
 
 test('where the tokens stand is for the operator alone', () => {
   const { bytes } = encodeStreamRoute(opened())

@@ -9,7 +9,7 @@ export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamR
 /**
  * A route as the feed carries it. Equal ones have equal bytes: fields are written in the order of their numbers.
  */
-export function encodeStreamRoute({ route, createdMs, tokenHashes }: OpenedStreamRoute): Resource {
+export function encodeStreamRoute({ route, createdMs, tokens }: OpenedStreamRoute): Resource {
   const { name, match, rules, lateJoiners, limits } = route
   const message = create(StreamRouteSchema, {
     name,
@@ -25,9 +25,22 @@ export function encodeStreamRoute({ route, createdMs, tokenHashes }: OpenedStrea
       messageBytes: BigInt(limits.messageBytes),
       bufferBytes: BigInt(limits.bufferBytes),
     },
-    tokenHashes: [...tokenHashes],
+    ...encodeTokens(tokens),
   })
   return createResource(name, toBinary(StreamRouteSchema, message))
+}
+
+/**
+ * Tokens that have both rights are the only field, which brokers of all versions know. Otherwise older brokers get the
+ * tokens of both rights: they open more there than is meant, but the route is never open to all.
+ */
+function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
+  const isIn = (hashes: readonly Uint8Array[]) => (hash: Uint8Array) =>
+    hashes.some(other => Buffer.compare(other, hash) === 0)
+  const more = pull.filter(hash => !isIn(push)(hash))
+  const isShared = more.length === 0 && push.every(isIn(pull))
+  if (isShared) return { tokenHashes: [...push] }
+  return { tokenHashes: [...push, ...more], pushTokenHashes: [...push], pullTokenHashes: [...pull] }
 }
 
 /** The message as JSON. */

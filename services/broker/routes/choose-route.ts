@@ -86,7 +86,7 @@ function countFields({ sourceServiceId, targetObjectId }: RouteMatch): number {
   return Number(sourceServiceId !== '') + Number(targetObjectId !== '')
 }
 
-function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+export function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key)
   if (known !== undefined) return known
   const made = make()

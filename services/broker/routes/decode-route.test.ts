@@ -44,9 +44,28 @@ test('every field is decoded', () => {
       slowConsumers: 'drop-oldest',
       concurrentRequests: 'newest',
       limits: { messageBytes: 1000, bufferBytes: 2000, ...seconds, ...counts },
-      tokenHashes: [hash],
+      tokens: { push: [hash], pull: [hash] },
     },
   })
+})
+
+test('tokens of one right replace those of both', () => {
+  const [push, pull] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)]
+  for (const [message, tokens] of [
+    [
+      { tokenHashes: [push, pull], pushTokenHashes: [push], pullTokenHashes: [pull] },
+      { push: [push], pull: [pull] },
+    ],
+    [
+      { tokenHashes: [push], pushTokenHashes: [push] },
+      { push: [push], pull: [] },
+    ],
+    [{ tokenHashes: [push] }, { push: [push], pull: [push] }],
+  ] as const) {
+    const decoded = decode({ ...message, tokenHashes: [...message.tokenHashes] } as Message)
+    assert.ok('route' in decoded)
+    assert.deepEqual(decoded.route.tokens, tokens)
+  }
 })
 
 const seconds = 'a number from 0.001 to 1728000'

@@ -65,7 +65,7 @@ export function decodeRoute(bytes: Uint8Array, place: string): DecodedRoute {
       'queue',
     ),
     limits: readLimits(message.limits, reader),
-    tokenHashes: readTokenHashes(message.tokenHashes, reader),
+    tokens: readTokens(message, reader),
   }
   return reader.problems.length > 0 ? { problems: reader.problems } : { route }
 }
@@ -189,11 +189,18 @@ function readLimits(limits: StreamRoute_Limits | undefined, { integer, seconds }
   }
 }
 
-function readTokenHashes(hashes: readonly Uint8Array[], { list, refuse }: Reader): readonly Uint8Array[] {
-  const found = list('tokenHashes', hashes, maxTokenHashes)
+function readTokens(message: StreamRoute, reader: Reader): Route['tokens'] {
+  const [both, push, pull] = (['tokenHashes', 'pushTokenHashes', 'pullTokenHashes'] as const).map(field =>
+    readHashes(field, message[field], reader),
+  ) as [Uint8Array[], Uint8Array[], Uint8Array[]]
+  return push.length + pull.length > 0 ? { push, pull } : { push: both, pull: both }
+}
+
+function readHashes(field: string, hashes: readonly Uint8Array[], { list, refuse }: Reader): Uint8Array[] {
+  const found = list(field, hashes, maxTokenHashes)
   for (const [index, hash] of found.entries()) {
     if (hash.length === hashBytes) continue
-    refuse(`tokenHashes[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
+    refuse(`${field}[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
   }
   // Copied, because `subarray` would keep the bytes of the whole response alive.
   return found.map(hash => hash.slice())

@@ -10,7 +10,10 @@ function routeOf(text: string): Route {
   const fields = Object.fromEntries(words.map(word => word.split('=')))
   const { source = '', prefix = '', target = '', token } = fields
   const match = { sourceServiceId: source, streamIdPrefix: prefix, targetObjectId: target }
-  return { ...defaultRoute, name, match, tokenHashes: token === undefined ? [] : [Buffer.from(token)] }
+  const hashes = (...texts: readonly (string | undefined)[]) =>
+    texts.flatMap(text => (text === undefined ? [] : [Buffer.from(text)]))
+  const tokens = { push: hashes(token, fields['push']), pull: hashes(token, fields['pull']) }
+  return { ...defaultRoute, name, match, tokens }
 }
 
 const tables: readonly (readonly [string, string])[] = [
@@ -34,6 +37,22 @@ const tables: readonly (readonly [string, string])[] = [
     source=x stream=k-1   -> open 1 2
     source=x stream=other -> x 3
     source=c stream=k-y-1 -> y 1 2
+    `,
+  ],
+  [
+    'in push=1 source=a prefix=k- | out pull=2 source=b prefix=k- | both token=3 source=c prefix=k- | open prefix=k-',
+    `
+    source=a stream=k-1 -> in push 1 pull 2 3
+    source=b stream=k-1 -> out push 1 3 pull 2
+    source=c stream=k-1 -> both 3
+    source=d stream=k-1 -> open push 1 3 pull 2 3
+    `,
+  ],
+  [
+    'stage push=1 source=a prefix=k-',
+    `
+    source=a stream=k-1 -> stage push 1 pull open
+    source=b stream=k-1 -> (default) push 1 pull open
     `,
   ],
   [
@@ -64,13 +83,16 @@ test('a token protects its streams from a caller with any source', () => {
       const [ids = '', expected = ''] = line.split('->').map(part => part.trim())
       const fields = Object.fromEntries(ids.split(' ').map(word => word.split('=')))
       const { source = '', stream = '', target = '' } = fields
-      const { name, tokenHashes } = choose({
+      const { name, tokens } = choose({
         sourceServiceId: source,
         streamId: stream,
         targetObjectId: target,
       })
-      const tokens = tokenHashes.map(hash => Buffer.from(hash).toString()).join(' ')
-      assert.equal(`${name || '(default)'} ${tokens || 'open'}`, expected, `${list}: ${line}`)
+      const [push, pull] = [tokens.push, tokens.pull].map(
+        hashes => hashes.map(hash => Buffer.from(hash).toString()).join(' ') || 'open',
+      )
+      const found = push === pull ? push : `push ${push} pull ${pull}`
+      assert.equal(`${name || '(default)'} ${found}`, expected, `${list}: ${line}`)
     }
   }
 })

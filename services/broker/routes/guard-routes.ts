@@ -1,5 +1,5 @@
-import type { ChooseRoute } from './choose-route.ts'
-import type { Route } from './route.ts'
+import { type ChooseRoute, getOrAdd } from './choose-route.ts'
+import { type Right, type Route, rights } from './route.ts'
 
 /**
  * Enforces the tokens of routes for all callers, whatever their source id. A producer chooses its source id
@@ -7,32 +7,52 @@ import type { Route } from './route.ts'
  * route with a target and no prefix apply to every request with that target that no prefix matches.
  *
  * If the chosen route has no tokens of its own at the longest protected prefix, the returned route is the
- * chosen one with the tokens of all routes that protect that prefix. `guard` names the first of them.
+ * chosen one with the tokens of all routes that protect that prefix. `guards` names the first of them. Pushes
+ * and pulls are protected each by the tokens for them.
  */
 export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): ChooseRoute {
-  const guards = createGuards(routes)
-  if (guards.isEmpty) return choose
-  const guarded = new WeakMap<readonly Route[], Map<Route, Route>>()
-
-  function guardBy(protectors: readonly Route[], chosen: Route): Route {
-    const known = guarded.get(protectors) ?? new Map<Route, Route>()
-    guarded.set(protectors, known)
-    const tokenHashes = protectors.flatMap(route => route.tokenHashes)
-    const route = known.get(chosen) ?? { ...chosen, tokenHashes, guard: protectors[0]?.name ?? '' }
-    known.set(chosen, route)
-    return route
-  }
+  const all = [...routes]
+  const guards = { push: createGuards(all, 'push'), pull: createGuards(all, 'pull') }
+  if (guards.push.isEmpty && guards.pull.isEmpty) return choose
+  /** By the chosen route, the routes that protect pushes, and those that protect pulls. */
+  const guarded = new Map<Route, Map<Protectors, Map<Protectors, Route>>>()
 
   return ids => {
     const chosen = choose(ids)
-    const protectors = guards.find(ids.streamId, ids.targetObjectId, chosen)
-    return protectors === undefined || protectors.includes(chosen) ? chosen : guardBy(protectors, chosen)
+    const protectorsOf = (right: Right) => {
+      const found = guards[right].find(ids.streamId, ids.targetObjectId, chosen)
+      return found?.includes(chosen) === true ? undefined : found
+    }
+    const [push, pull] = [protectorsOf('push'), protectorsOf('pull')]
+    if (push === undefined && pull === undefined) return chosen
+    const byPull = getOrAdd(
+      getOrAdd(guarded, chosen, newMap<Protectors, Map<Protectors, Route>>),
+      push,
+      newMap<Protectors, Route>,
+    )
+    return getOrAdd(byPull, pull, () => guardBy(chosen, { push, pull }))
   }
 }
 
-/** Routes with tokens, by the prefix or the target that they protect. */
-function createGuards(routes: Iterable<Route>) {
-  const closed = [...routes].filter(({ tokenHashes }) => tokenHashes.length > 0)
+type Protectors = readonly Route[] | undefined
+
+const newMap = <K, V>() => new Map<K, V>()
+
+function guardBy(chosen: Route, protectors: Readonly<Record<Right, Protectors>>): Route {
+  const tokensOf = (right: Right) =>
+    protectors[right]?.flatMap(({ tokens }) => tokens[right]) ?? chosen.tokens[right]
+  const guards = Object.fromEntries(
+    rights.flatMap(right => {
+      const [first] = protectors[right] ?? []
+      return first === undefined ? [] : [[right, first.name]]
+    }),
+  )
+  return { ...chosen, tokens: { push: tokensOf('push'), pull: tokensOf('pull') }, guards }
+}
+
+/** Routes with tokens for a right, by the prefix or the target that they protect. */
+function createGuards(routes: readonly Route[], right: Right) {
+  const closed = routes.filter(({ tokens }) => tokens[right].length > 0)
   const byPrefix = Map.groupBy(closed, ({ match }) => match.streamIdPrefix)
   const byTarget = Map.groupBy(byPrefix.get('') ?? [], ({ match }) => match.targetObjectId)
   byPrefix.delete('')

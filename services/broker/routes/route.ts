@@ -13,11 +13,14 @@ export interface Route {
   readonly slowConsumers: SlowConsumers
   readonly concurrentRequests: ConcurrentRequests
   readonly limits: RouteLimits
-  /** SHA-256 of the accepted tokens; empty if the route is open to all. */
-  readonly tokenHashes: readonly Uint8Array[]
-  /** The name of the route whose tokens these are, if they are not its own; see `guardRoutes`. */
-  readonly guard?: string
+  /** SHA-256 of the accepted tokens of each right; empty if the right needs no token. */
+  readonly tokens: Readonly<Record<Right, readonly Uint8Array[]>>
+  /** The names of the routes whose tokens these are, if they are not its own; see `guardRoutes`. */
+  readonly guards?: Readonly<Partial<Record<Right, string>>>
 }
+
+export const rights = ['push', 'pull'] as const
+export type Right = (typeof rights)[number]
 
 /** Empty fields match any value. */
 export interface RouteMatch {
@@ -100,5 +103,5 @@ export const defaultRoute: Route = {
     consumers: 1000,
     streams: 1000,
   },
-  tokenHashes: [],
+  tokens: { push: [], pull: [] },
 }

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { Route } from '../routes/route.ts'
+import type { Right, Route } from '../routes/route.ts'
 
 /** The SHA-256 of the caller's bearer token; undefined without a token. */
 export type TokenHash = Uint8Array | undefined
@@ -13,8 +13,9 @@ export function hashToken(metadata: Metadata): TokenHash {
   return token === undefined ? undefined : createHash('sha256').update(token).digest()
 }
 
-/** Whether the route accepts the caller. Compares in constant time. */
-export function admits({ tokenHashes }: Route, hash: TokenHash): boolean {
+/** Whether the route grants the right to the caller. Compares in constant time. */
+export function admits({ tokens }: Route, right: Right, hash: TokenHash): boolean {
+  const tokenHashes = tokens[right]
   if (tokenHashes.length === 0) return true
   if (hash === undefined) return false
   let admitted = false
@@ -24,9 +25,9 @@ export function admits({ tokenHashes }: Route, hash: TokenHash): boolean {
   return admitted
 }
 
-/** The error of a caller that the route does not accept. */
-export function refusal(route: Route, hash: TokenHash): GrpcError {
-  const name = route.guard ?? route.name
+/** The error of a caller to which the route does not grant the right. */
+export function refusal(route: Route, right: Right, hash: TokenHash): GrpcError {
+  const name = route.guards?.[right] ?? route.name
   return hash === undefined
     ? new GrpcError('UNAUTHENTICATED', `the route ${name} asks for a bearer token`)
     : new GrpcError('PERMISSION_DENIED', `the route ${name} does not admit this token`)

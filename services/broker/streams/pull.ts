@@ -107,7 +107,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   function arrive(request: LoggedRequest, late: boolean): void {
     if (over) return
     const ofRequest = routeOf(context, request)
-    if (!admits(ofRequest, token)) return
+    if (!admits(ofRequest, 'pull', token)) return
     const beginning = findBeginning(request, ofRequest, { received: received ?? nothingReceived, late })
     if (beginning === undefined) return
     missing.delete(request.key)
@@ -256,7 +256,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     recheck() {
       for (const { request } of turns.all) {
         const ofRequest = routeOf(context, request)
-        if (!admits(ofRequest, token)) return breakOff(refusal(ofRequest, token))
+        if (!admits(ofRequest, 'pull', token)) return breakOff(refusal(ofRequest, 'pull', token))
       }
     },
     drain() {

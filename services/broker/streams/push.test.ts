@@ -156,7 +156,11 @@ const ends: readonly Scenario[] = [
   },
 ]
 
-const secret = { name: 'shop/secret', tokenHashes: [createHash('sha256').update('open').digest()] }
+const hashesOf = (...tokens: readonly string[]) =>
+  tokens.map(token => createHash('sha256').update(token).digest())
+const secret = { name: 'shop/secret', tokens: { push: hashesOf('open'), pull: hashesOf('open') } }
+const twoRights = { name: 'shop/two', tokens: { push: hashesOf('in'), pull: hashesOf('out') } }
+const pushOnly = { name: 'shop/stage', tokens: { push: hashesOf('in'), pull: [] } }
 
 const tokens: readonly Scenario[] = [
   {
@@ -169,6 +173,28 @@ const tokens: readonly Scenario[] = [
       r2 answered PERMISSION_DENIED the route shop/secret
       push r3: token=open header
       r3 runs`,
+  },
+  {
+    rule: 'the token to push does not open pulls, nor the other way round',
+    route: twoRights,
+    story: `
+      pull p: stream=s token=out
+      pull q: stream=s token=in
+      push r1: token=out header
+      r1 answered PERMISSION_DENIED the route shop/two does not admit this token
+      push r2: token=in header 1
+      p got header r2, 1
+      q got nothing`,
+  },
+  {
+    rule: 'a right without tokens is open to all',
+    route: pushOnly,
+    story: `
+      pull p: stream=s
+      push r1: header
+      r1 answered UNAUTHENTICATED the route shop/stage
+      push r2: token=in header 1
+      p got header r2, 1`,
   },
   {
     rule: 'a pull sees only requests that accept its token',

@@ -95,7 +95,7 @@ export async function beginRequest(
   const { ids, sourceServiceId } = header
   const { streamId, targetObjectId } = ids
   const route = context.routes.choose({ sourceServiceId, streamId, targetObjectId })
-  if (!admits(route, token)) throw refusal(route, token)
+  if (!admits(route, 'push', token)) throw refusal(route, 'push', token)
   assertSize(bytes, 0, route)
   const rules = createStreamRules(route.rules)
   const ofRoute = stats.route(route.name)
@@ -150,8 +150,8 @@ export async function continueRequest(
   const { writer } = resumed
   const route = routeOf(context, writer.request)
   const token = presented.bearer
-  if (!admits(route, token)) {
-    const error = refusal(route, token)
+  if (!admits(route, 'push', token)) {
+    const error = refusal(route, 'push', token)
     writer.suspend({ how: 'lost', status: { code: 'ERROR', message: error.message } })
     throw error
   }
@@ -259,7 +259,7 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
     onEnded: listener => writer.onEnded(listener),
     findRefusal() {
       const current = routeOf(context, writer.request)
-      return admits(current, token) ? undefined : refusal(current, token)
+      return admits(current, 'push', token) ? undefined : refusal(current, 'push', token)
     },
   }
 }

@@ -82,7 +82,10 @@ async function runScenario({ story, route = {}, limits = {} }: Scenario): Promis
     [/^interrupt (\S+) ?(\S*)$/, (stream = '', request = '') => simulation.log.interrupt(stream, request)],
     [
       /^route needs (.*)$/,
-      (token = '') => simulation.changeRoute({ tokenHashes: [createHash('sha256').update(token).digest()] }),
+      (token = '') => {
+        const hashes = [createHash('sha256').update(token).digest()]
+        simulation.changeRoute({ tokens: { push: hashes, pull: hashes } })
+      },
     ],
     [/^drain$/, () => simulation.broker.drain()],
     [/^close$/, () => simulation.broker.close()],

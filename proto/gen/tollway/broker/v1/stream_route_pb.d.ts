@@ -68,11 +68,25 @@ export declare type StreamRoute = Message<"tollway.broker.v1.StreamRoute"> & {
   limits?: StreamRoute_Limits | undefined;
 
   /**
-   * SHA-256 of each token that opens the route, 32 bytes each; none for a route that is open to all.
+   * SHA-256 of each token that opens the route, 32 bytes each; none for a route that is open to all. Where pushes and
+   * pulls have tokens of their own, this has all of them, for brokers that do not know the next two fields.
    *
    * @generated from field: repeated bytes token_hashes = 10;
    */
   tokenHashes: Uint8Array[];
+
+  /**
+   * If either of these is not empty, they replace token_hashes: the tokens to push, and those to pull. An empty one means
+   * that the right needs no token.
+   *
+   * @generated from field: repeated bytes push_token_hashes = 11;
+   */
+  pushTokenHashes: Uint8Array[];
+
+  /**
+   * @generated from field: repeated bytes pull_token_hashes = 12;
+   */
+  pullTokenHashes: Uint8Array[];
 };
 
 /**
