@@ -59,8 +59,5 @@ test('a message names a few routes, however many overlap', () => {
   const many = Array.from({ length: 500 }, (_, index) => `r${index}:k-${index}`).join(' ')
   const found = overlapsOf(`a:k-:both ${many}`)
   assert.equal(Object.keys(found).length, 501)
-  assert.match(
-    found['n/a'] ?? '',
-    /^n\/a needs a token to push, unlike n\/r0, n\/r1, n\/r2 and others;/,
-  )
+  assert.match(found['n/a'] ?? '', /^n\/a needs a token to push, unlike n\/r0, n\/r1, n\/r2 and others;/)
 })
