@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { isRecord, type KubeObject } from '../../operator/kube/kube-object.ts'
 import { findProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 
 export const chart = join(root, 'charts/tollway')
@@ -24,10 +25,12 @@ export function missingHelm(): string | false {
   return reason
 }
 
+/** Has neither plugins nor a cluster of the user. */
+const home = temporaryFolder('helm-home')
+
 /** What helm says; rejects with its words when it refuses. */
 export function helm(args: readonly string[], input = ''): string {
-  // A user's own plugins, and the cluster of the user, are none of a test's business.
-  const env = { PATH: process.env['PATH'], HOME: '/nonexistent' }
+  const env = { PATH: process.env['PATH'], HOME: home }
   const { status, stdout, stderr, error } = spawnSync(program, [...args], { input, encoding: 'utf8', env })
   if (status !== 0) throw new Error(stderr || error?.message || stdout)
   return stdout

@@ -86,8 +86,8 @@ test('what a setting names and is wrong is told before any configuration is ther
   const wrong: readonly [Readonly<Record<string, string>>, string][] = [
     [tls, `GRPC_SERVER_TLS_CERT: ${path('none')}: cannot be read: ENOENT`],
     [
-      { GRPC_UDS: '/nonexistent/socket' },
-      'GRPC_UDS: /nonexistent/socket: its folder cannot be written to: ENOENT',
+      { GRPC_UDS: path('none/socket') },
+      `GRPC_UDS: ${path('none/socket')}: its folder cannot be written to: ENOENT`,
     ],
     [
       { GRPC_UDS: longPath },
