@@ -1,3 +1,5 @@
+import type { Money } from './money.ts'
+
 /** An account that holds transactions and is paid out to one bank account, in one currency. */
 export interface Merchant {
   readonly id: string
@@ -39,4 +41,15 @@ export interface MerchantUpdate {
 
 export function updateMerchant(merchant: Merchant, update: MerchantUpdate): Merchant {
   return { ...merchant, ...update }
+}
+
+/** What a merchant has, in minor units. */
+export interface Balances {
+  /**
+   * The sum of its lines, in its funding currency: captures and won disputes, less refunds, disputes, fees and
+   * payouts. The next payout takes all of it. Negative when the merchant owes money.
+   */
+  readonly available: Money
+  /** What can still be captured or voided, by the currency of the transactions. Never zero. */
+  readonly pending: readonly Money[]
 }

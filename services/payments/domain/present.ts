@@ -5,8 +5,8 @@ import type { Fee } from './fees.ts'
 import type { FraudAlert } from './fraud.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { Line } from './line.ts'
-import type { Merchant } from './merchant.ts'
-import { toJsonNumber } from './money.ts'
+import type { Balances, Merchant } from './merchant.ts'
+import { type Money, toJsonNumber } from './money.ts'
 import { type ProcessingErrorCode, processingError } from './processing-errors.ts'
 import type { Refusal } from './refusals.ts'
 import type { TrailEntry } from './trail.ts'
@@ -42,6 +42,14 @@ export function presentMerchant(merchant: Merchant): JsonObject {
     bank: merchant.bank === null ? null : { iban: merchant.bank.iban },
     closed: merchant.closedMs === null ? null : isoDate(merchant.closedMs),
   }
+}
+
+export function presentBalances({ available, pending }: Balances): JsonObject {
+  return { available: presentMoney(available), pending: pending.map(presentMoney) }
+}
+
+function presentMoney({ currency, amount }: Money): JsonObject {
+  return { currency, amount: toJsonNumber(amount) }
 }
 
 export function presentUser({ id, email, createdMs }: User): JsonObject {

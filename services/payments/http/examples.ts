@@ -107,6 +107,11 @@ export const exampleLine = {
   capture: true,
 }
 
+export const exampleBalance = {
+  available: { currency: 'DKK', amount: 9_840 },
+  pending: [{ currency: 'DKK', amount: 2_500 }],
+}
+
 export const exampleFraud = {
   id: exampleIds.fraud,
   merchantId: exampleIds.merchant,

@@ -31,6 +31,7 @@ const amount = {
   description: 'In minor units of the currency',
 }
 const minorUnits = { type: 'integer', description: 'In minor units' }
+const money = object({ currency, amount: minorUnits })
 const custom = { type: 'object', description: `Any JSON, up to ${maxCustomBytes} bytes; given back as it is` }
 
 function orNull(schema: JsonObject): JsonObject {
@@ -224,6 +225,10 @@ const records = {
     created: date,
     'reported?': date,
     'reason?': { type: 'integer', minimum: 0, maximum: 8 },
+  }),
+  Balance: object({
+    available: { ...money, description: 'The sum of the lines, in the funding currency; may be negative' },
+    pending: { type: 'array', items: money, description: 'Authorised and neither captured nor voided' },
   }),
   Dispute: object({
     id,

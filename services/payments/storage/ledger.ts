@@ -1,4 +1,5 @@
 import type { Account, EntryKind, LedgerEntry, Posting } from '../domain/ledger.ts'
+import type { Balances, Merchant } from '../domain/merchant.ts'
 import { toDate } from './statements.ts'
 import { onlyRow, type Tx } from './storage.ts'
 
@@ -40,6 +41,34 @@ export async function balanceOf(tx: Tx, merchantId: string, currency: string): P
     [merchantId, currency],
   )
   return onlyRow(rows).balance
+}
+
+interface BalanceRow {
+  readonly is_pending: boolean
+  readonly currency: string
+  readonly amount: bigint
+}
+
+const selectBalances = `SELECT false AS is_pending, $2::text AS currency,
+    coalesce(sum(amount), 0)::bigint AS amount
+    FROM ledger_postings WHERE account = 'merchant' AND merchant_id = $1 AND currency = $2
+  UNION ALL
+  SELECT true, currency::text, sum(pending_amount)::bigint
+    FROM transactions WHERE merchant_id = $1 AND pending_amount > 0 GROUP BY currency
+  ORDER BY is_pending, currency`
+
+/** The balances of a merchant with this funding currency, all as of one moment. */
+export async function merchantBalances(
+  tx: Tx,
+  { id, currency }: Pick<Merchant, 'id' | 'currency'>,
+): Promise<Balances> {
+  // One statement, so that a capture at the same time is in exactly one of the two.
+  const rows = await tx.query<BalanceRow>(selectBalances, [id, currency])
+  const moneyOf = (row: BalanceRow) => ({ currency: row.currency, amount: row.amount })
+  return {
+    available: moneyOf(onlyRow(rows.filter(row => !row.is_pending))),
+    pending: rows.filter(row => row.is_pending).map(moneyOf),
+  }
 }
 
 /** The sum of each account of a merchant, or of all merchants when it is null. */

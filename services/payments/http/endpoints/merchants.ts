@@ -2,15 +2,16 @@ import { exportCsv, lineColumns } from '../../domain/export.ts'
 import { id } from '../../domain/input/fields.ts'
 import { parseMerchant, parseMerchantUpdate } from '../../domain/input/inputs.ts'
 import { optional, record } from '../../domain/input/record.ts'
-import { presentLine, presentMerchant } from '../../domain/present.ts'
+import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownLine, ownMerchant } from '../../operations/access.ts'
 import { createMerchant } from '../../operations/create-merchant.ts'
 import { listOwnLines } from '../../operations/lists.ts'
 import { updateOwnMerchant } from '../../operations/update-merchant.ts'
+import { merchantBalances } from '../../storage/ledger.ts'
 import { answer, noContent } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, QueryParameter } from '../endpoint.ts'
-import { exampleLine, exampleMerchant, exampleMerchantInput } from '../examples.ts'
+import { exampleBalance, exampleLine, exampleMerchant, exampleMerchantInput } from '../examples.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { ref, wrapped } from '../schemas.ts'
 
@@ -77,6 +78,24 @@ const update: AppEndpoint = {
   },
 }
 
+const balance: AppEndpoint = {
+  kind: 'app',
+  method: 'GET',
+  path: '/merchants/{merchantId}/balance',
+  document: {
+    operationId: 'getBalance',
+    tag,
+    summary: 'Read what a merchant has',
+    description: 'Both parts are of one moment. The next payout takes all that is available.',
+    answers: { 200: { schema: wrapped('balance', ref('Balance')), example: { balance: exampleBalance } } },
+  },
+  async act(tx, { app, params }) {
+    const found = await ownMerchant(tx, app, params['merchantId'] ?? '')
+    if (isRefused(found)) return found
+    return answer(200, { balance: presentBalances(await merchantBalances(tx, found)) })
+  },
+}
+
 /** Of lists whose elements can belong to a transaction. */
 export const transactionFilter: QueryParameter = {
   name: 'filter[transactionId]',
@@ -126,4 +145,4 @@ const line: AppEndpoint = {
   },
 }
 
-export const merchantEndpoints: readonly Endpoint[] = [create, read, update, lines, exported, line]
+export const merchantEndpoints: readonly Endpoint[] = [create, read, update, balance, lines, exported, line]
