@@ -2,7 +2,10 @@ import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 
 /** Names what is to be looked at, and sees to it that it is: each key by one worker at a time. */
 export interface WorkQueue {
-  /** Something about the key may have changed. Many calls before its next run are one run. */
+  /**
+   * Something about the key may have changed. Many calls before its next run are one run. A run that failed with
+   * `retryAfterMs` is repeated only after that time.
+   */
   add(key: string): void
   /** How many keys wait for a worker, not counting those that wait for their time. */
   waiting(): number
@@ -44,6 +47,8 @@ interface KeyState {
   running: boolean
   /** Runs it when its time has come. */
   timer: NodeJS.Timeout | undefined
+  /** The API server asked for the wait (Retry-After): no change makes it shorter. */
+  held: boolean
   /** There from the first failure to the next success. */
   backoff: Backoff | undefined
 }
@@ -59,7 +64,7 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   function stateOf(key: string): KeyState {
     let state = keys.get(key)
     if (state === undefined) {
-      state = { queued: false, running: false, timer: undefined, backoff: undefined }
+      state = { queued: false, running: false, timer: undefined, held: false, backoff: undefined }
       keys.set(key, state)
     }
     return state
@@ -68,6 +73,7 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   function add(key: string): void {
     if (stopped) return
     const state = stateOf(key)
+    if (state.held) return
     state.queued = true
     clearTimeout(state.timer)
     state.timer = undefined
@@ -92,27 +98,34 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
     const state = stateOf(key)
     state.queued = false
     state.running = true
-    const waitMs = await outcomeOf(key, state)
+    const { waitMs, isHeld = false } = await outcomeOf(key, state)
     state.running = false
-    if (state.queued) due.add(key)
+    state.held = isHeld
+    if (state.queued && !isHeld) due.add(key)
     else if (waitMs === undefined) keys.delete(key)
-    else if (!stopped) state.timer = setTimeout(add, Math.min(waitMs, longestTimerMs), key)
+    else if (!stopped) state.timer = setTimeout(runNow, Math.min(waitMs, longestTimerMs), key)
   }
 
-  /** When the key is to be looked at again; undefined when only a change can make that necessary. */
-  async function outcomeOf(key: string, state: KeyState): Promise<number | undefined> {
+  function runNow(key: string): void {
+    stateOf(key).held = false
+    add(key)
+  }
+
+  /** The wait before the next run; none when only a change makes a run necessary. */
+  async function outcomeOf(key: string, state: KeyState): Promise<{ waitMs?: number; isHeld?: boolean }> {
     try {
       // What else is added in this turn is part of this run.
       await Promise.resolve()
       state.queued = false
       const outcome = await reconcile(key)
       state.backoff = undefined
-      return outcome === 'done' ? undefined : outcome.afterMs
+      return outcome === 'done' ? {} : { waitMs: outcome.afterMs }
     } catch (error) {
       state.backoff ??= createBackoff({ ...retries, factor: 2, jitter: 0.5, random })
-      const retryMs = (retryAfterOf(error) ?? 0) + state.backoff.nextMs()
-      onError(key, error, retryMs)
-      return retryMs
+      const retryAfterMs = retryAfterOf(error)
+      const waitMs = (retryAfterMs ?? 0) + state.backoff.nextMs()
+      onError(key, error, waitMs)
+      return { waitMs, isHeld: retryAfterMs !== undefined }
     }
   }
 
