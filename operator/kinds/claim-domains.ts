@@ -26,5 +26,6 @@ export function openDomainClaims(
     grant({ domain }, { name }) {
       owners.set(domain, name)
     },
+    keyOf: ({ domain }) => domain,
   }
 }

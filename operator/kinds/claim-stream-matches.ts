@@ -54,6 +54,7 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
         byStart.set(start, namespaces)
       }
     },
+    keyOf: ({ match }) => keyOf(match),
   }
 }
 

@@ -7,6 +7,8 @@ export interface Claims<Content> {
   refusalOf(content: Content, claimant: Claimant): Refusal | undefined
   /** From now on it has it. */
   grant(content: Content, claimant: Claimant): void
+  /** The same for two contents that claim the same. */
+  keyOf(content: Content): string
 }
 
 export interface Claimant {

@@ -38,6 +38,24 @@ test('equal age is decided by the uid', () => {
   assert.deepEqual(choose(resource('b', 1, 'd'), resource('a', 1, 'd')), ['b: undefined shop/a', 'a: d '])
 })
 
+test('of equally old ones the one that has it in force keeps it, also while it is edited', () => {
+  const inForce = (name: string, domain: string, generation: number) => {
+    const item = resource(name, 1, domain, domain)
+    return {
+      ...item,
+      resource: { ...item.resource, generation },
+      memory: { ...item.memory, lastGoodGeneration: 1 },
+    }
+  }
+  for (const generation of [1, 2]) {
+    const expected = ['a: undefined shop/b', 'b: d ']
+    assert.deepEqual(choose(resource('a', 1, 'd'), inForce('b', 'd', generation)), expected)
+    const mover = { ...inForce('a', 'other', 2), translation: resource('a', 1, 'd').translation }
+    const kept = choose(mover, inForce('b', 'd', generation))
+    assert.deepEqual(kept, ['a: other shop/b', 'b: d '])
+  }
+})
+
 test('a resource that moved to what is taken keeps its last good content', () => {
   assert.deepEqual(choose(resource('mover', 2, 'd', 'own'), resource('old', 1, 'd')), [
     'mover: own shop/old',

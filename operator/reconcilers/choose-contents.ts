@@ -39,20 +39,35 @@ export function translateResource<Content extends Named>(
 }
 
 /**
- * What shall be in force of each resource, looked at together, for what one of them has another may not have: the
- * older one has it, and of two equally old ones that with the smaller uid.
+ * Chooses the content of each resource that shall be in force. A claim, such as a domain, belongs to the oldest
+ * resource. API servers know the age in whole seconds only: of equally old resources the claim belongs to the one that
+ * has it in force, and then to the one with the smallest uid.
  */
 export function chooseContents<Content extends Named>(
   gathered: readonly Gathered<Content>[],
   claims: Claims<Content>,
 ): readonly Chosen<Content>[] {
   const chosen = new Map<string, Chosen<Content>>()
-  for (const item of gathered.toSorted(byAge)) chosen.set(item.resource.uid, choose(item, claims))
+  const byRight = (a: Gathered<Content>, b: Gathered<Content>): number =>
+    a.memory.firstSeenMs - b.memory.firstSeenMs ||
+    Number(hasInForce(b, claims)) - Number(hasInForce(a, claims)) ||
+    (a.resource.uid < b.resource.uid ? -1 : 1)
+  for (const item of gathered.toSorted(byRight)) chosen.set(item.resource.uid, choose(item, claims))
   return gathered.flatMap(({ resource }) => chosen.get(resource.uid) ?? [])
 }
 
-function byAge(a: Gathered<unknown>, b: Gathered<unknown>): number {
-  return a.memory.firstSeenMs - b.memory.firstSeenMs || (a.resource.uid < b.resource.uid ? -1 : 1)
+/**
+ * Whether the resource has in force what its present content claims. Reads the last good content, which may mean
+ * decoding it, only after an edit that is not in force yet.
+ */
+function hasInForce<Content extends Named>(
+  { memory, resource, translation }: Gathered<Content>,
+  claims: Claims<Content>,
+): boolean {
+  if (memory.lastGoodGeneration === undefined) return false
+  if (memory.lastGoodGeneration === resource.generation || !('value' in translation)) return true
+  const { lastGood } = memory
+  return lastGood !== undefined && claims.keyOf(lastGood) === claims.keyOf(translation.value)
 }
 
 /** The present content if it is right and may be in force, else the last one that was. */
