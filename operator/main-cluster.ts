@@ -13,6 +13,7 @@ import { openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
 import * as names from './cluster/names.ts'
 import { createOperatorPages, type OperatorPages } from './cluster/operator-pages.ts'
+import { followOperators, type Operators } from './cluster/operators.ts'
 import { paymentAddressesOf } from './cluster/payments-workload.ts'
 import { provideWorkloads } from './cluster/provide-workloads.ts'
 import { createSecretDigests } from './cluster/secret-digests.ts'
@@ -109,7 +110,6 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
   digests.onChange(providing.trigger)
   started.defer(() => digests.stop())
-
   const tls = certificates.clientTls(operatorName)
   const reporter = openReporter(feed, tls, leadership, log)
   started.defer(() => reporter.stop())
@@ -117,7 +117,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => relay.stop())
 
   let notReady = 'the resources have not been read yet'
-  const report = () => describe(options, kinds, infrastructure, certificates.problem())
+  const operators = openOperators(started, client, place, log)
+  const report = () => describe(options, kinds, infrastructure, operators, certificates.problem())
   await servePages(started, options, { notReady: () => notReady, metrics, report })
   leadership.start({
     onStarted() {
@@ -409,10 +410,17 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   })
 }
 
+function openOperators(started: AsyncDisposableStack, client: KubeClient, place: Place, log: Log): Operators {
+  const operators = followOperators({ client, place, log, random: Math.random })
+  started.defer(() => operators.stop())
+  return operators
+}
+
 function describe(
   { config, pod }: ClusterOptions,
   kinds: readonly ClusterKind[],
   infrastructure: KubernetesInfrastructure,
+  operators: Operators,
   certificateProblem: string,
 ): StatusReport {
   const { addresses, replicas, problems } = describeServices(config, pod.namespace, infrastructure)
@@ -424,6 +432,7 @@ function describe(
     replicas,
     problems: [
       ...problems,
+      ...operators.problems(),
       ...infrastructure.contests().map(({ object, message }) => ({
         ...{ origin: object.metadata.name, message, isWarning: true },
       })),

@@ -12,6 +12,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   convert: async () => (await import('./convert.ts')).convert,
   payments: async () => (await import('./payments.ts')).payments,
   operator: async () => (await import('./operator.ts')).operator,
+  removal: async () => (await import('./removal.ts')).removal,
   'config-check': async () => (await import('./config-check.ts')).configCheck,
 }
 

@@ -1,6 +1,7 @@
 import type { ClusterConfig, PodShape } from '@tollway/crds/cluster-config.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes/kubernetes.ts'
 import { objectName } from '../infrastructure/kubernetes/objects/place.ts'
+import { describeProgress } from '../infrastructure/kubernetes/progress.ts'
 import type { Replica } from '../infrastructure/provider.ts'
 import type { ServiceName, Workload } from '../ir.ts'
 import type { SourceProblem } from '../sources/source.ts'
@@ -102,10 +103,8 @@ export function describeServices(
     replicas: enabled.flatMap(([name]) => infrastructure.observe(name)),
     problems: enabled.flatMap(([name]) => {
       const progress = infrastructure.progress(name)
-      const { wanted = 1, ready = 0, message = 'it has not been made yet' } = progress ?? {}
-      return ready < wanted
-        ? [{ origin: name, message: `${ready} of ${wanted} pods are ready: ${message}` }]
-        : []
+      const message = progress === undefined ? 'it has not been made yet' : describeProgress(progress)
+      return message === '' ? [] : [{ origin: name, message }]
     }),
   }
 }

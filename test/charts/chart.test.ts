@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
+import { describe, it, test } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { podShapeOf } from '../../operator/cluster/services.ts'
@@ -245,20 +245,34 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
   })
 })
 
+test('the Job of an uninstall may only list what the operator creates', { skip: missingHelm() }, () => {
+  const { rules } = find(render({ set: [redis] }), 'Role', 'tollway-removal')
+  const listed = (rules as readonly { resources: readonly string[]; verbs: readonly string[] }[]).map(
+    ({ resources, verbs }) => `${verbs.join()} ${resources.join()}`,
+  )
+  assert.deepEqual(listed, [
+    'list pods,services,serviceaccounts',
+    'list deployments',
+    'list horizontalpodautoscalers',
+    'list networkpolicies',
+    'list poddisruptionbudgets',
+  ])
+})
+
 interface Binding extends RenderedObject {
   readonly roleRef: { readonly kind: string; readonly name: string }
   readonly subjects: readonly unknown[]
 }
 
 function bindingsOf(objects: readonly RenderedObject[]): readonly Binding[] {
-  const found = objects.filter(({ kind }) => kind === 'RoleBinding' || kind === 'ClusterRoleBinding')
+  const found = objects.filter(object => /^(Cluster)?RoleBinding$/.test(object.kind) && !isHook(object))
   return found as readonly RenderedObject[] as readonly Binding[]
 }
 
-/** Without those that add to the cluster's own roles, which are for people. */
+/** The roles of the operator, without those of hooks and those that add to the cluster's own roles. */
 function rolesOf(objects: readonly RenderedObject[]) {
   const roles = objects.filter(
-    ({ kind, metadata }) => /^(Cluster)?Role$/.test(kind) && !isForPeople(metadata),
+    object => /^(Cluster)?Role$/.test(object.kind) && !isForPeople(object.metadata) && !isHook(object),
   )
   return roles
     .map(({ kind, metadata, rules }) => ({
@@ -268,6 +282,10 @@ function rolesOf(objects: readonly RenderedObject[]) {
       rules,
     }))
     .sort((a, b) => (a.kind < b.kind ? -1 : 0))
+}
+
+function isHook({ metadata: { annotations = {} } }: RenderedObject): boolean {
+  return annotations['helm.sh/hook'] !== undefined
 }
 
 function isForPeople({ labels = {} }: RenderedObject['metadata']): boolean {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -107,9 +108,14 @@ const settersOf = (given: readonly string[]) => given.flatMap(value => ['--set',
 const kindsOfRelease =
   'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
 
-/** Uninstalls the release, and waits until its namespace is as empty as a new one. */
+/**
+ * Uninstalls the release. Nothing that the operator created is left when helm returns; the namespace is as empty as a
+ * new one when this resolves.
+ */
 export async function uninstall(namespace: string): Promise<void> {
   await helm('uninstall', 'tollway', '-n', namespace, '--wait', '--timeout', '120s')
+  const created = ['-l', 'app.kubernetes.io/managed-by=tollway', '-o', 'name']
+  assert.equal(await kubectl('-n', namespace, 'get', 'deployments,pods,services', ...created), '')
   await eventually('nothing to be left', async () => {
     const left = await kubectl('-n', namespace, 'get', kindsOfRelease, '-o', 'name')
     return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')

@@ -151,3 +151,30 @@ from a version whose operator read all Secrets fails where it would lose rights 
 {{- fail (printf "secretNamespaces: decide which Secrets the operator may read. The installed version may read all of them, this one only those of the namespaces that are named here. Resources of these namespaces use Secrets: %s. To keep their rights: --set 'secretNamespaces={%s}'. To let each namespace grant them by a RoleBinding: --set-json 'secretNamespaces=[]' (docs/install.md#secrets)" (join ", " .) (join "," .)) -}}
 {{- end -}}
 {{- end -}}
+
+{{/*
+The image of the hook: that of the operators that run, if their rollout is complete and their `tollway status` has what
+the hook asks for. An image that does not exist could not print that it does not exist.
+*/}}
+{{- define "tollway.hookImage" -}}
+{{- $image := .Values.operator.image -}}
+{{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (include "tollway.operator" .) | default dict -}}
+{{- $wanted := dig "spec" "replicas" 0 $live | int -}}
+{{- $isKnown := eq (dig "metadata" "annotations" "tollway.dev/hook" "" $live) "1" -}}
+{{- $isObserved := eq (dig "status" "observedGeneration" 0 $live | int) (dig "metadata" "generation" 0 $live | int) -}}
+{{- $isUpdated := eq (dig "status" "updatedReplicas" 0 $live | int) $wanted -}}
+{{- $isReady := eq (dig "status" "readyReplicas" 0 $live | int) $wanted -}}
+{{- if and $isKnown $isObserved $isUpdated $isReady (gt $wanted 0) -}}
+{{- range dig "spec" "template" "spec" "containers" list $live -}}
+{{- if eq .name "operator" }}{{ $image = .image }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{ $image }}
+{{- end -}}
+
+{{/* The annotations of what runs after an uninstall; its argument is the weight, by which helm orders hooks. */}}
+{{- define "tollway.removalHook" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end -}}

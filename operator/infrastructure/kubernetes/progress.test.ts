@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { load } from 'js-yaml'
 import type { Replica } from '../provider.ts'
-import { progressOf } from './progress.ts'
+import { describeProgress, progressOf } from './progress.ts'
 
 /** wanted, then observedGeneration (of 2), replicas, updated and ready of the status; then what is told. */
 const table = `
@@ -64,4 +64,24 @@ test('the message is what holds it up', () => {
   const late = load(`[{type: Progressing, status: "False", message: has timed out}]`)
   assert.equal(messageOf({ conditions: late }, []), 'has timed out')
   assert.equal(messageOf({}, []), 'replicas are being replaced')
+})
+
+test('a rollout that has not begun tells how many earlier replicas take calls', () => {
+  const waiting = { name: 'p', uid: 'u', ready: false, reason: 'no image', restarts: 0, addresses: {} }
+  const told = (status: object) => describeProgress(progressOf(deployment(3, status), [waiting]))
+  const observed = { observedGeneration: 2, updatedReplicas: 1 }
+  const late = '0 of 3 pods of the newest version are ready'
+  assert.equal(
+    told({ ...observed, replicas: 4, readyReplicas: 3 }),
+    `${late}, 3 earlier ones take calls: p: no image`,
+  )
+  assert.equal(
+    told({ ...observed, replicas: 2, readyReplicas: 1 }),
+    `${late}, 1 earlier one takes calls: p: no image`,
+  )
+  assert.equal(told({ ...observed, replicas: 1, readyReplicas: 0 }), `${late}: p: no image`)
+  const notObserved = { observedGeneration: 1, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }
+  const unseen = 'its controller has not looked at it yet'
+  assert.equal(told(notObserved), `${late}, 3 earlier ones take calls: ${unseen}`)
+  assert.equal(told({ observedGeneration: 2, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }), '')
 })

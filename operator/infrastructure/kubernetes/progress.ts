@@ -9,6 +9,8 @@ export interface Progress {
   readonly updated: number
   /** How many of those take calls, at the least. */
   readonly ready: number
+  /** How many replicas of an older description take calls, at the most. */
+  readonly earlier: number
   /** What holds it up, for people; empty when all is there. */
   readonly message: string
 }
@@ -22,18 +24,41 @@ export interface Progress {
 export function progressOf(deployment: KubeObject, replicas: readonly Replica[], revision = ''): Progress {
   const wanted = numberOf(deployment['spec'], 'replicas')
   const { status, metadata } = deployment
+  const takingCalls = numberOf(status, 'readyReplicas')
   if (revision !== '' && metadata.annotations?.[revisionAnnotation] !== revision) {
-    return { wanted, updated: 0, ready: 0, message: 'the Deployment has not been applied yet' }
+    return {
+      wanted,
+      updated: 0,
+      ready: 0,
+      earlier: takingCalls,
+      message: 'the Deployment has not been applied yet',
+    }
   }
   if (numberOf(status, 'observedGeneration') < (metadata.generation ?? 0)) {
-    return { wanted, updated: 0, ready: 0, message: 'its controller has not looked at it yet' }
+    return {
+      wanted,
+      updated: 0,
+      ready: 0,
+      earlier: takingCalls,
+      message: 'its controller has not looked at it yet',
+    }
   }
   const updated = numberOf(status, 'updatedReplicas')
   // Any of the ready ones may be among those that are left over of an older description.
   const leftOver = numberOf(status, 'replicas') - updated
-  const ready = Math.max(0, Math.min(updated, numberOf(status, 'readyReplicas') - leftOver))
-  if (ready >= wanted) return { wanted, updated, ready, message: '' }
-  return { wanted, updated, ready, message: whatHoldsUp(status, replicas) }
+  const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
+  const message = ready >= wanted ? '' : whatHoldsUp(status, replicas)
+  return { wanted, updated, ready, earlier: takingCalls - ready, message }
+}
+
+/**
+ * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: the image x cannot be had`; empty when
+ * all are ready.
+ */
+export function describeProgress({ wanted, ready, earlier, message }: Progress): string {
+  if (ready >= wanted) return ''
+  const others = earlier > 0 ? `, ${earlier} earlier ${earlier === 1 ? 'one takes' : 'ones take'} calls` : ''
+  return `${ready} of ${wanted} pods of the newest version are ready${others}: ${message}`
 }
 
 function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
