@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRunner, type Runner, type RunnerRest } from './runner.ts'
 
-const noRest: RunnerRest = { factor: 0, shortestMs: 0, longestMs: 0 }
+const noRest: RunnerRest = { factor: 0, shortestMs: 0, longestMs: 0, owedMs: 0 }
 
 /** A runner whose runs end when the test says so. */
 function startRunner(rest = noRest) {
@@ -133,7 +133,7 @@ test('the stop waits for the run, and none begins after it', async t => {
 
 test('changes after a run gather until the rest is over, and a stop ends the rest', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { runner, runs } = startRunner({ factor: 0, shortestMs: 50, longestMs: 50 })
+  const { runner, runs } = startRunner({ factor: 0, shortestMs: 50, longestMs: 50, owedMs: 0 })
   runner.trigger()
   await settle()
   runs[0]?.succeed()
@@ -150,7 +150,8 @@ test('changes after a run gather until the rest is over, and a stop ends the res
   await runner.stop()
 })
 
-test('the rest grows with the work of the run', async () => {
+/** The time between each run and the one after it, of runs that take 20 ms and follow each other. */
+async function restsOf(count: number, rest: RunnerRest): Promise<readonly number[]> {
   const lengthsMs: number[] = []
   let endedMs = 0
   const runner = createRunner({
@@ -158,15 +159,27 @@ test('the rest grows with the work of the run', async () => {
       const beginMs = performance.now()
       if (endedMs > 0) lengthsMs.push(beginMs - endedMs)
       while (performance.now() - beginMs < 20) await new Promise(setImmediate)
-      if (lengthsMs.length < 2) setImmediate(runner.trigger)
+      if (lengthsMs.length < count) setImmediate(runner.trigger)
       endedMs = performance.now()
     },
     onError: error => assert.fail(`${error}`),
     random: () => 0,
-    rest: { factor: 3, shortestMs: 0, longestMs: 1_000 },
+    rest,
   })
   runner.trigger()
-  while (lengthsMs.length < 2) await settle()
+  while (lengthsMs.length < count) await settle()
   await runner.stop()
+  return lengthsMs
+}
+
+test('the rest grows with the work of the run', async () => {
+  const lengthsMs = await restsOf(2, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 0 })
   assert.ok(Math.min(...lengthsMs) >= 40, `the rests took ${lengthsMs} ms`)
+})
+
+test('runs owe their rest up to a limit, and wait beyond it', async () => {
+  const owing = await restsOf(3, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 1_000_000 })
+  assert.ok(Math.max(...owing) < 60, `the rests took ${owing} ms`)
+  const waiting = await restsOf(8, { factor: 10, shortestMs: 0, longestMs: 60, owedMs: 1_000 })
+  assert.ok((waiting.at(-1) ?? 0) >= 50, `the rests took ${waiting} ms`)
 })

@@ -26,9 +26,14 @@ export interface RunnerRest {
   readonly factor: number
   readonly shortestMs: number
   readonly longestMs: number
+  /**
+   * The rest that runs may owe before they wait for it. One change leads to several runs, by its acknowledgements and
+   * its status: the next change after a quiet time is not to wait for the rest of these.
+   */
+  readonly owedMs: number
 }
 
-const defaultRest: RunnerRest = { factor: 3, shortestMs: 10, longestMs: 1_000 }
+const defaultRest: RunnerRest = { factor: 3, shortestMs: 10, longestMs: 1_000, owedMs: 300 }
 
 /** The waits between runs that fail one after the other. */
 const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const
@@ -37,12 +42,14 @@ const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as con
  * Never two runs at a time; a failed one is repeated with growing waits, or sooner when something changes.
  */
 export function createRunner(options: RunnerOptions): Runner {
-  const { factor, shortestMs, longestMs } = options.rest ?? defaultRest
+  const { factor, shortestMs, longestMs, owedMs } = options.rest ?? defaultRest
   const backoff = createBackoff({ ...retries, random: options.random })
   let wanted = false
   let stopped = false
   let retry: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
+  /** When the rest of all runs so far is over. */
+  let restedMs = 0
   /** Ends the rest when the runner is stopped. */
   let endRest = () => {}
 
@@ -62,10 +69,16 @@ export function createRunner(options: RunnerOptions): Runner {
         options.onError(error, retryMs)
       }
       const busyMs = performance.eventLoopUtilization(begin).active
-      await rest(Math.min(Math.max(shortestMs, factor * busyMs), longestMs))
+      await rest(restAfter(busyMs))
     }
     // Synchronous with the last check of `wanted`, so that no trigger is lost in between.
     running = undefined
+  }
+
+  function restAfter(busyMs: number): number {
+    const nowMs = performance.now()
+    restedMs = Math.min(Math.max(restedMs, nowMs) + factor * busyMs, nowMs + owedMs + longestMs)
+    return Math.max(shortestMs, restedMs - nowMs - owedMs)
   }
 
   async function rest(ms: number): Promise<void> {

@@ -56,11 +56,12 @@ export function createLastGoodStore(options: LastGoodStoreOptions): LastGoodStor
   let layout: LastGoodLayout | undefined
   let stored: ReadonlyMap<string, Memory<Named>> = new Map()
 
+  const { spacingMs = 2_000 } = options
   const runner = createRunner({
     reconcile: store,
     onError: options.onError,
     random: options.random,
-    rest: { factor: 0, shortestMs: options.spacingMs ?? 2_000, longestMs: options.spacingMs ?? 2_000 },
+    rest: { factor: 0, shortestMs: spacingMs, longestMs: spacingMs, owedMs: 0 },
   })
 
   async function store(): Promise<void> {
