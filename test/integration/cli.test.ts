@@ -304,6 +304,7 @@ test('every command explains itself, with examples', async () => {
     'convert',
     'payments',
     'operator',
+    'removal',
     'config-check',
   ])
   for (const name of names) {

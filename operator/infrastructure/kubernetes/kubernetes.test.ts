@@ -286,9 +286,9 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     await made.apply(rateLimit())
     await waitFor('the Deployment to be seen', () => made.progress('ratelimit') !== undefined)
     const message = 'its controller has not looked at it yet'
-    assert.deepEqual(made.progress('ratelimit'), { wanted: 2, updated: 0, ready: 0, message })
+    assert.deepEqual(made.progress('ratelimit'), { wanted: 2, updated: 0, ready: 0, earlier: 0, message })
     startController()
-    const done = { wanted: 2, updated: 2, ready: 2, message: '' }
+    const done = { wanted: 2, updated: 2, ready: 2, earlier: 0, message: '' }
     await waitFor('all to be there', () => isEqual(made.progress('ratelimit'), done))
     await made.apply(rateLimit({ env: { A: 'changed' } }))
     await waitFor('the change to begin', () => !isEqual(made.progress('ratelimit'), done))

@@ -46,7 +46,8 @@ test('frauds and disputes are recorded once, however often and by whom they are 
   const lost = await payAt(api, shop, { number: '4100 0000 0400 4009' })
   await capture(won.id, 400)
   await capture(lost.id, 300)
-  await instructProcessor(api.payments)
+  // Captures of the tests before are due too, and one run takes a part of them.
+  while ((await instructProcessor(api.payments)).due > 0);
   const { test: processor } = api.payments.processors
   const forgetful: CardProcessor = { ...processor, acknowledge: async () => {} }
   for (const told of [forgetful, forgetful, processor, processor]) {

@@ -42,7 +42,10 @@ interface OpenCall {
   outcome: string
 }
 
-/** Rejects when the port of the loopback address has no listener. */
+/**
+ * Connects, and resolves after the SETTINGS of the server, as clients of gRPC do: a server that closes its port resets
+ * the connections that it has not accepted yet. Rejects for these, and when the port has no listener.
+ */
 export async function openCallConnection(port: number, listener: CallListener): Promise<CallConnection> {
   const blocks = headerBlocks(path, `127.0.0.1:${port}`)
   const first = requestTemplate(blocks.first)
@@ -52,7 +55,10 @@ export async function openCallConnection(port: number, listener: CallListener): 
   const streams = new Map<number, number>()
   let nextStreamId = 1
   let received = 0
+  const settings = Promise.withResolvers<void>()
+  let isReady = false
   const socket = await openLoadSocket(port, createFrameReader(take), () => {
+    if (!isReady) return settings.reject(new Error('the connection ended before the SETTINGS of the server'))
     const unanswered = [...open.values()].map(({ call }) => call)
     open.clear()
     listener.lost(unanswered)
@@ -85,6 +91,8 @@ export async function openCallConnection(port: number, listener: CallListener): 
     } else if (type === frameTypes.resetStream) {
       finish(streamId, `RST_STREAM ${payload.readUInt32BE(0)}`)
     } else if (type === frameTypes.settings && !acknowledges) {
+      isReady = true
+      settings.resolve()
       socket.push(frame(frameTypes.settings, flags.ack, 0, empty))
     } else if (type === frameTypes.ping && !acknowledges) {
       socket.push(frame(frameTypes.ping, flags.ack, 0, Buffer.from(payload)))
@@ -103,6 +111,7 @@ export async function openCallConnection(port: number, listener: CallListener): 
     received = 0
   }
 
+  await settings.promise
   return {
     send(body, call) {
       const streamId = nextStreamId

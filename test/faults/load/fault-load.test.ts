@@ -100,7 +100,11 @@ test('callers continue at another port after GOAWAY, and no call fails', async t
 
 test('calls on a lost connection are lost, and later ones use another port', async t => {
   const sockets: Socket[] = []
-  const mute = createServer(socket => void sockets.push(socket.on('error', () => {})))
+  /** It accepts connections by empty SETTINGS, and answers no call. */
+  const mute = createServer(socket => {
+    sockets.push(socket.on('error', () => {}))
+    socket.write(Buffer.of(0, 0, 0, 4, 0, 0, 0, 0, 0))
+  })
   await new Promise<void>(resolve => mute.listen(0, '127.0.0.1', resolve))
   const { port } = await startServer(t)
   await withLoad([(mute.address() as AddressInfo).port, port], ['ok'], async load => {
