@@ -138,7 +138,7 @@ function openStore(
     onStored,
     onError(error, retryMs) {
       const details = { kind: kind.definition.kind, error: `${error}`, retryMs: Math.round(retryMs) }
-      log.warn('store the last good versions', details)
+      log.warn('read or write the last good versions', details)
     },
     random: Math.random,
   })

@@ -4,6 +4,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { startApiProxy } from '../../test/support/api-proxy.ts'
 import {
   type KubeApiServer,
   missingKubeAssets,
@@ -19,7 +20,12 @@ import { createKubeClient, type KubeClient } from '../kube/client.ts'
 import { collectionOf } from '../kube/collection.ts'
 import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
 import type { KubeObject } from '../kube/kube-object.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from '../kube/testdata/service-account.ts'
+import {
+  accessThrough,
+  addressOf,
+  makeOperatorAccount,
+  writeServiceAccount,
+} from '../kube/testdata/service-account.ts'
 import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createKubernetesSource } from '../sources/kubernetes.ts'
 import { decodeLastGood, encodeLastGood } from './last-good/last-good.ts'
@@ -43,12 +49,13 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
   const folder = temporaryFolder('statuses')
   let api: KubeApiServer
   let client: KubeClient
+  let token: string
 
   before(async () => {
     api = await startKubeApiServer()
     const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
     await api.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
-    const token = await makeOperatorAccount(api, namespace)
+    token = await makeOperatorAccount(api, namespace)
     await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
     const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })
     client = createKubeClient(access, { random: Math.random })
@@ -146,6 +153,31 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     })
   })
 
+  it('reads the last good versions although half of the answers are errors', async t => {
+    const proxy = await startApiProxy({ target: await addressOf(api), seed: 1 })
+    t.after(() => proxy.stop())
+    proxy.setFaults({ answers: [{ status: 500, share: 0.5 }] })
+    const disturbed = createKubeClient(accessThrough(proxy.url, { namespace, token }), {
+      random: Math.random,
+    })
+    t.after(() => disturbed.close())
+    const store = openStore(
+      disturbed,
+      () => false,
+      () => {},
+    )
+    t.after(() => store.stop())
+    assert.deepEqual(
+      await store.read(),
+      await openStore(
+        client,
+        () => false,
+        () => {},
+      ).read(),
+    )
+    assert.ok(proxy.struck() > 3, `${proxy.struck()} errors`)
+  })
+
   it('feeds its pods, and writes nothing, while another operator leads', async t => {
     const operator = await startOperator(t, client, () => false)
     await write(api, 'follower', { domain: 'follower', descriptors: [limit('user', 3)] })
@@ -160,6 +192,20 @@ function limit(key: string, requestsPerUnit: number, value = '') {
   return { key, value, rateLimit: { unit: 'minute', requestsPerUnit } }
 }
 
+function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => void): LastGoodStore {
+  return createLastGoodStore({
+    client,
+    place,
+    plural: rateLimitConfigKind.plural,
+    mayWrite,
+    isReadable: ({ text }, { origin }) => decodeLastGood(limits, text, origin) !== undefined,
+    onStored,
+    onError: () => {},
+    random: Math.random,
+    spacingMs: 20,
+  })
+}
+
 /** The operator as far as it is about statuses: one process enforces at once what is published. */
 async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
   const reflector = createReflector({
@@ -170,18 +216,8 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   })
   const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
   const list = () => reflector.list() as readonly StoredResource[]
-  const store = createLastGoodStore({
-    client,
-    place,
-    plural: rateLimitConfigKind.plural,
-    mayWrite,
-    isReadable: ({ text }, { origin }) => decodeLastGood(limits, text, origin) !== undefined,
-    onStored() {
-      for (const { metadata } of list()) writer.lookAt(metadata.uid ?? '')
-    },
-    onError: () => {},
-    random: Math.random,
-    spacingMs: 20,
+  const store = openStore(client, mayWrite, () => {
+    for (const { metadata } of list()) writer.lookAt(metadata.uid ?? '')
   })
   const remembered = rememberInObjects(limits, store, list)
   const transitions: string[] = []

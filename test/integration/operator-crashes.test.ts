@@ -20,7 +20,7 @@ import { waitFor } from '../support/wait-for.ts'
 
 /** A leader that was killed is missed for three seconds. */
 const lease = { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 }
-const patienceMs = 60_000
+const patienceMs = 30_000
 /** After which of the writes the operator is killed; all of them in the long form. */
 const someWrites = [7]
 
@@ -30,7 +30,7 @@ const manyFaults: ApiFaults = {
     { status: 500, share: 0.1 },
     { status: 409, share: 0.2, of: 'writes' },
     { status: 410, share: 0.2, of: 'watches' },
-    { status: 429, share: 0.05, retryAfterSeconds: 1 },
+    { status: 429, share: 0.1, retryAfterSeconds: 1 },
   ],
   cutEvents: 0.2,
   goneEvents: 0.1,

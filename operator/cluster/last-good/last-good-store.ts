@@ -1,3 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { createRunner } from '../../controller/runner.ts'
 import { labelNames, objectName, type Place } from '../../infrastructure/kubernetes/objects/place.ts'
@@ -34,7 +36,7 @@ export interface LastGoodStoreOptions {
  * it starts; the one that has the Lease writes them.
  */
 export interface LastGoodStore {
-  /** Reads everything that is stored, by the uid of the resource. */
+  /** Reads everything that is stored, by the uid of the resource. Repeats reads that fail, until the stop. */
   read(): Promise<ReadonlyMap<string, LastGoodEntry>>
   /** The last good contents of these memories, and no others, shall be stored. */
   want(memories: ReadonlyMap<string, Memory<Named>>): void
@@ -113,15 +115,37 @@ export function createLastGoodStore(options: LastGoodStoreOptions): LastGoodStor
     },
     isStored: uid => stored.get(uid)?.lastGood !== undefined,
     lookAtAll: runner.trigger,
-    stop: runner.stop,
+    async stop() {
+      objects.stop()
+      await runner.stop()
+    },
   }
 }
 
+/** The waits between reads of an object that fail one after the other. */
+const readRetries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
+
 /** The ConfigMaps, with the version of each that this operator knows. */
-function createObjects({ client, place, plural }: LastGoodStoreOptions) {
+function createObjects({ client, place, plural, onError, random }: LastGoodStoreOptions) {
   const { namespace, owner } = place
   const names = lastGoodObjectNames(plural).map(name => objectName(place, name))
+  const stopping = new AbortController()
   let versions = new Map<string, KubeObject['metadata']>()
+
+  /** Each object is repeated by itself: of many reads at once hardly all would succeed while some fail. */
+  async function readObject(name: string): Promise<KubeObject | undefined> {
+    const backoff = createBackoff({ ...readRetries, random })
+    for (;;) {
+      try {
+        return await client.get(configMaps, { namespace, name })
+      } catch (error) {
+        if (stopping.signal.aborted) throw error
+        const retryMs = backoff.nextMs()
+        onError(error, retryMs)
+        await pause(retryMs, undefined, { signal: stopping.signal })
+      }
+    }
+  }
 
   function toObject(name: string, data: ObjectData): KubeObject {
     const labels = {
@@ -148,8 +172,10 @@ function createObjects({ client, place, plural }: LastGoodStoreOptions) {
 
   return {
     names,
+    /** Ends the repetitions. */
+    stop: () => stopping.abort(),
     async read(): Promise<ReadonlyMap<string, ObjectData>> {
-      const found = await Promise.all(names.map(name => client.get(configMaps, { namespace, name })))
+      const found = await Promise.all(names.map(readObject))
       const there = found.flatMap(object => object ?? [])
       versions = new Map(there.map(({ metadata }) => [metadata.name, metadata]))
       return new Map(
