@@ -94,7 +94,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const secrets = tenants.tokens
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
-  const open = { client, feed, infrastructure, mayWrite, metrics, log, pod: pod.name }
+  const open = { client, feed, infrastructure, mayWrite, metrics, events, log }
   const whySwitchedOff = (workload: string) => switchedOff(config, workload)
   const kindOptions = { ...open, place, whySwitchedOff, watchNamespaces: config.watchNamespaces }
   // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.

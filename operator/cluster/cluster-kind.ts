@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createRunner, type Runner } from '../controller/runner.ts'
@@ -7,7 +6,7 @@ import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { KubeClient } from '../kube/client.ts'
 import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
-import { createEventRecorder } from '../kube/events.ts'
+import type { EventRecorder } from '../kube/events.ts'
 import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createContentFeed } from '../xds/content-feed.ts'
 import type { Feed } from '../xds/server.ts'
@@ -51,8 +50,8 @@ export interface ClusterKindOptions {
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   /** The installation, in whose namespace the last good contents are stored. */
   readonly place: Place
-  /** The name of this operator's pod. */
-  readonly pod: string
+  /** Shared by all kinds, so that they keep one rate together. */
+  readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
 }
 
@@ -67,13 +66,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
     for (const { metadata } of moved) statuses.lookAt(metadata.uid ?? '')
   })
   const remembered = rememberInObjects(kind, store, followed.list)
-  const events = createEventRecorder({
-    client,
-    reportingInstance: options.pod,
-    newId: () => randomBytes(8).toString('hex'),
-    onError: error => log.debug('an event was not told', { error: `${error}` }),
-  })
-  const statuses = openStatuses(kind, followed, store, events, options)
+  const statuses = openStatuses(kind, followed, store, options)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const resources = createFedResources(kind, {
     source: followed.source,
@@ -119,7 +112,6 @@ export function openClusterKind<Content extends Named, Fed extends object>(
       await followed.source.stop()
       await store.stop()
       await statuses.stop()
-      await events.settled()
     },
   }
 }
@@ -148,8 +140,7 @@ function openStatuses(
   kind: Pick<FedKind, 'definition' | 'counts'>,
   followed: FollowedKind,
   store: Pick<LastGoodStore, 'isStored'>,
-  events: ReturnType<typeof createEventRecorder>,
-  { client, mayWrite, metrics, log }: ClusterKindOptions,
+  { client, mayWrite, metrics, events, log }: ClusterKindOptions,
 ): StatusWriter {
   const resource = customResource(kind.definition)
   return createStatusWriter({
