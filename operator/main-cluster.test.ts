@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
@@ -14,6 +13,7 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../test/support/kube-api-server.ts'
+import { fedPodSettings, playPod, writeFeedCertificate } from '../test/support/played-pod.ts'
 import { startRateLimit } from '../test/support/rate-limit-process.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { waitFor } from '../test/support/wait-for.ts'
@@ -75,27 +75,12 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       'the Deployment',
       async () => (await api.call('GET', `${deployments}/tollway-ratelimit`)).status === 200,
     )
-    const secretPath = `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`
-    await waitFor("the pods' certificate", async () => (await api.call('GET', secretPath)).status === 200)
-    const secret = await api.call('GET', secretPath)
-    const files = mkdtempSync(join(place, 'feed-'))
-    const { data } = secret.body as { data: Record<string, string> }
-    for (const [name, value] of Object.entries(data))
-      writeFileSync(join(files, name), Buffer.from(value, 'base64'))
-
-    const uid = await playPod(make, api)
+    const files = join(place, 'feed')
+    await writeFeedCertificate({ api, namespace }, files)
     const service = await startRateLimit(t, {
-      BACKEND_TYPE: 'memory',
-      USE_PUSHSTATS: 'false',
-      DISABLE_STATS: 'true',
-      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      ...fedPodSettings(namespace, files),
       CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
-      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
-      CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${namespace}.svc`,
-      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(files, 'ca.crt'),
-      CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(files, 'tls.crt'),
-      CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(files, 'tls.key'),
-      CONFIG_GRPC_XDS_NODE_METADATA: `pod:played,namespace:${namespace},uid:${uid}`,
+      CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'played'),
     })
     await service.serves()
 
@@ -257,27 +242,6 @@ function checkout() {
       descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 3 } }],
     },
   }
-}
-
-/** No kubelet is there: the test plays a ready pod of the Deployment. Answers with its uid. */
-async function playPod(
-  make: (path: string, object: unknown) => Promise<Record<string, unknown>>,
-  api: KubeApiServer,
-): Promise<string> {
-  const pods = `/api/v1/namespaces/${namespace}/pods`
-  const deployment = (await api.call('GET', `${deployments}/tollway-ratelimit`)).body as {
-    spec: { template: { metadata: { labels: Record<string, string> } } }
-  }
-  const { labels } = deployment.spec.template.metadata
-  const pod = await make(pods, {
-    metadata: { name: 'played', labels },
-    spec: { containers: [{ name: 'ratelimit', image: 'none' }] },
-  })
-  const ready = { type: 'Ready', status: 'True' }
-  const status = { phase: 'Running', podIP: '127.0.0.1', conditions: [ready] }
-  const answer = await api.call('PUT', `${pods}/played/status`, { ...pod, status })
-  assert.equal(answer.status, 200, JSON.stringify(answer.body))
-  return (pod['metadata'] as { uid: string }).uid
 }
 
 function kiosk(name: string, secret: string) {

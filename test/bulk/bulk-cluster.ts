@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
@@ -7,6 +7,8 @@ import { addressOf, makeOperatorAccount } from '../../operator/kube/testdata/ser
 import { nodeOptions } from '../../operator/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, startKubeApiServer } from '../support/kube-api-server.ts'
+import { writeKubeconfig } from '../support/kubeconfig.ts'
+import { fedPodSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -66,31 +68,17 @@ export async function startBulkCluster(
   await make(`/api/v1/namespaces/${systemNamespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
 
   const folder = temporaryFolder('bulk')
-  const kubeconfig = join(folder, 'kubeconfig')
-  writeFileSync(kubeconfig, JSON.stringify(kubeconfigFor(await addressOf(api), token)), { mode: 0o600 })
+  const { host, port } = await addressOf(api)
+  const server = `https://${host}:${port}`
+  const kubeconfig = writeKubeconfig(join(folder, 'kubeconfig'), server, token, systemNamespace)
   const operators: OperatorProcess[] = []
   for (let index = 0; index < counts.operators; index++) {
     operators.push(await startOperator(t, folder, kubeconfig, index))
   }
-  const services = await startServices(
-    t,
-    { api, make, folder, feedPort: operators[0]?.feedPort ?? 0 },
-    counts.services,
-  )
+  const [first] = operators
+  assert.ok(first)
+  const services = await startServices(t, api, folder, first.feedPort, counts.services)
   return { api, operators, services, make }
-}
-
-function kubeconfigFor({ host, port, ca }: { host: string; port: number; ca: string }, token: string) {
-  const server = `https://${host}:${port}`
-  const authority = Buffer.from(ca).toString('base64')
-  return {
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'test', cluster: { server, 'certificate-authority-data': authority } }],
-    users: [{ name: 'operator', user: { token } }],
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'operator', namespace: systemNamespace } }],
-    'current-context': 'test',
-  }
 }
 
 async function startOperator(
@@ -126,64 +114,33 @@ async function startOperator(
   return { program, port, feedPort }
 }
 
-interface ServicePlace extends Pick<BulkCluster, 'api' | 'make'> {
-  readonly folder: string
-  readonly feedPort: number
-}
-
-async function startServices(t: Cleanup, place: ServicePlace, count: number): Promise<RateLimitProcess[]> {
-  const { api, folder } = place
+async function startServices(
+  t: Cleanup,
+  api: KubeApiServer,
+  folder: string,
+  feedPort: number,
+  count: number,
+): Promise<RateLimitProcess[]> {
+  const place = { api, namespace: systemNamespace }
   const deployment = `/apis/apps/v1/namespaces/${systemNamespace}/deployments/tollway-ratelimit`
   await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200, 30_000)
-  const secret = `/api/v1/namespaces/${systemNamespace}/secrets/tollway-feed-client`
-  await waitFor('the certificate of the pods', async () => (await api.call('GET', secret)).status === 200)
-  const { data } = (await api.call('GET', secret)).body as { data: Record<string, string> }
-  mkdirSync(join(folder, 'feed'))
-  for (const [name, value] of Object.entries(data))
-    writeFileSync(join(folder, 'feed', name), Buffer.from(value, 'base64'))
-  const uids = await Promise.all(
-    Array.from({ length: count }, (_, index) => playPod(place, deployment, index)),
+  const files = join(folder, 'feed')
+  await writeFeedCertificate(place, files)
+  const names = Array.from({ length: count }, (_, index) => `played-${index}`)
+  const pods = await Promise.all(names.map(name => playPod(place, name)))
+  const settings = {
+    ...fedPodSettings(systemNamespace, files),
+    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+  }
+  const services = await Promise.all(
+    pods.map(pod => startRateLimit(t, { ...settings, CONFIG_GRPC_XDS_NODE_METADATA: pod })),
   )
-  const services = await Promise.all(uids.map((uid, index) => startService(t, place, uid, index)))
   const areHealthy = async () => (await Promise.all(services.map(service => service.health()))).every(isOk)
   await waitFor('the services to be healthy', areHealthy, 60_000)
   return services
 }
 
 const isOk = (status: number) => status === 200
-
-function startService(t: Cleanup, { folder, feedPort }: ServicePlace, uid: string, index: number) {
-  return startRateLimit(t, {
-    BACKEND_TYPE: 'memory',
-    USE_PUSHSTATS: 'false',
-    DISABLE_STATS: 'true',
-    CONFIG_TYPE: 'GRPC_XDS_SOTW',
-    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
-    CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
-    CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${systemNamespace}.svc`,
-    CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(folder, 'feed/ca.crt'),
-    CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(folder, 'feed/tls.crt'),
-    CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(folder, 'feed/tls.key'),
-    CONFIG_GRPC_XDS_NODE_METADATA: `pod:played-${index},namespace:${systemNamespace},uid:${uid}`,
-  })
-}
-
-/** No kubelet is there: the test plays a ready pod of the Deployment. Answers with its uid. */
-async function playPod({ api, make }: ServicePlace, deployment: string, index: number): Promise<string> {
-  const pods = `/api/v1/namespaces/${systemNamespace}/pods`
-  const { spec } = (await api.call('GET', deployment)).body as {
-    spec: { template: { metadata: { labels: Record<string, string> } } }
-  }
-  const name = `played-${index}`
-  const pod = await make(pods, {
-    metadata: { name, labels: spec.template.metadata.labels },
-    spec: { containers: [{ name: 'ratelimit', image: 'none' }] },
-  })
-  const status = { phase: 'Running', podIP: '127.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] }
-  const answer = await api.call('PUT', `${pods}/${name}/status`, { ...pod, status })
-  assert.equal(answer.status, 200, JSON.stringify(answer.body))
-  return (pod['metadata'] as { uid: string }).uid
-}
 
 /** Deletes the definition of the rate limits with everything of its kind, and makes it anew. */
 export async function replaceDefinition({ api, make }: BulkCluster): Promise<void> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
@@ -10,6 +10,7 @@ import { feedClientEnv } from '../../operator/translate/feed-client-env.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
+import { fedPodSettings, writeFeedCertificate } from '../support/played-pod.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -19,7 +20,6 @@ import { waitFor } from '../support/wait-for.ts'
 const namespace = 'hung-operator'
 const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`
-const clientSecret = `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`
 
 /** A stopped operator delays nothing longer than this. */
 const goalMs = 10_000
@@ -113,25 +113,11 @@ describe('an operator that is stopped (SIGSTOP)', { skip: missingKubeAssets(), t
 
   /** A rate limit process with the settings of a pod. Returns a call that it answers. */
   async function startPod(t: TestContext, service: { readonly port: number }, feedPort: number) {
-    const secret = await waitFor("the pods' certificate", async () => {
-      const answer = await api.call('GET', clientSecret)
-      return answer.status === 200 && (answer.body as { data: Record<string, string> })
-    })
     const files = join(place, `feed-${feedPort}`)
-    mkdirSync(files)
-    for (const [name, value] of Object.entries(secret.data))
-      writeFileSync(join(files, name), Buffer.from(value, 'base64'))
+    await writeFeedCertificate({ api, namespace }, files)
     const pod = await startRateLimit(t, {
       ...feedClientEnv(`127.0.0.1:${service.port}`),
-      BACKEND_TYPE: 'memory',
-      USE_PUSHSTATS: 'false',
-      DISABLE_STATS: 'true',
-      CONFIG_TYPE: 'GRPC_XDS_SOTW',
-      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
-      CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${namespace}.svc`,
-      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(files, 'ca.crt'),
-      CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(files, 'tls.crt'),
-      CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(files, 'tls.key'),
+      ...fedPodSettings(namespace, files),
     })
     await pod.serves()
     return () => pod.ask('checkout', 'user', 'alice')
