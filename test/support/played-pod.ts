@@ -10,7 +10,7 @@ export interface OperatorPlace {
   readonly namespace: string
 }
 
-/** Waits for the certificate that the operator issues for its pods, and writes its files into a new folder. */
+/** Waits for the certificate that the operator issues for its pods, and writes its files into a folder. */
 export async function writeFeedCertificate({ api, namespace }: OperatorPlace, folder: string): Promise<void> {
   const secret = await waitFor("the pods' certificate", async () => {
     const answer = await api.call('GET', `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`)

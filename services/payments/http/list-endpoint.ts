@@ -1,4 +1,4 @@
-import { parsePage } from '../domain/input/page.ts'
+import { maxPageItems, parsePage } from '../domain/input/page.ts'
 import type { Reader } from '../domain/input/record.ts'
 import type { JsonObject } from '../domain/json.ts'
 import { isRefused } from '../domain/refusals.ts'
@@ -8,7 +8,7 @@ import type { Tx } from '../storage/storage.ts'
 import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
 
-const maxLimit = 100
+const maxLimit = Number(maxPageItems)
 const cursor = {
   type: 'string',
   pattern: '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}0{16})?$',
@@ -71,9 +71,7 @@ export function exportEndpoint<Filter, Item>(list: ExportEndpoint<Filter, Item>)
       answers: { 200: { schema: { type: 'string' }, example: write([]) } },
     },
     async act(tx, call) {
-      const page = parsePage(call.query, list.filter, BigInt(maxExportItems))
-      if (isRefused(page)) return page
-      const items = await list.list(tx, { app: call.app, owner: list.owner(call, page.filter), page })
+      const items = await readItems(list, { tx, call, maxItems: maxExportItems })
       return isRefused(items) ? items : { status: 200, body: write(items), type: 'text/csv' }
     },
   }
@@ -108,10 +106,25 @@ export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): Ap
       answers: { 200: { schema: { type: 'array', items: item.schema }, example: [item.example] } },
     },
     async act(tx, call) {
-      const page = parsePage(call.query, list.filter)
-      if (isRefused(page)) return page
-      const items = await list.list(tx, { app: call.app, owner: list.owner(call, page.filter), page })
+      const items = await readItems(list, { tx, call, maxItems: maxLimit })
       return isRefused(items) ? items : answerList(items.map(list.present))
     },
   }
+}
+
+interface ListCall {
+  readonly tx: Tx
+  readonly call: AppCall
+  /** The highest `limit`. */
+  readonly maxItems: number
+}
+
+/** Reads the part of the list that the call's query selects. */
+async function readItems<Filter, Item>(
+  list: Pick<ListEndpoint<Filter, Item>, 'filter' | 'owner' | 'list'>,
+  { tx, call, maxItems }: ListCall,
+): Outcome<readonly Item[]> {
+  const page = parsePage(call.query, list.filter, BigInt(maxItems))
+  if (isRefused(page)) return page
+  return await list.list(tx, { app: call.app, owner: list.owner(call, page.filter), page })
 }
