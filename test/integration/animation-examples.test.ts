@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { validateAnimationStreamRoute } from '@tollway/crds/validate-animation-stream-route.ts'
+import { openProxy } from '@tollway/grpc/server-contract/support.ts'
 import { load } from 'js-yaml'
 import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
@@ -18,10 +19,21 @@ const examples = join(root, 'examples/animation')
 const seconds = 2
 const frames = 30 * seconds
 
-/** A Python with grpcio: that of the environment, or the first of the PATH. */
+/** A Python with grpcio and the published messages: that of the environment, or the first of the PATH. */
 function findPython(): string | undefined {
   const candidates = [process.env['PYTHON'], findProgram('python3')]
-  return candidates.find(path => path && spawnSync(path, ['-c', 'import grpc, google.protobuf']).status === 0)
+  return candidates.find(path => path && spawnSync(path, ['-c', 'import grpc, nvidia_ace']).status === 0)
+}
+
+/** Returns undefined, and skips the test, if there is none. */
+function requirePython(t: TestContext): string | undefined {
+  const python = findPython()
+  if (python !== undefined) return python
+  const reason = 'no python3 with grpcio and nvidia-ace: set PYTHON'
+  assert.notEqual(process.env['REQUIRE_SERVERS'], '1', reason)
+  process.stderr.write(`SKIPPED: ${reason}\n`)
+  t.skip(reason)
+  return undefined
 }
 
 const runPython = (python: string, name: string, args: readonly string[]) =>
@@ -33,6 +45,8 @@ const runTypeScript = (name: string, args: readonly string[]) =>
 interface Broker {
   readonly target: string
   consumers(): Promise<number>
+  /** The messages that producers have sent. */
+  messages(): Promise<number>
 }
 
 async function startBroker(t: TestContext): Promise<Broker> {
@@ -53,6 +67,7 @@ async function startBroker(t: TestContext): Promise<Broker> {
   return {
     target: `127.0.0.1:${grpcPort}`,
     consumers: async () => Number(/consumers\.active: (\d+)/.exec(await page('/stats'))?.[1]),
+    messages: async () => Number(/messages_in: (\d+)/.exec(await page('/stats'))?.[1] ?? 0),
   }
 }
 
@@ -101,17 +116,43 @@ test('the producer in TypeScript', { timeout: 60_000 }, async t => {
 })
 
 test('the producer in Python', { timeout: 60_000 }, async t => {
-  const python = findPython()
-  if (python === undefined) {
-    const reason = 'no python3 with grpcio and protobuf: set PYTHON'
-    assert.notEqual(process.env['REQUIRE_SERVERS'], '1', reason)
-    process.stderr.write(`SKIPPED: ${reason}\n`)
-    return t.skip(reason)
-  }
+  const python = requirePython(t)
+  if (python === undefined) return
   const file = await receive(t, args => runPython(python, 'produce.py', args), python)
   assert.equal(file('py/received.wav').length, 44 + seconds * 16000 * 2)
   assert.deepEqual(file('ts/received.wav'), file('py/received.wav'))
   assert.equal(file('py/received.csv').toString().trim().split(/\r?\n/).length, 1 + frames)
+})
+
+test('the programs in Python continue after their connections are lost', { timeout: 60_000 }, async t => {
+  const python = requirePython(t)
+  if (python === undefined) return
+  const broker = await startBroker(t)
+  const folder = temporaryFolder('animation')
+  const proxy = await openProxy(t, Number(broker.target.split(':')[1]))
+  const run = (name: string, ...args: string[]) => {
+    const program = runPython(python, name, ['--target', `127.0.0.1:${proxy.port}`, ...args])
+    t.after(() => program.end('SIGKILL'))
+    return program
+  }
+  const consumer = run('consume.py', '--out', folder)
+  await waitFor('the consumer', async () => (await broker.consumers()) === 1)
+  const producer = run('produce.py', '--seconds', `${seconds}`)
+  for (const messages of [10, 25, 40]) {
+    await waitFor(`${messages} messages`, async () => (await broker.messages()) >= messages)
+    proxy.cut()
+  }
+  await assertSucceeded(producer)
+  await assertSucceeded(consumer)
+  assert.match(producer.output(), new RegExp(`SUCCESS "${frames + 2} messages"`))
+  assert.match(consumer.output(), /SUCCESS "all is said"/)
+  const csv = readFileSync(join(folder, 'received.csv'), 'utf8').trim().split(/\r?\n/).slice(1)
+  const timeCodes = csv.map(row => Math.round(30 * Number(row.split(',')[0])))
+  assert.deepEqual(
+    timeCodes,
+    Array.from({ length: frames }, (_, frame) => frame),
+  )
+  assert.equal(readFileSync(join(folder, 'received.wav')).length, 44 + seconds * 16000 * 2)
 })
 
 test('the route of the example is one that is accepted', () => {

@@ -1,55 +1,58 @@
-"""The messages and calls of the animation data streaming service, without a compiler of .proto files."""
+"""Pushes and pulls of the animation data streaming service, which continue when their connection is lost.
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-PACKAGE = "neutral_ace.services.animation_data.v1"
-
-# A message a line, its fields numbered from 1. `*` is repeated. Fields that are left out here are passed over.
-MESSAGES = """
-AnimationIds: string request_id, string stream_id, string target_object_id
-AudioHeader: uint32 audio_format, uint32 channel_count, uint32 samples_per_second, uint32 bits_per_sample
-SkelAnimationHeader: string* blend_shapes, string* joints
-AnimationDataStreamHeader: AnimationIds animation_ids, string source_service_id, AudioHeader audio_header, \
-SkelAnimationHeader skel_animation_header, double start_time_code_since_epoch
-Float3: float x, float y, float z
-QuatF: float real, float i, float j, float k
-FloatArrayWithTimeCode: double time_code, float* values
-Float3ArrayWithTimeCode: double time_code, Float3* values
-QuatFArrayWithTimeCode: double time_code, QuatF* values
-SkelAnimation: FloatArrayWithTimeCode* blend_shape_weights, Float3ArrayWithTimeCode* translations, \
-QuatFArrayWithTimeCode* rotations, Float3ArrayWithTimeCode* scales
-AudioWithTimeCode: double time_code, bytes audio_buffer
-AnimationData: SkelAnimation skel_animation, AudioWithTimeCode audio
-Status: uint32 code, string message
-AnimationDataStream: AnimationDataStreamHeader animation_data_stream_header, AnimationData animation_data, \
-Status status
+The contents of the messages are the published classes of the PyPI package nvidia-ace. It does not have the
+messages around them and the service, which are described here.
 """
 
+import queue
+import re
+import threading
+import time
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from nvidia_ace import animation_pb2, audio_pb2, status_pb2
+
+PACKAGE = "neutral_ace.services.animation_data.v1"
+Status = status_pb2.Status
+
 Field = descriptor_pb2.FieldDescriptorProto
-SCALARS = {
-    "bytes": Field.TYPE_BYTES,
-    "double": Field.TYPE_DOUBLE,
-    "float": Field.TYPE_FLOAT,
-    "string": Field.TYPE_STRING,
-    # An enum is a number on the wire.
-    "uint32": Field.TYPE_UINT32,
+
+# The fields of each message, numbered from 1: the name, and the full name of the message's type or a scalar.
+ENVELOPES = {
+    "AnimationIds": [
+        ("request_id", Field.TYPE_STRING),
+        ("stream_id", Field.TYPE_STRING),
+        ("target_object_id", Field.TYPE_STRING),
+    ],
+    "AnimationDataStreamHeader": [
+        ("animation_ids", f"{PACKAGE}.AnimationIds"),
+        ("source_service_id", Field.TYPE_STRING),
+        ("audio_header", audio_pb2.AudioHeader.DESCRIPTOR.full_name),
+        ("skel_animation_header", animation_pb2.SkelAnimationHeader.DESCRIPTOR.full_name),
+        ("start_time_code_since_epoch", Field.TYPE_DOUBLE),
+    ],
+    "AnimationDataStream": [
+        ("animation_data_stream_header", f"{PACKAGE}.AnimationDataStreamHeader"),
+        ("animation_data", animation_pb2.AnimationData.DESCRIPTOR.full_name),
+        ("status", Status.DESCRIPTOR.full_name),
+    ],
 }
 
 
 def _describe():
-    file = descriptor_pb2.FileDescriptorProto(name="animation_data.proto", package=PACKAGE, syntax="proto3")
-    for line in MESSAGES.strip().splitlines():
-        name, fields = line.split(":")
+    imports = [module.DESCRIPTOR.name for module in (animation_pb2, audio_pb2, status_pb2)]
+    file = descriptor_pb2.FileDescriptorProto(
+        name="animation_data.proto", package=PACKAGE, syntax="proto3", dependency=imports
+    )
+    for name, fields in ENVELOPES.items():
         message = file.message_type.add(name=name)
-        for number, words in enumerate(fields.split(","), start=1):
-            kind, field_name = words.split()
-            label = Field.LABEL_REPEATED if kind.endswith("*") else Field.LABEL_OPTIONAL
-            field = message.field.add(name=field_name, number=number, label=label)
-            kind = kind.rstrip("*")
-            if kind in SCALARS:
-                field.type = SCALARS[kind]
+        for number, (field_name, kind) in enumerate(fields, start=1):
+            field = message.field.add(name=field_name, number=number, label=Field.LABEL_OPTIONAL)
+            if isinstance(kind, str):
+                field.type, field.type_name = Field.TYPE_MESSAGE, f".{kind}"
             else:
-                field.type, field.type_name = Field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
+                field.type = kind
     stream = file.message_type[-1]
     stream.oneof_decl.add(name="stream_part")
     for field in stream.field:
@@ -57,7 +60,7 @@ def _describe():
     return file
 
 
-_pool = descriptor_pool.DescriptorPool()
+_pool = descriptor_pool.Default()
 _pool.Add(_describe())
 
 
@@ -67,33 +70,145 @@ def _class_of(name):
 
 AnimationIds = _class_of("AnimationIds")
 AnimationDataStream = _class_of("AnimationDataStream")
-Status = _class_of("Status")
 
-STATUS_CODES = ["SUCCESS", "INFO", "WARNING", "ERROR"]
+# A broker waits 5 s for its producer by default.
+RETRIES = 20
+RETRY_SECONDS = 0.25
+CHANNEL_OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+
+
+def open_channel(target):
+    return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
 
 
 def describe_status(status):
-    return f'{STATUS_CODES[status.code]} "{status.message}"'
+    return f'{Status.Code.Name(status.code)} "{status.message}"'
 
 
-def push_method(channel):
-    """Called with an iterator of AnimationDataStream; answers a Status."""
-    return channel.stream_unary(
+def metadata_of(token):
+    """The metadata for a route that asks for a bearer token."""
+    return [("authorization", f"Bearer {token}")] if token else []
+
+
+class Sent:
+    """The messages of a push by their number. A push that continues may need any of them again."""
+
+    def __init__(self, messages):
+        self._source = iter(messages)
+        self._read = []
+        # The thread of a call that was lost may still wait for the next message.
+        self._lock = threading.Lock()
+
+    def since(self, number):
+        while (message := self._get(number)) is not None:
+            yield message
+            number += 1
+
+    def _get(self, number):
+        with self._lock:
+            if number == len(self._read):
+                message = next(self._source, None)
+                if message is None:
+                    return None
+                self._read.append(message)
+            return self._read[number]
+
+
+def push(channel, messages, metadata):
+    """Sends the messages, and returns the broker's Status.
+
+    When the connection is lost, it continues the request with the broker's resume token.
+    """
+    method = channel.stream_unary(
         f"/{PACKAGE}.AnimationDataService/PushAnimationDataStream",
         request_serializer=AnimationDataStream.SerializeToString,
         response_deserializer=Status.FromString,
     )
+    sent, token = Sent(messages), None
+    for attempt in range(RETRIES + 1):
+        call, position = _push_once(method, sent, metadata, token)
+        # Blocks until the broker has accepted the header or the token, or the call has ended.
+        answered = dict(call.initial_metadata() or ())
+        token = answered.get("tollway-resume", token)
+        position.put(int(answered["tollway-next"]) if "tollway-next" in answered else None)
+        try:
+            return call.result()
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE or token is None or attempt == RETRIES:
+                raise
+        time.sleep(RETRY_SECONDS)
 
 
-def pull_method(channel):
-    """Called with AnimationIds; answers an iterator of AnimationDataStream."""
-    return channel.unary_stream(
+def _push_once(method, sent, metadata, token):
+    """Begins a call. With a token it sends nothing until the returned queue has the number of its first message."""
+    position = queue.SimpleQueue()
+
+    def requests():
+        first = position.get() if token else 0
+        if first is not None:
+            yield from sent.since(first)
+
+    resume = [("tollway-resume", token)] if token else []
+    return method.future(requests(), metadata=metadata + resume), position
+
+
+NAMED_RUN = re.compile(r"^run (\S+), the next is message \d+$")
+NEXT_MESSAGE = re.compile(r"the next is message (\d+)$")
+
+
+class Received:
+    """The run that is received, and the number of its messages, by which a pull continues."""
+
+    def __init__(self):
+        self.run, self._count, self._last_status = None, 0, 0
+
+    def metadata(self):
+        return [("tollway-received", f"{self.run}={self._count}" if self.run else "none")]
+
+    def take(self, message):
+        """Counts a message of the run."""
+        # A status that came last is not counted: if it is the request's, it comes again.
+        self._count += self._last_status
+        self._last_status = 0
+        if message.WhichOneof("stream_part") != "status":
+            self._count += 1
+        elif found := NEXT_MESSAGE.search(message.status.message):
+            self._count = int(found[1])
+        else:
+            self._last_status = 1
+
+    def begin(self, status):
+        """Returns whether this status, which follows each header, names another run than before."""
+        run = NAMED_RUN.search(status.message)[1]
+        is_new, self.run, self._last_status = run != self.run, run, 0
+        return is_new
+
+
+def pull(channel, ids, metadata):
+    """Yields the messages of the matching requests. When the connection is lost, it resumes after the last one."""
+    method = channel.unary_stream(
         f"/{PACKAGE}.AnimationDataService/PullAnimationDataStream",
         request_serializer=AnimationIds.SerializeToString,
         response_deserializer=AnimationDataStream.FromString,
     )
-
-
-def metadata_of(token):
-    """What a route with a token asks for."""
-    return [("authorization", f"Bearer {token}")] if token else []
+    received, failures = Received(), 0
+    while True:
+        header = None
+        try:
+            for message in method(ids, metadata=metadata + received.metadata()):
+                failures = 0
+                if message.WhichOneof("stream_part") == "animation_data_stream_header":
+                    header = message
+                    continue
+                if header is not None and received.begin(message.status):
+                    yield header
+                is_name, header = header is not None, None
+                received.take(message)
+                if not is_name:
+                    yield message
+            return
+        except grpc.RpcError as error:
+            failures += 1
+            if error.code() != grpc.StatusCode.UNAVAILABLE or failures > RETRIES:
+                raise
+        time.sleep(RETRY_SECONDS)

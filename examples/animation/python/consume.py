@@ -7,7 +7,7 @@ import wave
 
 import grpc
 
-from animation_data import AnimationIds, describe_status, metadata_of, pull_method
+from animation_data import AnimationIds, describe_status, metadata_of, open_channel, pull
 
 
 def receive(messages):
@@ -55,9 +55,9 @@ def main():
     ids = AnimationIds(
         request_id=options.request, stream_id=options.stream, target_object_id=options.object
     )
-    with grpc.insecure_channel(options.target) as channel:
+    with open_channel(options.target) as channel:
         try:
-            received = receive(pull_method(channel)(ids, metadata=metadata_of(options.token)))
+            received = receive(pull(channel, ids, metadata_of(options.token)))
         except grpc.RpcError as error:
             raise SystemExit(f"{error.code().name}: {error.details()}")
     if received[0] is None:

@@ -9,7 +9,7 @@ import wave
 
 import grpc
 
-from animation_data import AnimationDataStream, describe_status, metadata_of, push_method
+from animation_data import AnimationDataStream, describe_status, metadata_of, open_channel, push
 
 FRAMES_PER_SECOND = 30
 
@@ -93,10 +93,10 @@ def main():
     options = parser.parse_args()
 
     channels, rate, samples = read_wav(options.wav) if options.wav else tone(options.seconds)
-    with grpc.insecure_channel(options.target) as channel:
+    with open_channel(options.target) as channel:
         try:
             sent = messages(options, channels, rate, samples)
-            status = push_method(channel)(sent, metadata=metadata_of(options.token))
+            status = push(channel, sent, metadata_of(options.token))
         except grpc.RpcError as error:
             raise SystemExit(f"{error.code().name}: {error.details()}")
     print(f"the broker answered {describe_status(status)}")
