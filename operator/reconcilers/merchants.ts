@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { hashApiKey, newApiKey, type RandomBytes } from '@tollway/payments/domain/ids.ts'
-import { webhookSecretFault, webhookSecretForm } from '@tollway/payments/domain/webhook-secret.ts'
 import type { MerchantAccount, SecretEntry } from '../ir.ts'
 import type { CredentialPlace, CredentialStore, KeptCredentials } from '../payments/credential-store.ts'
 import { dueInMs, graceOf, readKeys, stagedEntry, whyNewKey } from '../payments/key-plan.ts'

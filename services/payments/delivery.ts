@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Log } from '@tollway/chassis/log.ts'
+import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import type { Task } from './background.ts'
 import { createFolderTransport } from './mail/folder-transport.ts'
 import type { MailTransport } from './mail/mail-transport.ts'
@@ -10,7 +11,6 @@ import { isPayoutTime, payOutAll, payoutPeriod } from './operations/pay-out.ts'
 import { strictPolicy } from './operations/webhook-input.ts'
 import type { Settings } from './settings.ts'
 import { createWebhookDeliverer } from './webhooks/deliver-webhooks.ts'
-import { resolveBySystem } from './webhooks/post-webhook.ts'
 
 /** What goes out: mail, webhooks and payouts. */
 export interface Delivery {

@@ -1,3 +1,4 @@
+import { cidrs } from '@tollway/chassis/cidr.ts'
 import { logSettings } from '@tollway/chassis/log-settings.ts'
 import {
   boolean,
@@ -8,7 +9,6 @@ import {
   text,
   type Values,
 } from '@tollway/chassis/settings.ts'
-import { cidrs } from './cidr.ts'
 import { mailbox } from './mail/mailbox.ts'
 import { smtpServer } from './mail/smtp-server.ts'
 import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'

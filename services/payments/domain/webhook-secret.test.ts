@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { newWebhookSecret, webhookSecretFault } from './webhook-secret.ts'
+import { newWebhookSecret, webhookSecretFault } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
 const ofBytes = (count: number) => `whsec_${Buffer.alloc(count).toString('base64')}`
 

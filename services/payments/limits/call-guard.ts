@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { addressKey } from './address-key.ts'
+import { addressKey } from '@tollway/chassis/limits/address-key.ts'
+import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 import type { CallLimits, CallRefusal } from './call-limits.ts'
-import { createRateLimit } from './rate-limit.ts'
 
 /** Decides which calls of the API run at all. */
 export interface CallGuard {

@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 import type { CallLimits, CallsPerMinute } from './call-limits.ts'
-import { createRateLimit } from './rate-limit.ts'
 
 /** Limits calls in this process alone, in tables of a fixed size. */
 export function createLocalCallLimits(perMinute: CallsPerMinute, clock: Clock): CallLimits {

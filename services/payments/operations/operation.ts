@@ -1,4 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import type { OperationContext, Pricing } from '../domain/change.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
 import type { Merchant } from '../domain/merchant.ts'
@@ -7,7 +8,6 @@ import type { TrailLimits } from '../domain/trail.ts'
 import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
-import type { AddressPolicy } from '../webhooks/address-policy.ts'
 
 /** What operations are made with. Whoever calls them (the API, the payment page, a command) has one. */
 export interface Payments {

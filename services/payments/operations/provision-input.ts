@@ -1,3 +1,4 @@
+import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { email, id, text, webAddress } from '../domain/input/fields.ts'
 import { type MerchantInput, maxNameCharacters, parseMerchant } from '../domain/input/inputs.ts'
 import { list } from '../domain/input/list.ts'
@@ -12,7 +13,6 @@ import {
   withDefault,
 } from '../domain/input/record.ts'
 import { isRefused, type Refused, refuse, refuseFields } from '../domain/refusals.ts'
-import { webhookSecretFault, webhookSecretForm } from '../domain/webhook-secret.ts'
 import { eventTypes } from './announce.ts'
 import { eventType } from './webhook-input.ts'
 

@@ -1,3 +1,5 @@
+import { type AddressPolicy, createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { checkWebhookUrl } from '@tollway/chassis/webhooks/webhook-url.ts'
 import { flag, maxUrlCharacters, text } from '../domain/input/fields.ts'
 import { list } from '../domain/input/list.ts'
 import {
@@ -13,8 +15,6 @@ import {
   withDefault,
 } from '../domain/input/record.ts'
 import type { Refused } from '../domain/refusals.ts'
-import { type AddressPolicy, createAddressPolicy } from '../webhooks/address-policy.ts'
-import { checkWebhookUrl } from '../webhooks/webhook-url.ts'
 import { type EventType, eventTypes } from './announce.ts'
 
 export interface NewWebhookInput {

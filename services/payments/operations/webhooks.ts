@@ -1,6 +1,6 @@
+import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import type { App } from '../domain/app.ts'
 import { isRefused, refuse } from '../domain/refusals.ts'
-import { newWebhookSecret } from '../domain/webhook-secret.ts'
 import { lockMerchant } from '../storage/merchants.ts'
 import type { Tx } from '../storage/storage.ts'
 import { deliverAgain, retryUndelivered, type Waiting, waitingAt } from '../storage/webhook-deliveries.ts'

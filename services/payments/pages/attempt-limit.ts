@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { addressKey } from '../limits/address-key.ts'
-import { createRateLimit } from '../limits/rate-limit.ts'
+import { addressKey } from '@tollway/chassis/limits/address-key.ts'
+import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 
 /**
  * How often a payment may be tried: whoever has stolen numbers of cards finds out on payment pages which of them

@@ -1,6 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import {
+  type PostAnswer,
+  PostError,
+  postWebhook,
+  type ResolveName,
+} from '@tollway/chassis/webhooks/post-webhook.ts'
+import { signatureHeaders } from '@tollway/chassis/webhooks/signature.ts'
 import type { Storage } from '../storage/storage.ts'
 import {
   claimDueDeliveries,
@@ -10,9 +18,6 @@ import {
   type WebhookDelivery,
 } from '../storage/webhook-deliveries.ts'
 import { disableWebhookEndpoint } from '../storage/webhooks.ts'
-import type { AddressPolicy } from './address-policy.ts'
-import { type PostAnswer, PostError, postWebhook, type ResolveName } from './post-webhook.ts'
-import { signatureHeaders } from './signature.ts'
 
 /** What webhooks are delivered with. */
 export interface WebhookDelivering {

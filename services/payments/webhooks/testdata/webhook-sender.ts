@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { openPostgres } from '../../storage/postgres.ts'
-import { createAddressPolicy } from '../address-policy.ts'
+import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { createWebhookDeliverer } from '../deliver-webhooks.ts'
-import { resolveBySystem } from '../post-webhook.ts'
+import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 
 const [url = ''] = process.argv.slice(2)
 const storage = openPostgres({ url, clock: systemClock, random: Math.random, maxConnections: 4 })

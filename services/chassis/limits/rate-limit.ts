@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Clock } from '../clock.ts'
 
 /** How often each key may do something: a bucket of `perMinute` tokens, refilled at that rate. */
 export interface RateLimit {

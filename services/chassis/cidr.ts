@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import type { Kind } from '@tollway/chassis/settings.ts'
+import type { Kind } from './settings.ts'
 
 /** A network: an address and the length of its prefix. */
 export interface Cidr {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { newWebhookSecret } from '../domain/webhook-secret.ts'
 import { signatureHeaders } from './signature.ts'
+import { newWebhookSecret } from './webhook-secret.ts'
 
 /** The example of the specification's reference libraries. */
 const known = {

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { webhookSecretBytes } from '../domain/webhook-secret.ts'
+import { webhookSecretBytes } from './webhook-secret.ts'
 
 export interface Signed {
   /** Of the event: the same at each try. */

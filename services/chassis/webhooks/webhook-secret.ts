@@ -1,8 +1,9 @@
-import type { RandomBytes } from './ids.ts'
+/** Returns that many random bytes. */
+type RandomBytes = (count: number) => Uint8Array
 
 /**
- * What webhooks are signed with: `whsec_` and 24 to 64 random bytes in base64 (Standard Webhooks 1.0, symmetric
- * secrets). The libraries of receivers take no other.
+ * The form of a webhook's signing secret: `whsec_` and 24 to 64 random bytes in base64 (Standard Webhooks 1.0,
+ * symmetric secrets). The libraries of receivers accept no other form.
  */
 const prefix = 'whsec_'
 const newBytes = 32
@@ -10,7 +11,7 @@ const minBytes = 24
 const maxBytes = 64
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** For messages about a secret that is none. */
+/** The form in words, for messages about an invalid secret. */
 export const webhookSecretForm = `"${prefix}" and ${minBytes} to ${maxBytes} bytes in base64`
 
 export function newWebhookSecret(random: RandomBytes): string {
@@ -18,8 +19,8 @@ export function newWebhookSecret(random: RandomBytes): string {
 }
 
 /**
- * What keeps receivers from verifying with it, without a character of it: it may be somebody's password.
- * Undefined for a secret that is right.
+ * The reason why receivers could not verify with this secret; undefined for a valid one. The reason quotes no
+ * character of the text, which may be a password.
  */
 export function webhookSecretFault(text: string): string | undefined {
   if (!text.startsWith(prefix)) return `does not begin with "${prefix}"`
@@ -29,7 +30,10 @@ export function webhookSecretFault(text: string): string | undefined {
   return length >= minBytes && length <= maxBytes ? undefined : `has ${length} bytes after "${prefix}"`
 }
 
-/** Its bytes; of a secret of another form, which resources could once bring along, those of its text. */
+/**
+ * The bytes of a secret. A secret of another form, which resources of earlier versions could have, is used as its
+ * text.
+ */
 export function webhookSecretBytes(secret: string): Uint8Array {
   return secret.startsWith(prefix)
     ? Buffer.from(secret.slice(prefix.length), 'base64')
