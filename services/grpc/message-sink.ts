@@ -19,15 +19,14 @@ export class OwnedSink implements MessageSink {
   /** A write has returned false, and `onReady` was not called since. */
   #full = false
   #notifyReady = () => {}
-  #onEmpty = () => {}
+  #emptied: PromiseWithResolvers<void> | undefined
 
   constructor({ wire, lifetime, maxSendBytes }: SinkOptions) {
     this.#wire = wire
     this.#lifetime = lifetime
     this.#maxSendBytes = maxSendBytes
     lifetime.signal.addEventListener('abort', () => {
-      wire.discardQueued()
-      this.#onEmpty()
+      this.discard()
     })
   }
 
@@ -52,14 +51,20 @@ export class OwnedSink implements MessageSink {
 
   discard(): void {
     this.#wire.discardQueued()
+    this.#onEmpty()
+  }
+
+  async flush(): Promise<void> {
+    if (this.#lifetime.signal.aborted || this.queuedBytes === 0) return
+    this.#emptied ??= Promise.withResolvers()
+    await this.#emptied.promise
   }
 
   /** Called when the connection has taken some of the queued bytes. */
   taken(): void {
     const bytes = this.queuedBytes
-    if (this.#finished) {
-      if (bytes === 0) this.#onEmpty()
-    } else if (this.#full && bytes <= sinkHighWaterBytes / 2) {
+    if (bytes === 0) this.#onEmpty()
+    if (!this.#finished && this.#full && bytes <= sinkHighWaterBytes / 2) {
       this.#full = false
       try {
         this.#notifyReady()
@@ -70,12 +75,14 @@ export class OwnedSink implements MessageSink {
   }
 
   /** Accepts no more messages, and resolves when all written ones were taken, or the call was aborted. */
-  async finish(): Promise<void> {
+  finish(): Promise<void> {
     this.#finished = true
-    if (this.#lifetime.signal.aborted || this.queuedBytes === 0) return
-    await new Promise<void>(resolve => {
-      this.#onEmpty = resolve
-    })
+    return this.flush()
+  }
+
+  #onEmpty(): void {
+    this.#emptied?.resolve()
+    this.#emptied = undefined
   }
 }
 

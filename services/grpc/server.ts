@@ -166,6 +166,8 @@ export interface MessageSink {
    * message is then incomplete: the handler must end the call with an error.
    */
   discard(): void
+  /** Resolves when no message waits any more, also after `discard` and an abort. */
+  flush(): Promise<void>
 }
 
 /** The amount of waiting bytes at which a sink asks its writer to stop. */

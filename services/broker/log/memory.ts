@@ -172,6 +172,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
       }
       return concerned.length
     },
+    budget,
     healthy: true,
     problem: '',
     onHealth: () => () => {},

@@ -180,6 +180,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
       return life.problem
     },
     onHealth: life.onHealth,
+    budget: setup.budget,
     async close() {
       if (closed) return
       closed = true

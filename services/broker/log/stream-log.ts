@@ -1,6 +1,7 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import type { Status } from '../wire/status.ts'
+import type { ByteBudget } from './byte-budget.ts'
 
 /**
  * Connects producers and consumers. A request is one push: an append-only list of entries, kept in a ring
@@ -42,6 +43,8 @@ export interface StreamLog {
   /** The reason for being unhealthy, for people; empty if healthy. */
   readonly problem: string
   onHealth(listener: (healthy: boolean) => void): () => void
+  /** The limit of this process's memory, in which its calls count what they hold, too. */
+  readonly budget: ByteBudget
   /** Ends the requests of this process's producers with ERROR "shutting down", and stops all reports. */
   close(): Promise<void>
 }

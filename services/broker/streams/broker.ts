@@ -87,12 +87,11 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
       })
   }
 
-  const busyPulls = () => [...pulls].filter(({ request }) => request !== undefined)
   stats.gauge('producers.active', () => pushes.size)
   stats.gauge('consumers.active', () => pulls.size)
   stats.gauge('streams.active', () => log.list().filter(({ ended }) => !ended).length)
-  stats.gauge('queue.messages', () => sum(busyPulls().map(({ behind }) => behind.entries)))
-  stats.gauge('queue.bytes', () => sum(busyPulls().map(({ behind }) => behind.bytes)))
+  stats.gauge('queue.messages', () => sum([...pulls].map(({ behind }) => behind.entries)))
+  stats.gauge('queue.bytes', () => sum([...pulls].map(({ behind }) => behind.bytes)))
   return {
     push: caller =>
       counted('push', () => {
@@ -129,7 +128,7 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
     loads: () => loadsOf(pushes, pulls),
     requests: () => viewsOf(log.list(), pushes, pulls),
     get waitingPulls() {
-      return pulls.size - busyPulls().length
+      return [...pulls].filter(({ request, ending }) => request === undefined && !ending).length
     },
   }
 }

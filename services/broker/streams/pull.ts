@@ -8,7 +8,7 @@ import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
 import { howMany } from './how-many.ts'
 import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
-import { createStallWatch } from './stall-watch.ts'
+import { createOutlet } from './outlet.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { Turns } from './turns.ts'
 
@@ -22,17 +22,22 @@ export interface Pull {
   drain(): void
   /** The consumer is disconnected, or must be cut off. */
   cut(reason: GrpcError): void
-  /** Resolves at the end of a pull's only request; rejects with a `GrpcError`. */
+  /**
+   * Resolves at the end of a pull's only request, when the consumer has read its last message; rejects with a
+   * `GrpcError`.
+   */
   readonly done: Promise<void>
+  /** No request is served any more; only the last messages wait for the consumer. */
+  readonly ending: boolean
   readonly wanted: AnimationIds
   /** The request that is served. */
   readonly request: LoggedRequest | undefined
-  /** The messages of the served request that the consumer has not received. */
+  /** The messages of the served request that were not sent, and the bytes that the consumer has not read. */
   readonly behind: { readonly entries: number; readonly bytes: number }
   readonly peer: string
 }
 
-export type PullSink = Pick<MessageSink, 'write' | 'onReady' | 'queuedBytes' | 'discard'>
+export type PullSink = Pick<MessageSink, 'write' | 'onReady' | 'queuedBytes' | 'discard' | 'flush'>
 
 export interface PullOptions {
   readonly wanted: AnimationIds
@@ -66,7 +71,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   // The rejection of a call without a consumer has no other handler.
   done.promise.catch(() => {})
   const pulledMs = clock.nowMs()
-  const stall = createStallWatch(sink)
+  const outlet = createOutlet(sink, context.log.budget)
   const turns = new Turns(limits.waitingRequests)
   const beganMs = clock.monotonicMs()
   let idleSinceMs = beganMs
@@ -85,14 +90,21 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     over = true
     stopWatching()
     for (const delivery of turns.clear()) delivery.close(reason?.message)
+    if (sink.queuedBytes === 0) settle(reason)
+    else void sink.flush().then(() => settle(reason))
+  }
+
+  function settle(reason?: Error): void {
+    outlet.close()
     if (reason === undefined) done.resolve()
     else done.reject(reason)
   }
 
   /** Reports the reason at once, even if the consumer does not read queued messages. */
   function breakOff(reason: Error): void {
-    if (!over) sink.discard()
+    sink.discard()
     end(reason)
+    settle(reason)
   }
 
   /** Work may run in the call of a producer, which must not fail because of this consumer's call. */
@@ -206,7 +218,7 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
    * producer to end the wait.
    */
   function assertNotStalled(nowMs: number): void {
-    const stalledMs = stall.measure(nowMs)
+    const stalledMs = outlet.measure(nowMs)
     if (route === undefined || stalledMs <= route.limits.idleSeconds * 1000) return
     const running = turns.first?.request.ended === false
     if (running && route.slowConsumers !== 'wait') return
@@ -247,8 +259,9 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
       orBreakOff(() => {
         assertNotStalled(nowMs)
         turns.first?.sweep()
-        reportMissing(nowMs)
+        if (!over) reportMissing(nowMs)
       })
+      if (over) return
       const idle = turns.first === undefined
       if (!idle || limits.pullIdleMs === 0 || nowMs - idleSinceMs <= limits.pullIdleMs) return
       end(new GrpcError('DEADLINE_EXCEEDED', `no request matched for ${limits.pullIdleMs / 1000} s`))
@@ -263,14 +276,20 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
       draining = true
       if (turns.first === undefined) end(shuttingDown())
     },
-    cut: breakOff,
+    cut(reason) {
+      if (!over) breakOff(reason)
+    },
+    get ending() {
+      return over
+    },
     done: done.promise,
     wanted,
     get request() {
       return turns.first?.request
     },
     get behind() {
-      return turns.first?.behind ?? { entries: 0, bytes: 0 }
+      const { entries, bytes } = turns.first?.behind ?? { entries: 0, bytes: 0 }
+      return { entries, bytes: bytes + sink.queuedBytes }
     },
     peer: caller.peer,
   }

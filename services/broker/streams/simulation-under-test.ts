@@ -183,11 +183,18 @@ function createConsumer(
   let stalled = false
   let end: string | undefined
   let onReady = () => {}
+  let emptied = Promise.withResolvers<void>()
+
+  function empty(): void {
+    queued = []
+    emptied.resolve()
+    emptied = Promise.withResolvers()
+  }
 
   function take(): void {
     const wasFull = queued.length >= sinkMessages
     for (const bytes of queued) texts.push(textOf(bytes))
-    queued = []
+    empty()
     if (wasFull && end === undefined) onReady()
   }
 
@@ -205,8 +212,9 @@ function createConsumer(
     get queuedBytes() {
       return queued.length
     },
-    discard() {
-      queued = []
+    discard: empty,
+    async flush() {
+      if (queued.length > 0) await emptied.promise
     },
   }
   const wanted = { streamId, requestId, targetObjectId: '' }

@@ -153,7 +153,44 @@ function backPressureContract(createServer: CreateServer): void {
     assert.equal((await status).details, 'too slow')
     assert.deepEqual(defects, [])
   })
+
+  for (const [name, end] of flushEnds) {
+    test(`a flush waits until the last message ${name}`, async t => {
+      const written = Promise.withResolvers<MessageSink>()
+      const flushed = Promise.withResolvers<void>()
+      const { client, server } = await startRig(t, createServer, [
+        texts.serverSink(path, async (_, _call, sink) => {
+          await sink.flush()
+          for (let count = 0; count < tooMany; count += 1) sink.write(Buffer.from(kilobyte))
+          written.resolve(sink)
+          await sink.flush()
+          assert.equal(sink.queuedBytes, 0)
+          flushed.resolve()
+        }),
+      ])
+      const { stream, read } = openStream(client, path)
+      stream.end(Buffer.alloc(0))
+      await read()
+      const sink = await written.promise
+      let over = false
+      void flushed.promise.then(() => (over = true))
+      await waitUntilStill(() => sink.queuedBytes)
+      assert.ok(!over && sink.queuedBytes > 0, `${sink.queuedBytes} bytes wait`)
+      end({ stream, sink })
+      await flushed.promise
+      stream.resume()
+      await waitFor('the end of the call', () => server.activeCalls === 0)
+    })
+  }
 }
+
+type OpenStream = ReturnType<typeof openStream>['stream']
+
+const flushEnds: readonly [string, (call: { stream: OpenStream; sink: MessageSink }) => void][] = [
+  ['is read', ({ stream }) => void stream.resume()],
+  ['is dropped', ({ sink }) => sink.discard()],
+  ['is cancelled', ({ stream }) => stream.cancel()],
+]
 
 function endContract(createServer: CreateServer): void {
   for (const [name, error, expected] of [
