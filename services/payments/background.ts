@@ -1,9 +1,10 @@
 import type { Log } from '@tollway/chassis/log.ts'
 import { describeError } from './describe-error.ts'
+import type { EventOutcome } from './operations/book-event.ts'
 import { expireAuthorisations, maxExpiredAtOnce } from './operations/expire-authorisations.ts'
 import { instructProcessor, maxInstructionsAtOnce } from './operations/instruct-processor.ts'
 import type { Payments } from './operations/operation.ts'
-import { type EventOutcome, maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
+import { maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
 import { maxSweptAtOnce, type SweepOutcome, sweepAuthorisations } from './operations/sweep-authorisations.ts'
 import { removeExpiredKeys } from './storage/idempotency-keys.ts'
 
@@ -21,7 +22,7 @@ export interface BackgroundOptions {
   readonly intervalMs: number
   /** Told of what the processor took, or did not take, at once. */
   readonly onInstructed: (outcome: InstructionOutcome, count: number) => void
-  /** Called for each event of the processor that was taken into the books, or stored as an exception. */
+  /** Called for each event of the processor that was booked or stored, and again when one waits no longer. */
   readonly onEvent: (outcome: EventOutcome) => void
   /** Called for each authorisation without a payment that the sweep took. */
   readonly onSwept: (outcome: SweepOutcome) => void
@@ -36,6 +37,8 @@ export type InstructionOutcome = (typeof instructionOutcomes)[number]
 export type Task = () => Promise<boolean>
 
 const maxKeysAtOnce = 1_000
+/** How many exceptions of one round get a line of their own in the log. */
+const maxLogged = 10
 
 /** Begins to do what is due, in intervals, and at once again while there is more. */
 export function startBackground(options: BackgroundOptions): Background {
@@ -120,14 +123,16 @@ async function recordAll(
   test: boolean,
 ): Promise<boolean> {
   const recorded = await recordEvents(payments, processor, test)
-  for (const { event, outcome, reason, isBooked } of recorded) {
-    if (outcome === 'waiting') continue
-    onEvent(outcome)
-    if (isBooked) continue
-    log.error('book event of the processor: stored as an exception', { event: event.id, outcome, reason })
+  const exceptions = recorded.filter(({ isBooked, isNew, outcome }) => {
+    if (isNew) onEvent(outcome)
+    return isNew && !isBooked && outcome !== 'waiting'
+  })
+  for (const { eventId, outcome, reason } of exceptions.slice(0, maxLogged)) {
+    log.error('book event of the processor: stored as an exception', { event: eventId, outcome, reason })
   }
-  // Events that wait for their cause come again at once; only others are worth another look.
-  return recorded.length === maxEventsAtOnce && recorded.some(({ outcome }) => outcome !== 'waiting')
+  const more = exceptions.length - maxLogged
+  if (more > 0) log.error('book events of the processor: stored more exceptions', { count: more })
+  return recorded.length >= maxEventsAtOnce && recorded.some(({ isNew }) => isNew)
 }
 
 async function forgetKeys({ storage, clock }: Payments): Promise<boolean> {

@@ -20,8 +20,8 @@ import type { JsonServer, JsonServerOptions } from './http/server.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openCallGuard } from './open-call-guard.ts'
 import { folderOf, openStorage } from './open-storage.ts'
+import { eventOutcomes } from './operations/book-event.ts'
 import type { Payments } from './operations/operation.ts'
-import { eventOutcomes } from './operations/record-events.ts'
 import { sweepOutcomes } from './operations/sweep-authorisations.ts'
 import { createAttemptLimit } from './pages/attempt-limit.ts'
 import { followPageSecrets } from './pages/page-secrets.ts'
@@ -286,7 +286,7 @@ function countSwept(metrics: Metrics): BackgroundOptions['onSwept'] {
 function countEvents(metrics: Metrics): BackgroundOptions['onEvent'] {
   const help = 'Frauds and disputes that the processor reported, by what became of them.'
   const count = metrics.counter('payments_processor_events_total', help)
-  for (const outcome of eventOutcomes) if (outcome !== 'waiting') count({ outcome }, 0)
+  for (const outcome of eventOutcomes) count({ outcome }, 0)
   return outcome => count({ outcome })
 }
 

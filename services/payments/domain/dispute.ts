@@ -38,7 +38,8 @@ export interface Dispute {
 
 export const disputeStatuses = ['open', 'won', 'lost'] as const
 export type DisputeStatus = (typeof disputeStatuses)[number]
-export type DisputeOutcome = Exclude<DisputeStatus, 'open'>
+export const disputeOutcomes = ['won', 'lost'] as const satisfies readonly DisputeStatus[]
+export type DisputeOutcome = (typeof disputeOutcomes)[number]
 
 export interface DisputeInput {
   /** One derived from the processor's name of the dispute; without it, the dispute gets a new one. */

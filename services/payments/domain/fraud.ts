@@ -23,3 +23,7 @@ export const fraudReasons = [
   'lost card',
   'manipulated payment',
 ] as const
+
+export function isFraudReason(value: unknown): value is number {
+  return typeof value === 'number' && fraudReasons[value] !== undefined
+}

@@ -71,10 +71,12 @@ const free = `
       -> [amount too_large] captured 9 refunded 1, balance 8
   authorise 9 DKK; capture 9; dispute 9; dispute 9; win -> captured 9 disputed 9, balance 0
   authorise 300 DKK; dispute 100                 -> pending 300 disputed 100, balance -100
-  authorise 300 DKK; capture 100; dispute 150; capture 200; refund 200
-      -> captured 300 refunded 200 disputed 150, balance -50
-  authorise 300 DKK; capture 100; dispute 150; capture 200; refund 201
+  authorise 300 DKK; capture 100; dispute 150; capture 200; refund 150
+      -> captured 300 refunded 150 disputed 150, balance 0
+  authorise 300 DKK; capture 100; dispute 150; capture 200; refund 151
       -> [amount too_large] captured 300 disputed 150, balance 150
+  authorise 300 DKK; capture 300; dispute 300; dispute 200; win; refund 1
+      -> [amount too_large] captured 300 disputed 300, balance 0
   authorise 300 DKK declined 7; dispute 100      -> voided 300 disputed 100, balance -100
   authorise 300 DKK; capture 100; dispute 30; dispute 70; win; lose
       -> pending 200 captured 100 disputed 30, balance 70

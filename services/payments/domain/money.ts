@@ -10,11 +10,12 @@ export interface Money {
  */
 export const maxAmount = 1_000_000_000_000n
 
-const largest = BigInt(Number.MAX_SAFE_INTEGER)
+/** The largest amount that every reader of JSON gets exactly. */
+export const maxJsonAmount = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** Whether every JSON reader gets this number as it is. */
 export function fitsJson(amount: bigint): boolean {
-  return amount <= largest && amount >= -largest
+  return amount <= maxJsonAmount && amount >= -maxJsonAmount
 }
 
 /** An amount as a JSON number. Throws for one that would not arrive as it is. */

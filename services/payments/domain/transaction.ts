@@ -108,9 +108,14 @@ export function checkPending(
   return checkAtMost(amount, pendingAmount, verb)
 }
 
-/** An amount that is to be taken from the refundable one. */
+/**
+ * Checks the amount of a refund. Disputes claim what was captured also where they came before the capture, and their
+ * order does not matter.
+ */
 export function checkRefundable(transaction: Transaction, amount: bigint): Refused | undefined {
-  return checkAtMost(amount, refundableAmount(transaction), 'refunded')
+  const { capturedAmount, refundedAmount, disputedAmount } = transaction
+  const unclaimed = capturedAmount - refundedAmount - disputedAmount
+  return checkAtMost(amount, unclaimed > 0n ? unclaimed : 0n, 'refunded')
 }
 
 function checkAtMost(amount: bigint, available: bigint, verb: string): Refused | undefined {

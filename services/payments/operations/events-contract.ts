@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { isRefused } from '../domain/refusals.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from '../http/api-under-test.ts'
+import { describeMalformed } from '../processor/check-event.ts'
 import type { CardProcessor, FollowUpRequest, ProcessorEvent } from '../processor/processor.ts'
 import { findLedgerProblems } from '../storage/ledger.ts'
 import { listOpenExceptions } from '../storage/processor-exceptions.ts'
@@ -81,11 +82,14 @@ test('an event whose cause is not known waits, and is stored as an exception aft
     pullEvents: async () => pulled,
     acknowledge: async ids => void acknowledged.push(...ids),
   }
-  assert.equal((await recordEvents(api.payments, processor, true))[0]?.outcome, 'waiting')
-  assert.deepEqual(acknowledged, [])
-  api.clock.elapse(60 * 60 * 1000)
-  assert.equal((await recordEvents(api.payments, processor, true))[0]?.outcome, 'unknown')
+  const outcomes = async () =>
+    (await recordEvents(api.payments, processor, true)).map(({ outcome, isNew }) => `${outcome} ${isNew}`)
+  assert.deepEqual(await outcomes(), ['waiting true'])
   assert.deepEqual(acknowledged, ['fraud_1'])
+  assert.deepEqual(await openExceptions('fraud_1'), [])
+  api.clock.elapse(60 * 60 * 1000)
+  assert.deepEqual(await outcomes(), ['unknown false', 'unknown true'])
+  assert.equal((await openExceptions('fraud_1')).length, 1)
 })
 
 test('what is pending becomes void when its time is over', async () => {
@@ -221,9 +225,10 @@ test('an event that contradicts the books is stored before it is acknowledged', 
   const reference = await referenceOf(id)
   const occurredMs = api.clock.nowMs()
   const resolved = { kind: 'dispute-resolved', dispute: 'contradicted', reference, occurredMs } as const
+  const zero = { kind: 'fraud', id: 'zero\0character', reference: 'none\0', occurredMs, reason: 1 } as const
   const { record, acknowledged } = reporting(
     { kind: 'fraud', id: 'wrong_reason', reference, occurredMs, reason: 99 },
-    { kind: 'fraud', id: 'zero\0character', reference: 'none\0', occurredMs, reason: 1 },
+    zero,
     { kind: 'fraud', id: 'nobody', reference: 'test_nobody', occurredMs: occurredMs - 3_600_000, reason: 1 },
     await raised(id, 'foreign', 100n, 'EUR'),
     await raised(id, 'nothing', 0n),
@@ -233,13 +238,14 @@ test('an event that contradicts the books is stored before it is acknowledged', 
     { ...resolved, id: 'contradicted_lost', outcome: 'lost' },
     { kind: 'fraud', id: 'the last one', reference, occurredMs, reason: 1 },
   )
-  const outcomes = ['failed', 'failed', 'unknown', 'refused', 'refused', 'refused']
+  const outcomes = ['malformed', 'malformed', 'unknown', 'refused', 'malformed', 'malformed']
   assert.deepEqual(
     (await record()).map(({ outcome }) => outcome),
     [...outcomes, 'recorded', 'recorded', 'refused', 'recorded'],
   )
   assert.equal(acknowledged.length, 10)
-  const ids = ['wrong_reason', 'zero\0character', 'nobody', 'foreign_raised', 'nothing_raised', 'huge_raised']
+  const { id: hashed } = describeMalformed(zero)
+  const ids = ['wrong_reason', hashed, 'nobody', 'foreign_raised', 'nothing_raised', 'huge_raised']
   const stored = await openExceptions(...ids, 'contradicted_lost')
   assert.deepEqual(
     stored.map(({ outcome }) => outcome),

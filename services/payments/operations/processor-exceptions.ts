@@ -2,8 +2,8 @@ import { isId } from '../domain/ids.ts'
 import { isRefused, refuse } from '../domain/refusals.ts'
 import { closeException, lockOpenException } from '../storage/processor-exceptions.ts'
 import type { Tx } from '../storage/storage.ts'
+import { type BookingResult, bookEvent, unbooked } from './book-event.ts'
 import { type Done, done, type Outcome, type Payments } from './operation.ts'
-import { type RecordResult, recordEvent } from './record-events.ts'
 
 async function lockException(tx: Tx, id: string) {
   const found = isId(id) ? await lockOpenException(tx, id) : undefined
@@ -14,10 +14,12 @@ async function lockException(tx: Tx, id: string) {
  * Books an event of the processor that could not be booked when it came: its cause is known by now, or a rate that
  * was missing is configured. Closes the exception when that succeeds, and leaves it as it is otherwise.
  */
-export async function retryException(tx: Tx, payments: Payments, id: string): Outcome<RecordResult> {
+export async function retryException(tx: Tx, payments: Payments, id: string): Outcome<BookingResult> {
   const exception = await lockException(tx, id)
   if (isRefused(exception)) return exception
-  const result = await recordEvent(tx, payments, exception.event, exception.test)
+  const { event, test, createdMs, reason } = exception
+  if (event.kind === 'malformed') return unbooked('malformed', reason)
+  const result = await bookEvent(tx, payments, { event, test, seenMs: createdMs })
   if (result.isBooked) await closeException(tx, id, 'booked', payments.clock.nowMs())
   return result
 }

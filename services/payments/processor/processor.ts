@@ -32,7 +32,10 @@ export interface CardProcessor {
   refund(request: FollowUpRequest): Promise<void>
   /** Releases a part of a reserved amount. */
   void(request: FollowUpRequest): Promise<void>
-  /** What happened since, outside of any call, oldest first; again and again until it is acknowledged. */
+  /**
+   * Returns what happened outside of any call, oldest first, repeatedly until it is acknowledged. An adapter limits the
+   * bytes of an answer that it reads, and passes fields as they came: the caller checks them.
+   */
   pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
   /** Says that these events are stored. Unknown ids are passed over. */
   acknowledge(eventIds: readonly string[]): Promise<void>

@@ -1,10 +1,11 @@
+import type { MalformedEvent } from '../processor/check-event.ts'
 import type { EventJournal } from '../processor/event-journal.ts'
 import type { ProcessorEvent } from '../processor/processor.ts'
 import { toDate } from './statements.ts'
 import type { Storage } from './storage.ts'
 
 /** An amount as JSON can carry it exactly. */
-export type StoredEvent = Omit<ProcessorEvent, 'amount'> & { readonly amount?: string }
+export type StoredEvent = Omit<ProcessorEvent | MalformedEvent, 'amount'> & { readonly amount?: string }
 
 const insert = `INSERT INTO test_processor_events (id, due, event)
   SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
@@ -30,7 +31,7 @@ export function createStoredJournal(storage: Storage): EventJournal {
           [toDate(nowMs), limit],
         ),
       )
-      return rows.map(({ event }) => parseEvent(event))
+      return rows.map(({ event }) => parseEvent(event) as ProcessorEvent)
     },
 
     async remove(eventIds) {
@@ -41,10 +42,10 @@ export function createStoredJournal(storage: Storage): EventJournal {
   }
 }
 
-export function serialiseEvent(event: ProcessorEvent): string {
+export function serialiseEvent(event: ProcessorEvent | MalformedEvent): string {
   return JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))
 }
 
-export function parseEvent({ amount, ...event }: StoredEvent): ProcessorEvent {
+export function parseEvent({ amount, ...event }: StoredEvent): ProcessorEvent | MalformedEvent {
   return (amount === undefined ? event : { ...event, amount: BigInt(amount) }) as ProcessorEvent
 }

@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto'
+import { disputeOutcomes } from '../domain/dispute.ts'
+import { isFraudReason } from '../domain/fraud.ts'
+import { maxJsonAmount } from '../domain/money.ts'
+import type { ProcessorEvent } from './processor.ts'
+
+const maxNameCharacters = 200
+const maxReasonCharacters = 500
+/** Dates of ECMAScript end here. */
+const maxTimeMs = 8.64e15
+const maxQuotedCharacters = 80
+
+/** Returns what is wrong with a value; undefined for a right one. */
+type Check = (value: unknown) => string | undefined
+
+const name: Check = value => textProblem(value, maxNameCharacters)
+const reason: Check = value => (value === null ? undefined : textProblem(value, maxReasonCharacters))
+const time: Check = value =>
+  Number.isInteger(value) && Math.abs(value as number) <= maxTimeMs
+    ? undefined
+    : `${quote(value)} is not a time in milliseconds`
+const timeOrNull: Check = value => (value === null ? undefined : time(value))
+const currency: Check = value =>
+  typeof value === 'string' && /^[A-Z]{3}$/.test(value)
+    ? undefined
+    : `${quote(value)} is not an ISO 4217 currency code`
+const fraudReason: Check = value =>
+  value === null || isFraudReason(value) ? undefined : `${quote(value)} is not a reason of a fraud`
+
+function amount(value: unknown): string | undefined {
+  if (typeof value !== 'bigint') return `${quote(value)} is not a whole number`
+  if (value < 1n) return `${quote(value)} is below 1`
+  return value > maxJsonAmount ? `${quote(value)} is above ${maxJsonAmount}` : undefined
+}
+
+function oneOf(allowed: readonly string[]): Check {
+  return value =>
+    allowed.some(one => one === value) ? undefined : `${quote(value)} is not one of ${allowed.join(', ')}`
+}
+
+const common = { id: name, reference: name, occurredMs: time }
+const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Check>>>> = {
+  fraud: { ...common, reason: fraudReason },
+  'dispute-raised': { ...common, dispute: name, amount, currency, reason, dueMs: timeOrNull },
+  'dispute-resolved': { ...common, dispute: name, outcome: oneOf(disputeOutcomes) },
+}
+
+/**
+ * Checks what an adapter returned as an event, since it comes from outside: types, lengths and ranges.
+ *
+ * @returns the first problem, as `field: what was found and what is allowed`; undefined for a right event
+ */
+export function findEventProblem(event: unknown): string | undefined {
+  if (typeof event !== 'object' || event === null) return `${quote(event)} is not an event`
+  const fields = event as Readonly<Record<string, unknown>>
+  const kindProblem = oneOf(Object.keys(checks))(fields['kind'])
+  if (kindProblem !== undefined) return `kind: ${kindProblem}`
+  for (const [field, check] of Object.entries(checks[fields['kind'] as ProcessorEvent['kind']])) {
+    const problem = check(fields[field])
+    if (problem !== undefined) return `${field}: ${problem}`
+  }
+  return undefined
+}
+
+/** What is stored of an event with a problem: its id, and its start as text. */
+export interface MalformedEvent {
+  readonly kind: 'malformed'
+  readonly id: string
+  readonly start: string
+}
+
+const maxStartCharacters = 1_000
+
+/** Returns a small record of any value. An id that cannot be stored is replaced by a hash of the value. */
+export function describeMalformed(event: unknown): MalformedEvent {
+  const text = textOf(event)
+  const id = (event as { readonly id?: unknown } | null)?.id
+  const hash = () => `malformed-${createHash('sha256').update(text).digest('hex')}`
+  return {
+    kind: 'malformed',
+    id: name(id) === undefined ? (id as string) : hash(),
+    start: text.slice(0, maxStartCharacters).toWellFormed(),
+  }
+}
+
+function textOf(value: unknown): string {
+  try {
+    const readable = (_: string, part: unknown) => (typeof part === 'bigint' ? `${part}` : part)
+    return JSON.stringify(value, readable) ?? typeof value
+  } catch {
+    return typeof value
+  }
+}
+
+function textProblem(value: unknown, maxCharacters: number): string | undefined {
+  if (typeof value !== 'string') return `${quote(value)} is not a text`
+  if (value === '') return `${quote(value)} is empty`
+  if (value.length > maxCharacters) {
+    return `${quote(value)} has ${value.length} characters; at most ${maxCharacters} are allowed`
+  }
+  // PostgreSQL refuses the zero character and lone surrogates.
+  if (/\p{Cc}/u.test(value) || !value.isWellFormed()) return `${quote(value)} has a control character`
+  return undefined
+}
+
+/** Returns the start of the value, without control characters, which logs and terminals would act on. */
+function quote(value: unknown): string {
+  if (value === null || typeof value === 'number' || typeof value === 'undefined') return `${value}`
+  if (typeof value === 'bigint') return `${value}`.slice(0, maxQuotedCharacters)
+  if (typeof value !== 'string') return typeof value
+  return JSON.stringify(value.slice(0, maxQuotedCharacters))
+}
