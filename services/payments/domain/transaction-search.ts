@@ -16,14 +16,23 @@ export const transactionStatuses = [
 ] as const
 export type TransactionStatus = (typeof transactionStatuses)[number]
 
-/** What a search for transactions asks for. Null filters nothing. */
-export interface TransactionSearch {
-  readonly reference: string | null
-  /** Fields of `custom`, at its first level, with their values as text. */
-  readonly custom: Readonly<Record<string, string>> | null
-  readonly status: TransactionStatus | null
+/** A range of time by which a list is filtered. Null filters nothing. */
+export interface TimeRange {
   /** Milliseconds since the epoch, inclusive. */
   readonly fromMs: number | null
   /** Exclusive. At most `maxSearchDays` after `fromMs`. */
   readonly toMs: number | null
+}
+
+/** What a search for transactions asks for. Null filters nothing. */
+export interface TransactionSearch extends TimeRange {
+  readonly reference: string | null
+  /** Fields of `custom`, at its first level, with their values as text. */
+  readonly custom: Readonly<Record<string, string>> | null
+  readonly status: TransactionStatus | null
+}
+
+/** What a search for lines asks for. Null filters nothing. */
+export interface LineSearch extends TimeRange {
+  readonly transactionId: string | null
 }

@@ -46,6 +46,37 @@ test('transactions are found by their custom data, status and time', async () =>
   for (const [query, ids] of table) assert.deepEqual(await find(query), ids, query)
 })
 
+test('lines are found by their time, in both orders, from a cursor on and in an export', async () => {
+  const own = await openShop(api)
+  const { id } = await payAt(api, own, { amount: 900n })
+  const path = `/merchants/${own.merchantId}`
+  const times: number[] = []
+  for (const amount of [100, 200, 300]) {
+    times.push(api.clock.nowMs())
+    await api.call('POST', `/transactions/${id}/captures`, { key: own.key, json: { amount } })
+    api.clock.elapse(60_000)
+  }
+  const at = (index: number) => new Date(times[index] ?? 0).toISOString()
+  const amounts = async (query: string) => {
+    const { status, text, json } = await api.call('GET', `${path}/lines?${query}`, own)
+    assert.equal(status, 200, text)
+    return (json as { id: string; amount: { amount: number } }[]).map(line => line.amount.amount)
+  }
+  const second = `filter[created][from]=${at(1)}`
+  assert.deepEqual(await amounts(`limit=9&${second}`), [300, 200])
+  assert.deepEqual(await amounts(`limit=9&${second}&sort[created]=asc`), [200, 300])
+  assert.deepEqual(
+    await amounts(`limit=9&filter[created][from]=${at(0)}&filter[created][to]=${at(1)}`),
+    [100],
+  )
+  assert.deepEqual(await amounts(`limit=9&${second}&filter[transactionId]=${own.merchantId}`), [])
+  const newest = await api.call('GET', `${path}/lines?limit=1&${second}`, own)
+  const [{ id: cursor } = { id: '' }] = newest.json as { id: string }[]
+  assert.deepEqual(await amounts(`limit=9&${second}&before=${cursor}`), [200])
+  const { text } = await api.call('GET', `${path}/exports/lines?limit=9&${second}`, own)
+  assert.equal(text.split('\r\n').length, 4)
+})
+
 test('a search finds nothing of a merchant that the app does not have', async () => {
   const stranger = await openShop(api)
   const path = `/merchants/${shop.merchantId}/transactions?limit=1&${range}`

@@ -8,7 +8,7 @@ import type { Merchant } from '../domain/merchant.ts'
 import { isRefused, refuse, refuseField } from '../domain/refusals.ts'
 import type { TrailEntry } from '../domain/trail.ts'
 import type { Transaction } from '../domain/transaction.ts'
-import type { TransactionSearch } from '../domain/transaction-search.ts'
+import type { LineSearch, TransactionSearch } from '../domain/transaction-search.ts'
 import type { User } from '../domain/user.ts'
 import { listDisputes } from '../storage/disputes.ts'
 import { listFrauds } from '../storage/frauds.ts'
@@ -76,7 +76,7 @@ export const exportOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
   'transactions',
   listWithoutTrails,
 )
-export const listOwnLines = ofMerchant<OfTransaction, Line>('lines', listLines)
+export const listOwnLines = ofMerchant<LineSearch, Line>('lines', listLines)
 export const listOwnFrauds = ofMerchant<OfMerchant, FraudAlert>('frauds', listFrauds)
 export const listOwnDisputes = ofMerchant<OfMerchant & { readonly status: DisputeStatus | null }, Dispute>(
   'disputes',

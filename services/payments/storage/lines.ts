@@ -1,5 +1,6 @@
 import type { Line, LineKind } from '../domain/line.ts'
-import { type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
+import type { LineSearch } from '../domain/transaction-search.ts'
+import { createdIn, type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
 import { insertAtNextPosition, toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
@@ -109,11 +110,17 @@ const ofMerchant: ListSource<LineRow, Line> = {
   item: lineOf,
 }
 
+/**
+ * Returns a part of a merchant's lines. A search in a range of time is in the order of creation, which an index has;
+ * without a range it is in the order of the list.
+ */
 export function listLines(
   tx: Tx,
   merchantId: string,
   page: PageQuery,
-  filters: { readonly transactionId?: string | null } = {},
+  search: LineSearch = { transactionId: null, fromMs: null, toMs: null },
 ): Promise<Page<Line>> {
-  return listPage(tx, ofMerchant, merchantId, page, { transaction_id: filters.transactionId })
+  const position = search.fromMs === null ? ofMerchant.position : ['created', 'id']
+  const source = { ...ofMerchant, position, conditions: createdIn('created', search) }
+  return listPage(tx, source, merchantId, page, { transaction_id: search.transactionId })
 }

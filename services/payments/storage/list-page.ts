@@ -1,3 +1,5 @@
+import type { TimeRange } from '../domain/transaction-search.ts'
+import { toDate } from './statements.ts'
 import type { SqlValue, Tx } from './storage.ts'
 
 /**
@@ -39,6 +41,16 @@ export interface ListSource<Row, Item> {
 
 /** A condition in SQL. It names each of its values by what `parameter` returns for it. */
 export type Condition = (parameter: (value: SqlValue) => string) => string
+
+/** Returns the conditions of a range of time on a column. */
+export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly Condition[] {
+  return [
+    ...(fromMs === null ? [] : [(of: Parameter) => `${column} >= ${of(toDate(fromMs))}`]),
+    ...(toMs === null ? [] : [(of: Parameter) => `${column} < ${of(toDate(toMs))}`]),
+  ]
+}
+
+type Parameter = Parameters<Condition>[0]
 
 /** Columns and the values that they must have; undefined and null filter nothing. */
 export type ListFilters = Readonly<Record<string, SqlValue | undefined>>

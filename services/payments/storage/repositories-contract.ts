@@ -330,7 +330,10 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
     lines.reduce((sum, line) => sum + line.balance, 0n),
     5n,
   )
-  assert.equal(itemsOf(await listLines(tx, merchantId, all, { transactionId })).length, 5)
+  assert.equal(
+    itemsOf(await listLines(tx, merchantId, all, { transactionId, fromMs: null, toMs: null })).length,
+    5,
+  )
   const statuses = itemsOf(await listDisputes(tx, merchantId, all)).map(dispute => dispute.status)
   assert.deepEqual(statuses, ['lost', 'won'])
   assert.equal(itemsOf(await listDisputes(tx, merchantId, all, { status: 'open' })).length, 0)

@@ -4,7 +4,14 @@ import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
 import type { Tds, Transaction } from '../domain/transaction.ts'
 import type { TransactionSearch, TransactionStatus } from '../domain/transaction-search.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
-import { type Condition, type ListSource, listPage, type Page, type PageQuery } from './list-page.ts'
+import {
+  type Condition,
+  createdIn,
+  type ListSource,
+  listPage,
+  type Page,
+  type PageQuery,
+} from './list-page.ts'
 import { insertAtNextPosition, toDate } from './statements.ts'
 import { onlyRow, type Tx } from './storage.ts'
 import { selectTrail, type TrailJson, trailOf } from './trail.ts'
@@ -239,10 +246,9 @@ const statusConditions: Readonly<Record<TransactionStatus, string>> = {
   declined: 't.error IS NOT NULL',
 }
 
-function conditionsOf({ status, custom, fromMs, toMs }: TransactionSearch): readonly Condition[] {
+function conditionsOf({ status, custom, ...range }: TransactionSearch): readonly Condition[] {
   return [
-    ...(fromMs === null ? [] : [(of: Parameter) => `t.created >= ${of(toDate(fromMs))}`]),
-    ...(toMs === null ? [] : [(of: Parameter) => `t.created < ${of(toDate(toMs))}`]),
+    ...createdIn('t.created', range),
     ...(status === null ? [] : [() => statusConditions[status]]),
     ...Object.entries(custom ?? {}).map(
       ([name, value]) =>

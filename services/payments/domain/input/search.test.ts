@@ -3,11 +3,12 @@ import { test } from 'node:test'
 import { isRefused } from '../refusals.ts'
 import { parseForm } from './form.ts'
 import { parsePage } from './page.ts'
-import { transactionSearch } from './search.ts'
+import type { Reader } from './record.ts'
+import { lineSearch, transactionSearch } from './search.ts'
 
 /** The filter of a query, or what is refused of it. */
-function search(query: string): unknown {
-  const result = parsePage(parseForm(`limit=1&${query}`), transactionSearch)
+function search(query: string, filter: Reader<unknown> = transactionSearch): unknown {
+  const result = parsePage(parseForm(`limit=1&${query}`), filter)
   if (!isRefused(result)) return result.filter
   return result.refusal.fields.map(({ field, code, message }) => `${field} ${code}: ${message}`).join('; ')
 }
@@ -74,4 +75,16 @@ test('a search that is wrong names the field, what was found and what is allowed
     ],
   ]
   for (const [query, message] of table) assert.equal(search(query), message, query)
+})
+
+test('a search of lines has the same range of time', () => {
+  const fromMs = Date.UTC(2026, 6, 1)
+  const from = 'filter[created][from]=2026-07-01'
+  assert.deepEqual(search('', lineSearch), { transactionId: null, fromMs: null, toMs: null })
+  assert.deepEqual(search(from, lineSearch), { transactionId: null, fromMs, toMs: fromMs + 366 * dayMs })
+  assert.match(`${search('filter[created][to]=2026-07-01', lineSearch)}`, /^filter.created.from required/)
+  assert.match(
+    `${search(`${from}&filter[created][to]=2026-07-01`, lineSearch)}`,
+    /^filter.created.to too_small/,
+  )
 })

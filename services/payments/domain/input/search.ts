@@ -1,6 +1,12 @@
 import type { FieldErrorCode } from '../refusals.ts'
-import { maxSearchDays, type TransactionSearch, transactionStatuses } from '../transaction-search.ts'
-import { text } from './fields.ts'
+import {
+  type LineSearch,
+  maxSearchDays,
+  type TimeRange,
+  type TransactionSearch,
+  transactionStatuses,
+} from '../transaction-search.ts'
+import { id, text } from './fields.ts'
 import { maxLinkTextCharacters } from './inputs.ts'
 import {
   type Invalid,
@@ -73,19 +79,27 @@ export const transactionSearch: Reader<TransactionSearch> = (value, place) => {
   const found = searchFields(value, place)
   if (found === invalid) return invalid
   const { reference, custom, status } = found
-  const range = found.created ?? { from: null, to: null }
-  const bounded = timeRange(range, custom !== null || status !== null, place)
+  const bounded = timeRange(found.created, custom !== null || status !== null, place)
   return bounded === invalid ? invalid : { reference, custom, status, ...bounded }
 }
 
-type TimeRange = Pick<TransactionSearch, 'fromMs' | 'toMs'>
+const lineFields = record({ transactionId: optional(id), created: optional(created) })
+
+/** The filter of a list of lines. */
+export const lineSearch: Reader<LineSearch> = (value, place) => {
+  const found = lineFields(value, place)
+  if (found === invalid) return invalid
+  const bounded = timeRange(found.created, false, place)
+  return bounded === invalid ? invalid : { transactionId: found.transactionId, ...bounded }
+}
 
 interface Range {
   readonly from: number | null
   readonly to: number | null
 }
 
-function timeRange({ from, to }: Range, isNeeded: boolean, place: Place): TimeRange | Invalid {
+function timeRange(range: Range | null, isNeeded: boolean, place: Place): TimeRange | Invalid {
+  const { from, to } = range ?? { from: null, to: null }
   const refuse = (field: keyof Range, code: FieldErrorCode, message: string): Invalid =>
     refuseValue({ ...place, path: `${place.path}.created.${field}` }, code, message)
   if (from === null) {

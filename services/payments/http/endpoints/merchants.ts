@@ -1,7 +1,6 @@
 import { exportCsv, lineColumns } from '../../domain/export.ts'
-import { id } from '../../domain/input/fields.ts'
 import { parseMerchant, parseMerchantUpdate } from '../../domain/input/inputs.ts'
-import { optional, record } from '../../domain/input/record.ts'
+import { lineSearch } from '../../domain/input/search.ts'
 import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownLine, ownMerchant } from '../../operations/access.ts'
@@ -13,6 +12,7 @@ import { answer, noContent } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, QueryParameter } from '../endpoint.ts'
 import { exampleBalance, exampleLine, exampleMerchant, exampleMerchantInput } from '../examples.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
+import { createdFilters } from '../list-filters.ts'
 import { ref, wrapped } from '../schemas.ts'
 
 const tag = 'Merchants'
@@ -109,8 +109,8 @@ const lines = listEndpoint({
   operationId: 'listLines',
   tag,
   summary: 'The history that makes up a merchant’s balance',
-  filter: record({ transactionId: optional(id) }),
-  filters: [transactionFilter],
+  filter: lineSearch,
+  filters: [transactionFilter, ...createdFilters],
   item: { schema: ref('Line'), example: exampleLine },
   owner: ({ params }) => params['merchantId'] ?? '',
   list: listOwnLines,
@@ -122,8 +122,8 @@ const exported = exportEndpoint({
   operationId: 'exportLines',
   tag,
   summary: 'The lines of a merchant as CSV',
-  filter: record({ transactionId: optional(id) }),
-  filters: [transactionFilter],
+  filter: lineSearch,
+  filters: [transactionFilter, ...createdFilters],
   owner: ({ params }) => params['merchantId'] ?? '',
   list: listOwnLines,
   write: items => exportCsv(lineColumns, items),

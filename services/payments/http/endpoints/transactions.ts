@@ -26,8 +26,8 @@ import { type Answer, answer, answerRefusal } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
 import { exampleIds, exampleTrailEntry, exampleTransaction } from '../examples.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
+import { transactionFilters } from '../list-filters.ts'
 import { ref, wrapped } from '../schemas.ts'
-import { transactionFilters } from '../transaction-filters.ts'
 
 const tag = 'Transactions'
 const transaction: Example = {

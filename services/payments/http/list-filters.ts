@@ -10,19 +10,11 @@ const instant = {
   description: 'A date, which is its start in UTC, or a time of RFC 3339',
 }
 
-/** The filters of a list of transactions, as `transactionSearch` reads them. */
-export const transactionFilters: readonly QueryParameter[] = [
-  {
-    name: 'filter[reference]',
-    description: 'Only transactions whose payment link had exactly this reference.',
-    required: false,
-    schema: { type: 'string', maxLength: maxLinkTextCharacters },
-  },
+/** The filters by a range of time. */
+export const createdFilters: readonly QueryParameter[] = [
   {
     name: 'filter[created][from]',
-    description:
-      'Only what was created at this time or later. Required for filters by status and custom. The list is then in ' +
-      'the order of creation.',
+    description: 'Only what was created at this time or later. The list is then in the order of creation.',
     required: false,
     schema: instant,
   },
@@ -32,11 +24,22 @@ export const transactionFilters: readonly QueryParameter[] = [
     required: false,
     schema: instant,
   },
+]
+
+/** The filters of a list of transactions, as `transactionSearch` reads them. */
+export const transactionFilters: readonly QueryParameter[] = [
+  {
+    name: 'filter[reference]',
+    description: 'Only transactions whose payment link had exactly this reference.',
+    required: false,
+    schema: { type: 'string', maxLength: maxLinkTextCharacters },
+  },
+  ...createdFilters,
   {
     name: 'filter[status]',
     description:
       'Only transactions of which an amount is pending, or was captured, refunded, voided or disputed, or that ' +
-      'were declined.',
+      'were declined. Needs filter[created][from].',
     required: false,
     schema: { enum: transactionStatuses },
   },
@@ -44,7 +47,7 @@ export const transactionFilters: readonly QueryParameter[] = [
     name: 'filter[custom]',
     description:
       `Only transactions whose custom data has these fields with these values, as filter[custom][order]=A-17. At ` +
-      `most ${maxCustomFields} fields of the first level; values are compared as text.`,
+      `most ${maxCustomFields} fields of the first level; values are compared as text. Needs filter[created][from].`,
     required: false,
     style: 'deepObject',
     schema: {
