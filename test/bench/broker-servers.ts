@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { nodeOptions } from '@tollway/broker/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
+import { type GoProgram, goProgramPath, missingGoProgram } from '../support/go-program.ts'
+import { startProgram } from '../support/program.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
@@ -8,6 +10,7 @@ import {
   fromCache,
   type MeasuredServer,
   measured,
+  onServerCore,
   startContestant,
   startOnServerCore,
 } from './servers.ts'
@@ -48,5 +51,19 @@ export async function startBroker(
 
 /** Starts the implementation that one would write without the broker. */
 export const startRelay = () => startContestant('yardstick', 'relay.ts')
+
+const goRelay: GoProgram = { name: 'go-relay', folder: 'test/bench/go-relay' }
+
+/** Returns the reason why the relay on grpc-go cannot run here; false when it can. */
+export const missingGoRelay = () => missingGoProgram(goRelay)
+
+/** Starts the same relay on grpc-go. */
+export async function startGoRelay(): Promise<MeasuredServer> {
+  const [port = 0] = await freePorts(1)
+  const program = startProgram(...onServerCore(goProgramPath(goRelay), [`${port}`]))
+  await program.said('serving')
+  return { ...measured('grpc-go relay', program, port, port), gcMs: async () => undefined }
+}
+
 /** Starts the program that measures the kernel's cost of writing to sockets. */
 export const startBareWrites = () => startContestant('bare writes', 'bare-writes.ts')

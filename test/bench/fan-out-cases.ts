@@ -1,5 +1,5 @@
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
-import { startBareWrites, startBroker, startRelay } from './broker-servers.ts'
+import { missingGoRelay, startBareWrites, startBroker, startGoRelay, startRelay } from './broker-servers.ts'
 import { type Comparison, compareRounds, roundRatios } from './compare.ts'
 import { formatNumber } from './format-number.ts'
 import { inTurn } from './in-turn.ts'
@@ -16,6 +16,8 @@ interface FanOut {
   /** Undefined for the full rate. */
   readonly messagesPerSecond?: number
   readonly comparisons: readonly Comparison[]
+  /** With the relay on grpc-go, where it is built. */
+  readonly goComparisons: readonly Comparison[]
 }
 
 const cpuRatio: Comparison = { what: 'CPU a delivery', figure: 'cpuMicros', unit: 'µs', of: 'ratio' }
@@ -41,12 +43,17 @@ const fanOuts: readonly FanOut[] = [
       { ...cpuRatio, goal: { atMost: 1 / 3, bearable: 1 } },
       { what: 'p99', figure: 'p99Ms', unit: 'ms', of: 'ours', goal: { atMost: 5 } },
     ],
+    goComparisons: [{ ...cpuRatio, what: 'CPU a delivery, to grpc-go', goal: { atMost: 0.8 } }],
   },
   {
     name: 'fan-out-flat',
     title: '20 consumers, as many messages as the server accepts',
     consumers: 20,
     comparisons: [{ ...rateRatio, goal: { atLeast: 4 } }, cpuRatio],
+    goComparisons: [
+      { ...rateRatio, what: 'deliveries/s, to grpc-go', goal: { atLeast: 1 } },
+      { what: 'p99, to grpc-go', figure: 'p99Ms', unit: 'ms', of: 'ratio' },
+    ],
   },
 ]
 
@@ -67,6 +74,7 @@ async function run(fanOut: FanOut, extent: Extent): Promise<CaseResult> {
   try {
     servers.push(await startBroker('ours'))
     servers.push(await startRelay())
+    if (missingGoRelay() === false) servers.push(await startGoRelay())
     // At full rate it is not a lower bound: a program that gathers messages needs fewer writes.
     if (fanOut.messagesPerSecond !== undefined) servers.push(await startBareWrites())
     const contestants: Contestant[] = []
@@ -84,7 +92,7 @@ function open({ consumers }: FanOut, { port }: MeasuredServer): Promise<StreamLo
 }
 
 async function compare(
-  { messagesPerSecond, comparisons }: FanOut,
+  { messagesPerSecond, comparisons, goComparisons }: FanOut,
   { rounds, roundMs, warmUpMs, firstWarmUpMs }: Extent,
   contestants: readonly Contestant[],
 ): Promise<CaseResult> {
@@ -93,18 +101,21 @@ async function compare(
   const measuredMs = messagesPerSecond === undefined ? roundMs : Math.max(roundMs, minPacedRoundMs)
   // Code is compiled only after thousands of messages, so the first ones are sent at full rate.
   for (const { load } of contestants) await load.flatOut(firstWarmUpMs)
-  const [ours = [], yardstick = [], bareWrites = []] = await inTurn(
-    contestants,
-    rounds,
-    async ({ server, load }) => {
-      await drive(load, warmUpMs)
-      return measureStreams([server], () => drive(load, measuredMs))
-    },
+  const measured = await inTurn(contestants, rounds, async ({ server, load }) => {
+    await drive(load, warmUpMs)
+    return measureStreams([server], () => drive(load, measuredMs))
+  })
+  const measurements = Object.fromEntries(
+    contestants.map(({ server: { name } }, place) => [name, measured[place] ?? []]),
   )
+  const { ours = [], yardstick = [], 'grpc-go relay': goRelay, 'bare writes': bareWrites } = measurements
   return {
-    rows: compareRounds(comparisons, ours, yardstick),
-    measurements: { ours, yardstick, ...(bareWrites.length > 0 && { 'bare writes': bareWrites }) },
-    notes: bareWrites.length > 0 ? [floorNote(bareWrites, yardstick)] : [],
+    rows: [
+      ...compareRounds(comparisons, ours, yardstick),
+      ...(goRelay === undefined ? [] : compareRounds(goComparisons, ours, goRelay)),
+    ],
+    measurements,
+    notes: bareWrites === undefined ? [] : [floorNote(bareWrites, yardstick)],
   }
 }
 
