@@ -21,7 +21,7 @@ import { paymentReadsCase } from './payment-reads-case.ts'
 import { reloadCases } from './reload-cases.ts'
 import { rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
-import { twoBrokersCase } from './two-brokers-case.ts'
+import { twoBrokersCases } from './two-brokers-case.ts'
 
 const keys = 10_000
 const rules = 10_000
@@ -219,7 +219,7 @@ export const streamCases: readonly BenchCase[] = [
   ...fanOutCases,
   stalledConsumerCase,
   manyStreamsCase,
-  twoBrokersCase,
+  ...twoBrokersCases,
 ]
 
 /** The cases of the payments service. */
