@@ -1,11 +1,13 @@
 import type { Duplex } from 'node:stream'
 import { atTurnEnd } from '../at-turn-end.ts'
 
+/**
+ * The size of one write, and of the buffer for it: room for all messages of a chunk that a producer's socket
+ * yields at once. A smaller size made a relay of such messages copy half of them a second time.
+ */
 const largeBytes = 64 * 1024
 /** Enough for a turn of most connections, so that many that write at once need little memory. */
 const smallBytes = 4 * 1024
-/** The size of one write: room for a frame of the largest size, and for the answers of a turn. */
-const writeBytes = largeBytes / 2
 /**
  * Answers that are complete while the peer is still being read are sent in parts of at least this size, some
  * fifty decisions: the peer works on the first ones while this process reads on. A peer with 100 calls in
@@ -55,15 +57,15 @@ export class Output {
 
   /** The size of DATA that may be added. Other frames may always be added: each stream has few of them. */
   get room(): number {
-    return this.#congested ? 0 : writeBytes - (this.#end - this.#start)
+    return this.#congested ? 0 : largeBytes - (this.#end - this.#start)
   }
 
   /**
-   * Returns the offset in `target` at which the caller must write `bytes` bytes, at most `writeBytes`, at
+   * Returns the offset in `target` at which the caller must write `bytes` bytes, at most `largeBytes`, at
    * once.
    */
   reserve(bytes: number): number {
-    if (this.#end - this.#start + bytes > writeBytes) this.#write()
+    if (this.#end - this.#start + bytes > largeBytes) this.#write()
     if (this.#end + bytes > this.target.length) this.#takeBuffer(bytes)
     const offset = this.#end
     this.#end += bytes
@@ -112,7 +114,8 @@ export class Output {
     const bytes = this.target.subarray(this.#start, this.#end)
     this.#start = this.#end
     if (!this.#closed && socket.writable && bytes.length > 0) {
-      this.#congested = !socket.write(bytes)
+      // A write of the socket's high-water mark returns false even if the kernel has taken it.
+      this.#congested = !socket.write(bytes) && socket.writableLength > 0
       if (socket.writableLength > maxUnsentBytes) socket.pause()
     }
     this.#reuseBuffer(socket.writableLength === 0)
