@@ -52,7 +52,7 @@ ${events.join('\n')}
 
 The body of an error is \`{code, message}\`, and the header \`x-request-id\` names the request in the
 service's log. The exception is \`invalid_request\`: its body is a list with one element for each wrong field,
-\`[{field, code, message}]\`. The message names what was found and what is allowed.
+\`[{field, code, message}]\`. The message names the value that was found and the values that are allowed.
 
 | Status | Code | Message |
 |---|---|---|

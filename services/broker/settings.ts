@@ -80,7 +80,7 @@ const streamSettings = settingsTable({
     name: 'MAX_MESSAGE_BYTES',
     kind: integer(1024, 1 << 30),
     fallback: '16777216',
-    help: 'The maximum length of a message, whatever its route allows.',
+    help: 'The maximum length of a message. A route can only lower it.',
   },
   maxKeptBytes: {
     name: 'MAX_KEPT_BYTES',

@@ -229,19 +229,19 @@ const moneySettings = settingsTable({
     name: 'MAX_CAPTURES',
     kind: trailLimit,
     fallback: '100',
-    help: 'How many captures one transaction may have. The last should take what is left.',
+    help: 'The maximum number of captures of a transaction. The last one should capture the rest of the amount.',
   },
   maxRefunds: {
     name: 'MAX_REFUNDS',
     kind: trailLimit,
     fallback: '100',
-    help: 'How many refunds one transaction may have. The last should give back what is left.',
+    help: 'The maximum number of refunds of a transaction. The last one should refund the rest of the amount.',
   },
   maxVoids: {
     name: 'MAX_VOIDS',
     kind: trailLimit,
     fallback: '100',
-    help: 'How many voids one transaction may have by the API. What is left becomes void when it expires.',
+    help: 'The maximum number of voids of a transaction through the API. The rest becomes void when the authorisation expires.',
   },
   openSignup: {
     name: 'OPEN_SIGNUP',

@@ -1,6 +1,6 @@
-import { latencyFigures } from '../bench/percentiles.ts'
 import type { BackendFaultScript } from './backend-fault.ts'
 import type { Backend } from './backends.ts'
+import { callLatencies } from './call-latencies.ts'
 import type { AnswerFigures, CountFigures, Extent, FaultReport, GoalLine } from './fault-case.ts'
 import { okAnswer, overAnswer } from './load/answer.ts'
 import type { CallRecord, LoadRecord } from './load/fault-load.ts'
@@ -94,14 +94,11 @@ function answerFigures(
   const endMs = removalMs - injectedMs < breakerMs ? goneMs : removalMs
   const held = calls.filter(({ dueMs }) => dueMs >= injectedMs && dueMs < endMs)
   const open = held.filter(({ dueMs }) => dueMs >= injectedMs + breakerMs)
-  const latencies = (records: readonly CallRecord[]) =>
-    Float64Array.from(records, ({ latencyMs }) => latencyMs)
   const messages = new Map<string, number>()
   for (const { outcome } of calls.filter(isError)) messages.set(outcome, (messages.get(outcome) ?? 0) + 1)
   return {
-    ...latencyFigures(latencies(held)),
-    maxMs: latencies(held).reduce((max, ms) => Math.max(max, ms), 0),
-    openP99Ms: open.length === 0 ? undefined : latencyFigures(latencies(open)).p99Ms,
+    ...callLatencies(held),
+    openP99Ms: open.length === 0 ? undefined : callLatencies(open).p99Ms,
     ok: held.filter(({ outcome }) => outcome === okAnswer).length,
     over: held.filter(({ outcome }) => outcome === overAnswer).length,
     errors: held.filter(isError).length,

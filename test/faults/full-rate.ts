@@ -39,6 +39,7 @@ export const fullRateCase: FaultCase = {
         ...figures,
         maxMs: latenciesMs.reduce((max, ms) => Math.max(max, ms), 0),
         openP99Ms: undefined,
+        loadLate: undefined,
         ok: 0,
         over: 0,
         errors: failed,

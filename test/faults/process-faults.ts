@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { latencyFigures } from '../bench/percentiles.ts'
 import { processTree } from '../bench/process-usage.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openRedis, type ProxiedRedis } from './backends.ts'
+import { callLatencies } from './call-latencies.ts'
 import type { Extent, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
 import { type Fleet, openFleet } from './fleet.ts'
 import { okAnswer, overAnswer } from './load/answer.ts'
@@ -99,15 +99,13 @@ function figures({ record, struckMs, endedMs }: Struck): Pick<FaultReport, 'answ
   const lost = calls.filter(({ outcome }) => outcome === 'lost')
   const lastLossMs = lost.reduce((last, { dueMs, latencyMs }) => Math.max(last, dueMs + latencyMs), struckMs)
   const count = (outcome: string) => during.filter(one => one.outcome === outcome).length
-  const latencies = Float64Array.from(during, ({ latencyMs }) => latencyMs)
   const goals: GoalLine[] =
     lost.length === 0
       ? []
       : [{ what: 'time of losses', unit: 'ms', goal: { atMost: 1_000 }, figure: lastLossMs - struckMs }]
   return {
     answers: {
-      ...latencyFigures(latencies),
-      maxMs: latencies.reduce((max, ms) => Math.max(max, ms), 0),
+      ...callLatencies(during),
       openP99Ms: undefined,
       ok: count(okAnswer),
       over: count(overAnswer),

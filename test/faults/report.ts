@@ -1,5 +1,6 @@
 import { formatNumber } from '../bench/format-number.ts'
 import { describeGoal, judge } from '../bench/goals.ts'
+import type { LatencyFigures } from '../bench/percentiles.ts'
 import type { Table } from '../bench/report.ts'
 import type { FaultReport, GoalLine } from './fault-case.ts'
 
@@ -16,18 +17,19 @@ const none = '–'
 export function answerTable(reports: readonly TitledReport[]): Table {
   const heading = [
     ...['Fault', 'Description', 'OK / over / errors', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
-    ...['p99 ms, breaker open', 'Recovered after ms', 'Goals'],
+    ...['p99 ms, breaker open', 'Load late p99 / p99.9 ms', 'Recovered after ms', 'Goals'],
   ]
   const rows = reports.map(({ name, title, report }) => {
-    if ('leftOut' in report) return [name, title, ...Array.from({ length: 7 }, () => none), 'not run']
+    if ('leftOut' in report) return [name, title, ...Array.from({ length: 8 }, () => none), 'not run']
     const { answers, recoveriesMs } = report
     const figures =
       answers === undefined
-        ? [none, none, none, none, none, none]
+        ? [none, none, none, none, none, none, none]
         : [
             `${answers.ok} / ${answers.over} / ${answers.errors}`,
             ...[answers.p50Ms, answers.p99Ms, answers.p999Ms, answers.maxMs].map(formatNumber),
             answers.openP99Ms === undefined ? none : formatNumber(answers.openP99Ms),
+            describeLateness(answers.loadLate),
           ]
     return [name, title, ...figures, describeAll(recoveriesMs), verdict(report)]
   })
@@ -66,6 +68,12 @@ export function messageTable(reports: readonly TitledReport[]): Table {
     return messages.slice(0, 3).map(([message, count]) => [name, message, `${count}`])
   })
   return { heading: ['Fault', 'Status and message', 'Calls'], rows }
+}
+
+function describeLateness(lateness: LatencyFigures | undefined): string {
+  return lateness === undefined
+    ? none
+    : `${formatNumber(lateness.p99Ms)} / ${formatNumber(lateness.p999Ms)}`
 }
 
 /** Formats the median, and the maximum of several values. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { latencyFigures } from '../bench/percentiles.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openRedis, type ProxiedRedis } from './backends.ts'
+import { callLatencies } from './call-latencies.ts'
 import type { Extent, FaultCase, FaultReport, GoalLine } from './fault-case.ts'
 import { okAnswer } from './load/answer.ts'
 import { type CallRecord, withFaultLoad } from './load/fault-load.ts'
@@ -105,7 +105,6 @@ function report(
     return errors.some(({ dueMs }) => dueMs >= beginMs - stallMs && dueMs < untilMs - stallMs)
   })
   const strange = errors.find(({ outcome }) => !expected.some(text => text.test(outcome)))
-  const latencies = Float64Array.from(measured, ({ latencyMs }) => latencyMs)
   const goals: GoalLine[] = [
     { what: 'errors of calls that met no stall', unit: 'calls', goal: { atMost: 0 }, figure: beyond.length },
   ]
@@ -113,8 +112,7 @@ function report(
   if (isShort) goals.push({ what: 'errors', unit: 'calls', goal: { atMost: 0 }, figure: errors.length })
   return {
     answers: {
-      ...latencyFigures(latencies),
-      maxMs: latencies.reduce((max, ms) => Math.max(max, ms), 0),
+      ...callLatencies(measured),
       ok: measured.length - errors.length,
       over: 0,
       errors: errors.length,

@@ -16,7 +16,7 @@ function openServer() {
     restart() {
       layout = open()
     },
-    /** Writes so many objects at most. */
+    /** Writes at most this number of objects. */
     write(count = Number.POSITIVE_INFINITY) {
       for (let written = 0; written < count; written++) {
         const object = layout.nextUnwritten()

@@ -1,12 +1,12 @@
 import { type FoundEntry, joinPieces, type LastGoodEntry, toPieces } from './last-good-entry.ts'
 
-/** Up to so many characters, small entries share an object; beyond that only when every name is in use. */
+/** Small entries share an object up to this number of characters, and beyond it only when every name is in use. */
 const sharedChars = 64 * 1024
 /** An object may have 1 MiB, which is 1.3 MiB as base64. */
 const maxChars = 1024 * 1024
 
 /**
- * Which entry lies in which object. The layout decides what must be written, and a store writes it.
+ * The assignment of entries to objects. The layout decides which objects must be written, and a store writes them.
  *
  * A new version of an entry replaces the old one within one object, by one write, where it fits there. Otherwise the
  * old version stays until all new pieces are written. So an interruption never loses an entry.
@@ -14,7 +14,7 @@ const maxChars = 1024 * 1024
 export interface LastGoodLayout {
   entry(uid: string): LastGoodEntry | undefined
   uids(): readonly string[]
-  /** Places the new version of an entry. */
+  /** Adds the new version of an entry to the layout. */
   put(uid: string, entry: LastGoodEntry): void
   remove(uid: string): void
   /** An object that differs from what was written; undefined when there is none. */

@@ -38,11 +38,11 @@ export interface LastGoodStoreOptions {
 export interface LastGoodStore {
   /** Reads everything that is stored, by the uid of the resource. Repeats reads that fail, until the stop. */
   read(): Promise<ReadonlyMap<string, LastGoodEntry>>
-  /** The last good contents of these memories, and no others, shall be stored. */
+  /** Sets the contents to store: the last good contents of these memories and no others. */
   want(memories: ReadonlyMap<string, Memory<Named>>): void
   /** Whether this operator knows that the entry of the resource is stored. */
   isStored(uid: string): boolean
-  /** Writes what is not stored, for example because this operator may write from now on. */
+  /** Writes all entries that are not stored, for example because this operator has become the leader. */
   lookAtAll(): void
   stop(): Promise<void>
 }

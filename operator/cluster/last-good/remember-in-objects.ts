@@ -6,15 +6,16 @@ import type { LastGoodEntry } from './last-good-entry.ts'
 import type { LastGoodStore } from './last-good-store.ts'
 
 export interface RememberedInObjects<Content> extends Remembered<Content> {
-  /** Reads what operators before this one stored of the resources that exist. */
+  /** Reads the last good contents that earlier operators stored. */
   read(): Promise<void>
 }
 
 /**
- * What is remembered of each resource, in objects of the operator's namespace: an operator that starts reads there
- * what was in force while the resource is wrong by now. What this process saw in force itself comes first.
+ * Remembers the last good content of each resource in objects of the operator's namespace. An operator that starts
+ * reads it there, because a resource that is invalid now may have a valid earlier version in force. Content that this
+ * process saw in force itself takes precedence.
  *
- * Earlier versions stored it in the status of the resource. It is read from there, too, and moves to the objects.
+ * Earlier versions stored the content in the status of the resource. It is read from there, too, and moves to objects.
  */
 export function rememberInObjects<Content extends Named>(
   kind: Pick<FedKind<Content>, 'isContent'>,

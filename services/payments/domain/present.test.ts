@@ -149,7 +149,7 @@ test('refusals: a list for a validation error, an object for others', () => {
   ])
   assert.deepEqual(presentRefusal(refuse('conflict').refusal), {
     code: 'conflict',
-    message: 'Somebody else changed this at the same time; look again.',
+    message: 'Another request changed this at the same time. Read it again.',
   })
   assert.deepEqual(presentRefusal(refuseProcessing(7).refusal), {
     code: 'processing_error',

@@ -16,7 +16,7 @@ export const eventMeanings = {
   'transaction.refunded': { means: 'An amount is refunded.', data: ['transaction', 'change'] },
   'transaction.voided': { means: 'An amount is released.', data: ['transaction', 'change'] },
   'transaction.expired': {
-    means: 'The authorisation expires, and what was pending is released.',
+    means: 'The authorisation expires, and its pending amount is released.',
     data: ['transaction', 'change'],
   },
   'card.saved': { means: 'A card is saved from a transaction.', data: ['card'] },

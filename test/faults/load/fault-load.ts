@@ -44,6 +44,8 @@ export interface CallRecord {
   readonly dueMs: number
   /** The time from then to its answer, including the wait of calls that could not be sent. */
   readonly latencyMs: number
+  /** The part of the latency that passed before the load noticed that the call was due. */
+  readonly loadLateMs: number
   /** `OK`, `OVER_LIMIT`, the number of a status and its message, `cancelled`, or `lost`. */
   readonly outcome: string
 }
@@ -147,10 +149,12 @@ async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { 
     const names = [...numbers.keys()]
     const endsMs = recorded.endsMs.values()
     const outcomes = recorded.outcomes.values()
+    const latenessesMs = pacer?.latenessesMs() ?? new Float64Array()
     return Array.from(recorded.calls.values(), (call, place) => {
       const dueMs = startedMs + (call * 1000) / callsPerSecond
       const outcome = names[outcomes[place] ?? 0] ?? ''
-      return { call, dueMs, latencyMs: (endsMs[place] ?? 0) - dueMs, outcome }
+      const latencyMs = (endsMs[place] ?? 0) - dueMs
+      return { call, dueMs, latencyMs, loadLateMs: latenessesMs[call] ?? 0, outcome }
     })
   }
 
