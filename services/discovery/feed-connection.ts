@@ -33,6 +33,9 @@ export interface FeedConnectionOptions {
   readonly log?: Log | undefined
 }
 
+/** A response has all resources, often several MiB. */
+const windowBytes = 1024 * 1024
+
 export function createFeedConnection(options: FeedConnectionOptions): FeedConnection {
   const { server, tls, headers, maxMessageBytes, keepaliveMs, keepaliveTimeoutMs, log } = options
   let client: GrpcClient | undefined
@@ -43,6 +46,7 @@ export function createFeedConnection(options: FeedConnectionOptions): FeedConnec
       if (missing !== '') throw new Error(missing)
       client ??= createGrpcClient(server, {
         maxReceiveBytes: maxMessageBytes,
+        windowBytes,
         metadata: headers,
         tls,
         keepaliveMs,
