@@ -108,6 +108,26 @@ test('a failure that names a time is not repeated before it', async t => {
   assert.equal(runs.length, 2)
 })
 
+test('timeouts halve the runs at a time, and successes restore them one by one', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { queue, runs, active } = startQueue(8)
+  for (let key = 0; key < 100; key++) queue.add(`${key}`)
+  await settle()
+  assert.equal(active.size, 8)
+  const end = async (how: (run: Run) => void) => {
+    for (const run of runs.splice(0)) how(run)
+    await settle()
+  }
+  await end(run => run.fail(Object.assign(new Error('no answer'), { reason: 'Timeout' })))
+  assert.equal(active.size, 1)
+  const sizes: number[] = []
+  for (let round = 0; round < 12; round++) {
+    await end(run => run.end('done'))
+    sizes.push(active.size)
+  }
+  assert.deepEqual(sizes, [2, 2, 3, 4, 5, 6, 7, 7, 8, 8, 8, 8])
+})
+
 test('a change does not shorten the wait that the API server asked for', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs } = startQueue()

@@ -22,7 +22,10 @@ export interface WorkQueueOptions {
    * before its `retryAfterMs`, when it has one.
    */
   readonly reconcile: (key: string) => Promise<Outcome>
-  /** The most runs at a time. */
+  /**
+   * The most runs at a time. A run that fails with the reason `Timeout` halves the number, and successes restore it
+   * one by one: a server that is too slow for many requests at once never completes any of them.
+   */
   readonly concurrency: number
   readonly onError: (key: string, error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
@@ -59,6 +62,8 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   /** In the order in which they became due. */
   const due = new Set<string>()
   const running = new Set<Promise<void>>()
+  /** The runs that may be active at the same time now, at least 1. */
+  let allowed = concurrency
   let stopped = false
 
   function stateOf(key: string): KeyState {
@@ -84,7 +89,7 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
 
   function startDue(): void {
     for (const key of due) {
-      if (stopped || running.size >= concurrency) return
+      if (stopped || running.size >= Math.floor(allowed)) return
       due.delete(key)
       const run = work(key).finally(() => {
         running.delete(run)
@@ -119,9 +124,11 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
       state.queued = false
       const outcome = await reconcile(key)
       state.backoff = undefined
+      allowed = Math.min(concurrency, allowed + 1 / allowed)
       return outcome === 'done' ? {} : { waitMs: outcome.afterMs }
     } catch (error) {
       state.backoff ??= createBackoff({ ...retries, factor: 2, jitter: 0.5, random })
+      if (isTimeout(error)) allowed = Math.max(1, allowed / 2)
       const retryAfterMs = retryAfterOf(error)
       const waitMs = (retryAfterMs ?? 0) + state.backoff.nextMs()
       onError(key, error, waitMs)
@@ -139,6 +146,10 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
       await Promise.all(running)
     },
   }
+}
+
+function isTimeout(error: unknown): boolean {
+  return (error as { readonly reason?: unknown } | undefined)?.reason === 'Timeout'
 }
 
 /** How long the one who refused asks to be left alone. */
