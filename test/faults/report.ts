@@ -71,9 +71,7 @@ export function messageTable(reports: readonly TitledReport[]): Table {
 }
 
 function describeLateness(lateness: LatencyFigures | undefined): string {
-  return lateness === undefined
-    ? none
-    : `${formatNumber(lateness.p99Ms)} / ${formatNumber(lateness.p999Ms)}`
+  return lateness === undefined ? none : `${formatNumber(lateness.p99Ms)} / ${formatNumber(lateness.p999Ms)}`
 }
 
 /** Formats the median, and the maximum of several values. */
