@@ -152,10 +152,10 @@ ${maxDescriptorLevels} levels. [operator.md](operator.md#status) lists the reaso
 
 ## Size
 
-An API server stores a resource as JSON. It also stores the name of each field once for each client that sets the
-field. Both together may have ${maxStoredBytes.toLocaleString('en-US')} bytes, which is about the limit of one request
-to etcd. \`tollway validate\` and the operator refuse a larger resource with its size. The table lists the number of
-rules (a key, a value and a limit each) that fit into one resource:
+An API server stores a resource as JSON. It also stores the name of each field once for each client that
+sets the field. Both together may have ${maxStoredBytes.toLocaleString('en-US')} bytes, which is about the
+limit of one request to etcd. \`tollway validate\` and the operator refuse a larger resource with its size.
+The table lists the number of rules (a key, a value and a limit each) that fit into one resource:
 
 | Rules | Written with |
 | --- | --- |

@@ -229,19 +229,19 @@ const moneySettings = settingsTable({
     name: 'MAX_CAPTURES',
     kind: trailLimit,
     fallback: '100',
-    help: 'The maximum number of captures of a transaction. The last one should capture the rest of the amount.',
+    help: 'The maximum number of captures of a transaction. The last one should capture the rest.',
   },
   maxRefunds: {
     name: 'MAX_REFUNDS',
     kind: trailLimit,
     fallback: '100',
-    help: 'The maximum number of refunds of a transaction. The last one should refund the rest of the amount.',
+    help: 'The maximum number of refunds of a transaction. The last one should refund the rest.',
   },
   maxVoids: {
     name: 'MAX_VOIDS',
     kind: trailLimit,
     fallback: '100',
-    help: 'The maximum number of voids of a transaction through the API. The rest becomes void when the authorisation expires.',
+    help: 'The maximum number of voids of a transaction through the API. Expiry voids the rest.',
   },
   openSignup: {
     name: 'OPEN_SIGNUP',

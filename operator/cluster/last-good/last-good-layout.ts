@@ -1,6 +1,6 @@
 import { type FoundEntry, joinPieces, type LastGoodEntry, toPieces } from './last-good-entry.ts'
 
-/** Small entries share an object up to this number of characters, and beyond it only when every name is in use. */
+/** Small entries share an object up to this size, in characters; beyond it only when every name is in use. */
 const sharedChars = 64 * 1024
 /** An object may have 1 MiB, which is 1.3 MiB as base64. */
 const maxChars = 1024 * 1024
