@@ -15,11 +15,14 @@ import {
 } from '../test/support/kube-api-server.ts'
 import { fedPodSettings, playPod, writeFeedCertificate } from '../test/support/played-pod.ts'
 import { startRateLimit } from '../test/support/rate-limit-process.ts'
+import { startRedis } from '../test/support/redis-server.ts'
+import { missingProgram } from '../test/support/require-server.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import type { ApiAccess } from './kube/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './kube/testdata/service-account.ts'
 import { startInCluster } from './main-cluster.ts'
+import type { StatusReport } from './standalone/status-report.ts'
 
 const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
@@ -84,7 +87,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     })
     await service.serves()
 
-    await make(limits, checkout())
+    await make(limits, checkout('checkout'))
     await waitFor(
       'it to be enforced',
       async () => readyOf(await api.call('GET', `${limits}/checkout`)) === 'True',
@@ -117,6 +120,57 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     assert.doesNotMatch(JSON.stringify(body), /a-token-that-nobody-sees/)
     const route = (body as { status: Record<string, unknown> }).status
     assert.deepEqual([route['activeStreams'], route['consumers']], [0, 0])
+  })
+
+  it('reports a backend that fails later as a condition, a metric and in the status', {
+    skip: missingProgram('redis-server'),
+  }, async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const { operator, operatorPort, feedPort } = await startOperator()
+    t.after(() => operator.stop())
+    await waitFor(
+      'the Deployment',
+      async () => (await api.call('GET', `${deployments}/tollway-ratelimit`)).status === 200,
+    )
+    const files = join(place, 'feed-of-backend')
+    await writeFeedCertificate({ api, namespace }, files)
+    const [debugPort = 0] = await freePorts(1)
+    const service = await startRateLimit(t, {
+      ...fedPodSettings(namespace, files),
+      BACKEND_TYPE: 'redis',
+      KVSTORE_SOCKET_TYPE: 'tcp',
+      KVSTORE_URL: `127.0.0.1:${redis.port}`,
+      DEBUG_PORT: `${debugPort}`,
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+      CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'with-redis', { metrics: debugPort }),
+    })
+    await service.serves()
+    const stored = () => api.call('GET', `${limits}/late`)
+    await make(limits, checkout('late'))
+    await waitFor('it to be enforced', async () => readyOf(await stored()) === 'True')
+
+    await redis.kill('SIGKILL')
+    const condition = await waitFor(
+      'the condition',
+      async () => conditionOf(await stored(), 'Degraded') ?? false,
+      20_000,
+    )
+    assert.deepEqual([condition.status, condition.reason], ['True', 'BackendUnavailable'])
+    assert.match(condition.message, /^The backend of ratelimit fails\. with-redis: .*ECONNREFUSED/)
+    assert.equal(readyOf(await stored()), 'True')
+    const metrics = await (await fetch(`http://127.0.0.1:${operatorPort}/metrics`)).text()
+    assert.match(metrics, /^tollway_backend_failing_pods\{service="ratelimit"\} 1$/m)
+    const report = async () =>
+      (await (await fetch(`http://127.0.0.1:${operatorPort}/status`)).json()) as StatusReport
+    const [pod] = (await report()).replicas.filter(({ name }) => name === 'with-redis')
+    assert.equal(pod?.ready, true)
+    assert.match(pod?.backendProblem ?? '', /ECONNREFUSED/)
+
+    await redis.restart()
+    const isFailing = async () =>
+      (await report()).replicas.some(replica => replica.backendProblem !== undefined)
+    await waitFor('the recovery to be reported', async () => !(await isFailing()), 20_000)
   })
 
   it('replaces the pods when the content of their Secret changes, and not when it is deleted', async () => {
@@ -232,13 +286,13 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
   })
 })
 
-function checkout() {
+function checkout(name: string) {
   return {
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'RateLimitConfig',
-    metadata: { name: 'checkout' },
+    metadata: { name },
     spec: {
-      domain: 'checkout',
+      domain: name,
       descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 3 } }],
     },
   }
@@ -258,7 +312,7 @@ function readyOf(answer: ApiAnswer): string | undefined {
 }
 
 function conditionOf({ body }: ApiAnswer, wanted: string) {
-  type Conditions = readonly { type: string; status: string; reason: string }[]
+  type Conditions = readonly { type: string; status: string; reason: string; message: string }[]
   const { status } = body as { status?: { conditions?: Conditions } }
   return status?.conditions?.find(({ type }) => type === wanted)
 }

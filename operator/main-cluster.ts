@@ -7,7 +7,7 @@ import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Certificates, createCertificates } from './certificates/certificates.ts'
-import { type ClusterKind, openClusterKind, openRunner } from './cluster/cluster-kind.ts'
+import { type ClusterKind, openClusterKind, openRunner, startKinds } from './cluster/cluster-kind.ts'
 import { makeClusterReport } from './cluster/cluster-report.ts'
 import { openClusterMerchants } from './cluster/merchants.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './cluster/metrics.ts'
@@ -17,10 +17,21 @@ import { followOperators, type Operators } from './cluster/operators.ts'
 import { paymentAddressesOf } from './cluster/payments-workload.ts'
 import { provideWorkloads } from './cluster/provide-workloads.ts'
 import { createSecretDigests } from './cluster/secret-digests.ts'
-import { clusterWorkloads, describeServices, podShapeOf, switchedOff } from './cluster/services.ts'
+import {
+  clusterServices,
+  clusterWorkloads,
+  describeServices,
+  podShapeOf,
+  switchedOff,
+} from './cluster/services.ts'
 import { readyCondition, type StoredResource } from './cluster/stored-resource.ts'
 import { openTenantSecrets, type TenantSecrets } from './cluster/tenant-secrets/tenant-secrets.ts'
 import { createLeaseElector, type LeaseElector } from './controller/lease-elector.ts'
+import {
+  type BackendFailures,
+  failingReplicas,
+  watchBackendFailures,
+} from './infrastructure/backend-failures.ts'
 import {
   createKubernetesInfrastructure,
   type KubernetesInfrastructure,
@@ -83,8 +94,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const certificates = openCertificates(client, place, mayWrite, log)
   started.defer(() => certificates.stop())
   const events = openEvents(started, client, pod, log)
-  const infrastructure = openInfrastructure(client, place, options, { mayWrite, events })
-  started.defer(() => infrastructure.close())
+  const writing = { client, place, mayWrite, events }
+  const { infrastructure, backends } = openInfrastructure(started, writing, options)
   const operatorName = names.feedHost(config.name, pod.namespace)
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
   const loads = createStreamLoads({ operatorName }) // hears what brokers carry
@@ -94,7 +105,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const secrets = tenants.tokens
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
-  const open = { client, feed, infrastructure, mayWrite, metrics, events, log }
+  const open = { client, feed, infrastructure, backends, mayWrite, metrics, events, log }
   const whySwitchedOff = (workload: string) => switchedOff(config, workload)
   const kindOptions = { ...open, place, whySwitchedOff, watchNamespaces: config.watchNamespaces }
   // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.
@@ -102,7 +113,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => limits.stop())
   const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
   started.defer(() => routes.stop())
-  const merchantParts = { client, tenants, certificates, events, mayWrite }
+  const merchantParts = { client, tenants, certificates, events, backends, mayWrite }
   const merchants = openMerchants(started, merchantParts, options)
   kinds.push(limits, routes, merchants)
   const digests = openSecretDigests(client, mayWrite, options)
@@ -138,7 +149,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const triggerAll = () => {
     for (const kind of kinds) kind.trigger()
   }
-  for (const part of [feed, infrastructure]) part.onChange(triggerAll)
+  for (const part of [feed, infrastructure, backends]) part.onChange(triggerAll)
   for (const part of [loads, secrets]) part.onChange(routes.trigger)
   await startKinds(limits, [routes, merchants], log)
   notReady = 'there is no certificate for the feed yet'
@@ -240,44 +251,19 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
   }
 }
 
-/** How long the start waits for a kind whose definition may be missing in this cluster. */
-const kindPatienceMs = 5_000
-
-/** Pods that wait for a kind that cannot be read keep what they have; the others are fed. */
-async function startKinds(first: ClusterKind, others: readonly ClusterKind[], log: Log): Promise<void> {
-  const starting = others.map(other =>
-    other.start().catch((error: unknown) => {
-      log.error('a kind could not be started', { kind: other.kind.definition.kind, error: `${error}` })
-    }),
-  )
-  await first.start()
-  await Promise.all(
-    starting.map((start, index) => waitAWhile(start, others[index]?.kind.definition.kind, log)),
-  )
-}
-
-async function waitAWhile(start: Promise<void>, kind: string | undefined, log: Log): Promise<void> {
-  const patience = Promise.withResolvers<void>()
-  const timer = setTimeout(() => {
-    log.warn('a kind has not been read yet, and is not waited for; is its definition there?', { kind })
-    patience.resolve()
-  }, kindPatienceMs)
-  await Promise.race([start, patience.promise])
-  clearTimeout(timer)
-}
-
 interface MerchantParts {
   readonly client: KubeClient
   readonly tenants: TenantSecrets
   readonly certificates: Certificates
   readonly events: EventRecorder
+  readonly backends: BackendFailures
   readonly mayWrite: () => boolean
 }
 
 /** Merchants do not depend on the feed, and need a payments service only when there are any. */
 function openMerchants(
   started: AsyncDisposableStack,
-  { client, tenants, certificates, events, mayWrite }: MerchantParts,
+  { client, tenants, certificates, events, backends, mayWrite }: MerchantParts,
   { config, pod, log }: ClusterOptions,
 ): ClusterKind {
   const { name, payments, watchNamespaces } = config
@@ -297,6 +283,7 @@ function openMerchants(
     mayWrite,
     granted: tenants.granted,
     pace: tenants.pace,
+    backendFailure: () => backends.of('payments'),
     events,
     log,
   })
@@ -348,13 +335,20 @@ function openCertificates(client: KubeClient, place: Place, mayWrite: () => bool
   })
 }
 
+interface WritingParts {
+  readonly client: KubeClient
+  readonly place: Place
+  readonly mayWrite: () => boolean
+  readonly events: EventRecorder
+}
+
+/** What runs of the services, and whether their backends answer. */
 function openInfrastructure(
-  client: KubeClient,
-  place: Place,
+  started: AsyncDisposableStack,
+  { client, place, mayWrite, events }: WritingParts,
   { config, log }: ClusterOptions,
-  { mayWrite, events }: { readonly mayWrite: () => boolean; readonly events: EventRecorder },
-): KubernetesInfrastructure {
-  return createKubernetesInfrastructure({
+) {
+  const infrastructure = createKubernetesInfrastructure({
     client,
     place,
     shapeFor: service => podShapeOf(config, service),
@@ -365,6 +359,10 @@ function openInfrastructure(
     },
     random: Math.random,
   })
+  started.defer(() => infrastructure.close())
+  const backends = watchBackendFailures({ infrastructure, workloads: Object.keys(clusterServices) })
+  started.defer(async () => backends.stop())
+  return { infrastructure, backends }
 }
 
 /** Tells the operator that writes what the pods of this one acknowledged. */
@@ -390,13 +388,20 @@ interface MeasuredParts {
   readonly feed: Feed
   readonly kinds: readonly ClusterKind[]
   readonly certificates: Certificates
-  readonly infrastructure: Pick<KubernetesInfrastructure, 'contests'>
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'contests' | 'observe'>
 }
 
 /** @param parts are there when somebody first looks at the metrics. */
 function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   return createOperatorMetrics({
     contestedObjects: () => parts().infrastructure.contests().length,
+    failingBackends: () =>
+      Object.fromEntries(
+        Object.keys(clusterServices).map(name => [
+          name,
+          failingReplicas(parts().infrastructure.observe(name)).length,
+        ]),
+      ),
     isLeader: () => parts().leadership.mayWrite(),
     connectedPods: () =>
       new Set(

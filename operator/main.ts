@@ -9,6 +9,7 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { watchBackendFailures } from './infrastructure/backend-failures.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './infrastructure/host/host.ts'
 import type { PortWish } from './infrastructure/host/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './infrastructure/host/redis.ts'
@@ -90,7 +91,10 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const complain = createComplaintsLog(log)
   let report = describe(options, [], host, [])
   const payments = openPayments(started, options)
+  const backends = watchBackendFailures({ infrastructure: host, workloads: Object.keys(programs) })
+  started.defer(async () => backends.stop())
   const kinds = openStandaloneKinds({
+    backends,
     source,
     feed,
     loads,

@@ -165,9 +165,9 @@ function resourceTables(resources: StatusReport['resources']): readonly string[]
 }
 
 function describe(report: StatusReport): string {
-  const replicas = report.replicas.map(({ name, ready, reason, restarts, addresses }) => [
+  const replicas = report.replicas.map(({ name, ready, reason, restarts, addresses, backendProblem }) => [
     name,
-    ready ? 'ready' : reason,
+    ready ? (backendProblem === undefined ? 'ready' : 'ready, its backend fails') : reason,
     `${restarts}`,
     addresses['debug'] ?? '',
   ])

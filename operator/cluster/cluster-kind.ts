@@ -1,6 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createRunner, type Runner } from '../controller/runner.ts'
+import type { BackendFailures } from '../infrastructure/backend-failures.ts'
 import type { Place } from '../infrastructure/kubernetes/objects/place.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
@@ -24,7 +25,10 @@ export interface ClusterKind {
   readonly kind: ReportedKind
   /** As they are stored. */
   list(): readonly StoredResource[]
-  /** Resolves when they have been read as a whole and fed; from then on each change is followed. */
+  /**
+   * Resolves when all of them have been read and reconciled for the first time; from then on each change is followed.
+   * Also resolves when that failed: the failure is logged, and the kind repeats the attempt by itself.
+   */
   start(): Promise<void>
   /** Something beside the resources may have changed. */
   trigger(): void
@@ -46,6 +50,7 @@ export interface ClusterKindOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   /** Why a workload is not to run; undefined for those that are. */
   readonly whySwitchedOff: (workload: string) => string | undefined
+  readonly backends: Pick<BackendFailures, 'of'>
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   /** The installation, in whose namespace the last good contents are stored. */
@@ -74,6 +79,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
     feed: createContentFeed(feed, kind), // tells the pods; hears what they make of it
     infrastructure,
     switchedOff: options.whySwitchedOff(kind.workload),
+    backendFailure: options.backends.of,
     clock: systemClock,
     storedConditions: statuses.conditionsOf,
     writeStatus(all) {
@@ -81,25 +87,41 @@ export function openClusterKind<Content extends Named, Fed extends object>(
       statuses.write(all)
     },
   })
-  const runner = openRunner('reconciling failed', timed(resources.reconcile, metrics.reconciled), log)
-  let isStarted = false
+  const reconcile = timed(resources.reconcile, metrics.reconciled)
+  const firstRun = Promise.withResolvers<void>()
+  let isRead = false
+  let isStopped = false
+
+  /** Without what operators before this one stored, an invalid resource would lose its last good version. */
+  async function readAll(): Promise<void> {
+    await followed.source.start()
+    await remembered.read()
+    isRead = true
+    followed.source.onChange(runner.trigger)
+    followed.onChange(statuses.lookAt)
+  }
+
+  async function run(): Promise<void> {
+    try {
+      if (!isRead) await readAll()
+      // The list of a source that was stopped early is empty, and an empty feed would switch everything off.
+      if (isStopped) return
+      await reconcile()
+    } finally {
+      firstRun.resolve()
+    }
+  }
+
+  const runner = openRunner(`reconcile the resources of ${kind.definition.kind}`, run, log)
 
   return {
     kind: kind as unknown as ReportedKind,
     list: followed.list,
-    async start() {
-      await followed.source.start()
-      await remembered.read()
-      await resources.reconcile()
-      isStarted = true
-      followed.source.onChange(runner.trigger)
-      followed.onChange(statuses.lookAt)
+    start() {
       runner.trigger()
+      return firstRun.promise
     },
-    trigger() {
-      // An empty feed would switch everything off.
-      if (isStarted) runner.trigger()
-    },
+    trigger: runner.trigger,
     statuses: {
       waiting: statuses.waiting,
       lookAtAll() {
@@ -108,12 +130,47 @@ export function openClusterKind<Content extends Named, Fed extends object>(
       },
     },
     async stop() {
-      await runner.stop()
+      // A run that waits for the first list ends when the source stops.
+      isStopped = true
+      const stopping = runner.stop()
       await followed.source.stop()
+      await stopping
       await store.stop()
       await statuses.stop()
     },
   }
+}
+
+/** The wait for a kind other than the first, whose definition may be missing in this cluster. */
+const kindPatienceMs = 5_000
+
+/**
+ * Starts all kinds, and resolves when the first one has started and the others had their time. Pods that wait for a
+ * kind that cannot be read keep what they have; the others are fed.
+ */
+export async function startKinds(
+  first: ClusterKind,
+  others: readonly ClusterKind[],
+  log: Pick<Log, 'warn'>,
+): Promise<void> {
+  const starting = others.map(other => startWithin(kindPatienceMs, other, log))
+  await first.start()
+  await Promise.all(starting)
+}
+
+async function startWithin(
+  patienceMs: number,
+  { kind, start }: ClusterKind,
+  log: Pick<Log, 'warn'>,
+): Promise<void> {
+  const patience = Promise.withResolvers<void>()
+  const timer = setTimeout(() => {
+    const details = { kind: kind.definition.kind }
+    log.warn('a kind has not been read yet, and is not waited for; is its definition there?', details)
+    patience.resolve()
+  }, patienceMs)
+  await Promise.race([start(), patience.promise])
+  clearTimeout(timer)
 }
 
 function openStore(

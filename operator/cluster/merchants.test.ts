@@ -40,6 +40,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   const place = temporaryFolder('cluster-merchants')
   const events: ObjectEvent[] = []
   let writers = 0
+  let backendFailure: string | undefined
   let api: KubeApiServer
   let service: ProvisioningUnderTest
   let client: KubeClient
@@ -64,6 +65,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadPace({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
       events: { record: event => events.push(event) },
+      backendFailure: () => backendFailure,
       log: silentLog,
       timing: { lookMs: 100 },
     })
@@ -130,6 +132,18 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       events.map(({ type, reason }) => `${type} ${reason}`),
       ['Normal Provisioned'],
     )
+  })
+
+  it('is Degraded while the database of the payments service fails, and Ready meanwhile', async () => {
+    const degraded = async () =>
+      (await merchant('shop')).status?.conditions.find(({ type }) => type === 'Degraded')?.message
+    backendFailure = 'The backend of payments fails'
+    operator.trigger()
+    await waitFor('the condition', async () => (await degraded()) === 'The backend of payments fails')
+    assert.equal(await readyOf('shop'), 'Provisioned')
+    backendFailure = undefined
+    operator.trigger()
+    await waitFor('its end', async () => (await degraded()) === undefined)
   })
 
   it('gets another key when its Secret is deleted', async () => {

@@ -18,6 +18,7 @@ import {
   type MerchantFacts,
   type Obstacle,
   pausedConditions,
+  withoutDegraded,
 } from '../reconcilers/merchant-status.ts'
 import {
   createMerchants,
@@ -26,6 +27,7 @@ import {
   type PaymentAddresses,
   secretsOf,
 } from '../reconcilers/merchants.ts'
+import { degraded } from '../reconcilers/resource-status.ts'
 import { readAnnotations } from '../sources/source.ts'
 import { translateMerchant } from '../translate/translate-merchant.ts'
 import type { Translation } from '../translate/translation.ts'
@@ -51,6 +53,8 @@ export interface ClusterMerchantsOptions {
   readonly mayWrite: () => boolean
   readonly granted: GrantedSecrets
   readonly pace: ReadPace
+  /** Why the database of the payments service fails; undefined while it answers. */
+  readonly backendFailure?: () => string | undefined
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
   readonly timing?: Partial<MerchantsTiming>
@@ -171,23 +175,41 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
     return 'done'
   }
 
-  const queue = createWorkQueue({
+  function onError(key: string, error: unknown, retryMs: number): void {
+    if (stopping.signal.aborted) return
+    const details = { merchant: key, error: (error as Error).message, retryMs: Math.round(retryMs) }
+    log.warn('a Merchant is not as it should be', details)
+  }
+
+  const queue = createWorkQueue({ concurrency, reconcile: look, random: Math.random, retries, onError })
+  /** A queue of its own: a look reads Secrets, whose budget would delay the condition for minutes. */
+  const degradations = createWorkQueue({
     concurrency,
-    reconcile: look,
+    async reconcile(key) {
+      const [namespace = '', name = ''] = key.split('/')
+      const resource = mayWrite() ? writer.newest(namespace, name) : undefined
+      if (resource !== undefined) await writer.refreshDegraded(resource)
+      return 'done'
+    },
     random: Math.random,
     retries,
-    onError(key, error, retryMs) {
-      if (stopping.signal.aborted) return
-      const details = { merchant: key, error: (error as Error).message, retryMs: Math.round(retryMs) }
-      log.warn('a Merchant is not as it should be', details)
-    },
+    onError,
   })
 
   function lookAtAll(): void {
     for (const resource of followed.list()) {
       unseen.add(keyOf(resource))
       queue.add(keyOf(resource))
+      degradations.add(keyOf(resource))
     }
+  }
+
+  let knownFailure: string | undefined
+  function followBackend(): void {
+    const failure = options.backendFailure?.()
+    if (failure === knownFailure) return
+    knownFailure = failure
+    for (const resource of followed.list()) degradations.add(keyOf(resource))
   }
 
   return {
@@ -203,13 +225,13 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
       })
       lookAtAll()
     },
-    // What the feed and its pods do is nothing to them.
-    trigger() {},
-    statuses: { lookAtAll, waiting: queue.waiting },
+    // Merchants do not depend on the feed, but on the database of the payments service.
+    trigger: followBackend,
+    statuses: { lookAtAll, waiting: () => queue.waiting() + degradations.waiting() },
     async stop(): Promise<void> {
       stopping.abort()
       await followed.source.stop()
-      await queue.stop()
+      await Promise.all([queue.stop(), degradations.stop()])
     },
   }
 }
@@ -276,9 +298,12 @@ interface Findings {
 }
 
 /** Writes what is known of a resource to the API server, when that is something new. */
-function createWriter({ client, addresses, events }: ClusterMerchantsOptions, followed: FollowedKind) {
+function createWriter(options: ClusterMerchantsOptions, followed: FollowedKind) {
+  const { client, addresses, events } = options
   /** Our last writes: what is followed may lag behind them. */
   const written = new Map<string, StoredResource>()
+
+  const degradedNow = () => degraded(options.backendFailure?.())
 
   function note(resource: KubeObject): StoredResource {
     const stored = resource as unknown as StoredResource
@@ -315,14 +340,26 @@ function createWriter({ client, addresses, events }: ClusterMerchantsOptions, fo
       const before = stored.status ?? {}
       await writeStatus(stored, {
         observedGeneration: generation,
-        conditions: conditionsOf(stored, deriveMerchantConditions(facts), generation),
+        conditions: conditionsOf(stored, [...deriveMerchantConditions(facts), ...degradedNow()], generation),
         ...detailsOf(account, ids, addresses, readDetails(before)),
       })
     },
     /** Of a paused one stays told what was found before. */
     async pause(stored: StoredResource): Promise<void> {
       const { observedGeneration = 0, conditions = [], ...rest } = stored.status ?? {}
-      const fresh = conditionsOf(stored, pausedConditions(conditions), observedGeneration)
+      const fresh = conditionsOf(
+        stored,
+        [...pausedConditions(conditions), ...degradedNow()],
+        observedGeneration,
+      )
+      await writeStatus(stored, { ...rest, observedGeneration, conditions: fresh })
+    },
+    /** Writes the condition Degraded as it is now. A resource without a status gets it with its first one. */
+    async refreshDegraded(stored: StoredResource): Promise<void> {
+      const { observedGeneration, conditions = [], ...rest } = stored.status ?? {}
+      if (observedGeneration === undefined) return
+      const all = [...withoutDegraded(conditions), ...degradedNow()]
+      const fresh = conditionsOf(stored, all, observedGeneration)
       await writeStatus(stored, { ...rest, observedGeneration, conditions: fresh })
     },
   }

@@ -23,6 +23,8 @@ export interface MetricsSources {
   readonly resources: () => { readonly ready: number; readonly notReady: number }
   /** How many objects another program changes as often as this operator repairs them. */
   readonly contestedObjects: () => number
+  /** The pods that accept calls while their backend fails, by the name of the service. */
+  readonly failingBackends: () => Readonly<Record<string, number>>
   /** Why the certificates are not as they should be; empty when they are. */
   readonly certificateProblem: () => string
 }
@@ -104,6 +106,15 @@ function openGauges(sources: MetricsSources, registry: Registry): void {
     'Objects that another program changes as often as this operator repairs them.',
     sources.contestedObjects,
   )
+  new Gauge({
+    name: 'tollway_backend_failing_pods',
+    help: 'Pods that accept calls while their backend fails, by service.',
+    labelNames: ['service'],
+    registers,
+    collect() {
+      for (const [service, pods] of Object.entries(sources.failingBackends())) this.set({ service }, pods)
+    },
+  })
   gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)
   new Gauge({
     name: 'tollway_resources',

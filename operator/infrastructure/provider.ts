@@ -32,6 +32,8 @@ export interface Replica {
   /** Why it is not ready, for people: `starting`, `exited with code 1, again in 2 s`. Empty when ready. */
   readonly reason: string
   readonly restarts: number
+  /** Why its backend fails (Redis, memcached, a database); absent while the backend answers. */
+  readonly backendProblem?: string
   /** Where a person looks at it: `debug` -> `http://127.0.0.1:6070`. */
   readonly addresses: Readonly<Record<string, string>>
 }

@@ -17,6 +17,8 @@ export interface Surroundings<Fed> {
   /** Why the feed rejected what should be in force. */
   readonly unpublished: string | undefined
   readonly enforcement: (fed: Fed) => ContentEnforcement
+  /** See `Facts`. */
+  readonly backendFailure: string | undefined
   /** By the names of resources; see `FedKind.doubtsOf`. */
   readonly doubts: ReadonlyMap<string, Doubt>
 }
@@ -95,7 +97,7 @@ const none: readonly never[] = []
 
 function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Facts {
   const { name, translation, refusal, content, completed, resource } = item
-  const { taking, switchedOff, unpublished, enforcement, doubts } = surroundings
+  const { taking, switchedOff, unpublished, backendFailure, enforcement, doubts } = surroundings
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, refusals } =
     completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
@@ -110,6 +112,7 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surround
     lacking: completed?.lacking,
     switchedOff,
     doubt: doubts.get(name),
+    backendFailure,
     running: taking.length,
     enforcing,
     refusals: content === present ? refusals : none,
@@ -135,6 +138,7 @@ function isSameFacts(a: Facts, b: Facts): boolean {
     a.lacking === b.lacking &&
     a.switchedOff === b.switchedOff &&
     a.doubt?.message === b.doubt?.message &&
+    a.backendFailure === b.backendFailure &&
     a.running === b.running &&
     a.enforcing === b.enforcing &&
     isSameRefusal(a.refusal, b.refusal) &&

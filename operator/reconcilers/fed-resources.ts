@@ -20,6 +20,8 @@ export interface FedResourcesOptions<Content, Fed> {
   readonly clock: Clock
   /** Why no process is to run that would enforce the kind, and what to change; undefined where some are. */
   readonly switchedOff?: string | undefined
+  /** Why the backend of a workload fails; undefined while it answers. */
+  readonly backendFailure?: (workload: string) => string | undefined
   /** The conditions that were written before, where that outlives this process: their times are kept. */
   storedConditions?(resource: SourcedResource): readonly Condition[]
   /**
@@ -113,6 +115,7 @@ export function createFedResources<Content extends Named, Fed>(
         taking: replicas.flatMap(({ ready, uid }) => (ready ? [uid] : [])),
         switchedOff: options.switchedOff,
         unpublished: failure?.message,
+        backendFailure: options.backendFailure?.(kind.workload),
         enforcement: feed.enforcement(uids),
         doubts: kind.doubtsOf?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
       }

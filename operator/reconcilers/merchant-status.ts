@@ -52,9 +52,13 @@ const isFalse = (type: string, reason: string, message: string): NewCondition =>
   ...{ type, status: 'False', reason, message },
 })
 
-/** What was found before stays told. */
+/** The conditions from before the pause stay, except those of the present. */
 export function pausedConditions(before: readonly NewCondition[]): readonly NewCondition[] {
-  return [...before.filter(({ type }) => type !== paused.type), paused]
+  return [...withoutDegraded(before).filter(({ type }) => type !== paused.type), paused]
+}
+
+export function withoutDegraded<Known extends NewCondition>(conditions: readonly Known[]): readonly Known[] {
+  return conditions.filter(({ type }) => type !== 'Degraded')
 }
 
 const paused = isTrue(

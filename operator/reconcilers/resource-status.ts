@@ -46,6 +46,8 @@ export interface Facts {
   readonly doubt?: Doubt | undefined
   /** Why no process is to run that would enforce it; undefined where some are. */
   readonly switchedOff?: string | undefined
+  /** Why the backend of the processes fails, as the message of a condition; undefined while it answers. */
+  readonly backendFailure?: string | undefined
   /** Processes that take calls. */
   readonly running: number
   /** Those of them that acknowledged what is in force. */
@@ -59,7 +61,8 @@ const maxShownProblems = 5
 /**
  * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process that takes calls
  * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it waits
- * for somebody to change something; Paused; Doubtful, it is right and hardly meant. The first two are what `kstatus` and its users look at.
+ * for somebody to change something; Paused; Doubtful, it is right and hardly meant; Degraded, the processes are
+ * ready and their backend fails. The first two are what `kstatus` and its users look at.
  */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
@@ -78,6 +81,7 @@ export function deriveConditions(facts: Facts): readonly NewCondition[] {
     ...passing(ready),
     ...(facts.paused ? [paused] : []),
     ...doubtful(facts),
+    ...degraded(facts.backendFailure),
   ]
 }
 
@@ -86,6 +90,12 @@ const paused: NewCondition = {
   status: 'True',
   reason: 'Annotated',
   message: 'What is in force stays as it is until the annotation tollway.dev/paused is gone',
+}
+
+/** Returns the condition of resources whose processes are ready and cannot reach their backend. */
+export function degraded(backendFailure: string | undefined): readonly NewCondition[] {
+  if (backendFailure === undefined) return []
+  return [{ type: 'Degraded', status: 'True', reason: 'BackendUnavailable', message: backendFailure }]
 }
 
 function doubtful({ doubt }: Facts): readonly NewCondition[] {

@@ -1,3 +1,4 @@
+import { failingReplicas } from '../infrastructure/backend-failures.ts'
 import { isPassing } from '../reconcilers/resource-status.ts'
 import { formatFieldProblem } from '../translate/field-problem.ts'
 import { conditionOf, type StatusReport } from './status-report.ts'
@@ -13,9 +14,9 @@ export interface Complaint {
 
 /**
  * What of a report is not ready, and why: each file that cannot be read, each resource's problems field by
- * field, or else the condition that keeps it from being ready.
+ * field, or else the condition that keeps it from being ready; and each process whose backend fails.
  */
-export function complaintsOf({ resources, problems }: StatusReport): readonly Complaint[] {
+export function complaintsOf({ resources, replicas, problems }: StatusReport): readonly Complaint[] {
   const ofFiles = problems.map(({ origin, message }) => ({ place: origin, message, passing: false }))
   const ofResources = resources.flatMap((resource): Complaint[] => {
     const ready = conditionOf(resource, 'Ready')
@@ -29,7 +30,10 @@ export function complaintsOf({ resources, problems }: StatusReport): readonly Co
     const passing = isPassing(ready) || conditionOf(resource, 'Reconciling').status === 'True'
     return messages.map(message => ({ place, message, passing }))
   })
-  return [...ofFiles, ...ofResources]
+  const ofReplicas = failingReplicas(replicas).map(({ name, backendProblem }) => ({
+    ...{ place: name, message: `its backend fails: ${backendProblem}`, passing: false },
+  }))
+  return [...ofFiles, ...ofResources, ...ofReplicas]
 }
 
 /** Of what became wrong at once, so much is told; `tollway status` tells all. */

@@ -51,8 +51,7 @@ function stateOf(service: ServiceName, config: OperatorConfig, urlFile: string):
 
 function rateLimitProcesses(config: OperatorConfig, options: LocalWorkloadsOptions): Workload {
   const metrics = config.metrics ? { USE_PULLSTATS: 'true', DISABLE_STATS: 'false' } : {}
-  // People see in the status why calls fail.
-  const own = { ...drainDelay, KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true', ...metrics }
+  const own = { ...drainDelay, ...metrics }
   const env = { ...own, ...config.rateLimitEnv }
   return rateLimitWorkload({
     replicas: config.replicas,

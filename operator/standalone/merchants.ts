@@ -12,7 +12,7 @@ import type { Provisioner } from '../payments/provisioner.ts'
 import { nameOf } from '../reconcilers/choose-contents.ts'
 import { deriveMerchantConditions, pausedConditions } from '../reconcilers/merchant-status.ts'
 import { createMerchants, type MerchantsTiming, type PaymentAddresses } from '../reconcilers/merchants.ts'
-import type { ResourceStatus } from '../reconcilers/resource-status.ts'
+import { degraded, type ResourceStatus } from '../reconcilers/resource-status.ts'
 import { readFolderSecret } from '../sources/folder-secrets.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import { translateMerchant } from '../translate/translate-merchant.ts'
@@ -26,6 +26,8 @@ export interface StandaloneMerchantsOptions {
   /** undefined where no payments service runs. */
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
+  /** Why the database of the payments service fails; undefined while it answers. */
+  readonly backendFailure?: () => string | undefined
   readonly log: Pick<Log, 'debug' | 'warn'>
   /** Given the statuses of all of them, after each look at any. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
@@ -127,7 +129,8 @@ export function openStandaloneMerchants(options: StandaloneMerchantsOptions): St
   }
 
   function note(resource: SourcedResource, found: Found): void {
-    statuses.set(resource.uid, toStatus(resource, found, statuses.get(resource.uid)))
+    const conditions = [...found.conditions, ...degraded(options.backendFailure?.())]
+    statuses.set(resource.uid, toStatus(resource, { ...found, conditions }, statuses.get(resource.uid)))
     tell()
   }
 

@@ -2,6 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import { createRunner } from '../controller/runner.ts'
+import type { BackendFailures } from '../infrastructure/backend-failures.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { RateLimitDomain, StreamRoute } from '../ir.ts'
 import { animationStreamRoutes } from '../kinds/animation-stream-route.ts'
@@ -24,6 +25,7 @@ export interface StandaloneKindsOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   /** Why a workload is not to run; undefined for those that are. */
   readonly whySwitchedOff: (workload: string) => string | undefined
+  readonly backends: Pick<BackendFailures, 'of' | 'onChange'>
   /** Where what outlives a restart is kept. */
   readonly rememberedPath: string
   readonly log: Log
@@ -45,7 +47,7 @@ export interface StandaloneKinds {
 }
 
 export function openStandaloneKinds(options: StandaloneKindsOptions): StandaloneKinds {
-  const { source, feed, loads, infrastructure, log } = options
+  const { source, feed, loads, infrastructure, backends, log } = options
   const limits = rateLimitConfigs()
   const routes = animationStreamRoutes({ secrets: folderSecrets(source), loadOf: loads.of })
   const kinds = [limits, routes]
@@ -65,6 +67,7 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
       feed: createContentFeed(feed, kind), // tells the processes; hears what they make of it
       infrastructure,
       switchedOff: options.whySwitchedOff(kind.workload),
+      backendFailure: backends.of,
       clock: systemClock,
       writeStatus: statuses => tell(kind.definition.kind, statuses),
     })
@@ -82,6 +85,7 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
     ...options.merchants,
     source,
     log,
+    backendFailure: () => backends.of('payments'),
     writeStatus: statuses => tell(merchantKind.kind, statuses),
   })
   const [ofLimits, ofRoutes] = [open(limits), open(routes)]
@@ -92,12 +96,13 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
     async start() {
       for (const { reconcile } of all) await reconcile()
       for (const { runner } of all) {
-        for (const part of [source, feed, infrastructure]) part.onChange(runner.trigger)
+        for (const part of [source, feed, infrastructure, backends]) part.onChange(runner.trigger)
         runner.trigger()
       }
       loads.onChange(ofRoutes.runner.trigger)
       merchants.start()
       infrastructure.onChange(merchants.trigger)
+      backends.onChange(merchants.trigger)
     },
     async stop() {
       await merchants.stop()

@@ -1,6 +1,10 @@
 import type { StreamLog } from './log/stream-log.ts'
 
-/** Healthy while the log is reachable, the routes are loaded, and the process is not stopping. */
+/**
+ * Healthy when the log has answered once, the routes are loaded, and the process is not stopping. A log that fails
+ * later does not make the process unhealthy: that would take all brokers of a Redis out of service at once, while
+ * their callers get an error that names the cause.
+ */
 export interface Health {
   healthy(): boolean
   /** A short reason for being unhealthy; empty if healthy. */
@@ -17,12 +21,13 @@ export function createHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHea
   const listeners: ((healthy: boolean) => void)[] = []
   let serving = false
   let terminating = false
+  let answered = log.healthy
   let last = false
 
   function problem(): string {
     if (terminating) return 'is ending'
     if (!serving) return 'has no routes yet'
-    return log.healthy ? '' : `the stream log is unavailable: ${log.problem}`
+    return answered ? '' : `the stream log is unavailable: ${log.problem}`
   }
 
   const healthy = () => problem() === ''
@@ -33,7 +38,10 @@ export function createHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHea
     for (const listener of listeners) listener(last)
   }
 
-  log.onHealth(changed)
+  log.onHealth(healthy => {
+    answered ||= healthy
+    changed()
+  })
   return {
     healthy,
     problem,

@@ -2,12 +2,13 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
+import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
@@ -72,7 +73,12 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const health = createHealth(streamLog)
   stats.gauge('log.healthy', () => Number(streamLog.healthy))
   stats.gauge('process.resident_bytes', () => process.memoryUsage.rss())
-  const pages = await openPages(settings, { broker, log: streamLog, stats, health, clock: systemClock })
+  let backend: Pick<BackendWatch, 'problem' | 'stop'> = unwatched
+  const backendProblem = () => backend.problem
+  stats.gauge('backend.failing', () => Number(backendProblem() !== ''))
+  const pages = await openPages(settings, {
+    ...{ broker, log: streamLog, stats, health, backendProblem, clock: systemClock },
+  })
   const feed = await openFeed(settings, table, broker, log)
   const healthTable = createHealthTable()
   const grpc = createGrpcServer({
@@ -95,6 +101,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   health.onChange(healthy => {
     for (const name of Object.values(serviceNames)) healthTable.set(name, healthy)
     reportHealth(healthy, health.problem())
+    if (healthy && backend === unwatched) backend = watchLog(streamLog)
   })
   health.serve()
   tellOfLog(streamLog, log)
@@ -104,6 +111,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     debugPort: pages.debugPort,
     async stop() {
       health.terminate()
+      backend.stop()
       await pause(settings.drainDelayMs)
       broker.drain()
       const closed = grpc.drain(settings.drainTimeoutMs + lastStatusMs)
@@ -191,6 +199,21 @@ function portsOfPages(settings: Settings): readonly PortSetting[] {
   const debug = { name: 'DEBUG_PORT', host: debugHost, port: debugPort }
   const metrics = { name: 'METRICS_PORT', host: metricsHost, port: metricsPort }
   return metricsPort === 0 ? [debug] : [debug, metrics]
+}
+
+/** Before the first answer of the log the process is not ready, and a failure is not news. */
+const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
+
+/** Watches a log that has answered, and reports its failures to the parent process. */
+function watchLog(streamLog: StreamLog): BackendWatch {
+  const watch = watchBackend({
+    async probe() {
+      if (!streamLog.healthy) throw new Error(streamLog.problem)
+    },
+    onChange: reportBackend,
+  })
+  streamLog.onHealth(watch.probeNow)
+  return watch
 }
 
 function tellOfLog(streamLog: StreamLog, log: Log): void {

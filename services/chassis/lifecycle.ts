@@ -53,6 +53,14 @@ export function reportHealth(healthy: boolean, reason = ''): void {
   sendToParent({ type: 'health', healthy, reason })
 }
 
+/**
+ * Reports to the parent process, if any, why the backend of this process fails; empty when it answers. The process
+ * stays healthy meanwhile.
+ */
+export function reportBackend(problem: string): void {
+  sendToParent({ type: 'backend', problem })
+}
+
 /** The interval of signs of life; the parent kills a process after several intervals without one. */
 export const signOfLifeMs = 1_000
 

@@ -77,6 +77,13 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
   assert.match(metrics, /payments_http_requests_total\{route="\/apps",method="POST",status="201"\} 1\n/)
   assert.match(await (await fetch(`${debug}/stats`)).text(), /^payments_database_transactions_running: \d+$/m)
 
+  await server.kill('SIGKILL')
+  await waitFor('the failure', async () => (await statusOf(`${debug}/backend`)) === 503, 20_000)
+  assert.deepEqual([await statusOf(`${debug}/readyz`), await statusOf(`${api}/readyz`)], [200, 200])
+  assert.match(await (await fetch(`${debug}/metrics`)).text(), /^payments_backend_failing 1$/m)
+  await server.restart()
+  await waitFor('the recovery', async () => (await statusOf(`${debug}/backend`)) === 200, 20_000)
+
   const stopped = running.end()
   await waitFor('the end of readiness', async () => (await statusOf(`${debug}/readyz`)) === 503)
   assert.equal(await statusOf(`${api}/healthz`), 200)

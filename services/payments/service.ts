@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { findPortProblems } from '@tollway/chassis/taken-ports.ts'
 import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/tls.ts'
+import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { type BackgroundOptions, instructionOutcomes, startBackground } from './background.ts'
 import { createDelivery } from './delivery.ts'
@@ -48,8 +49,8 @@ export interface Service {
 }
 
 const dayMs = 86_400_000
-/** For the database to tell that it is there. */
-const readyTimeoutMs = 2_000
+/** The timeout of a probe of the database. */
+const probeTimeoutMs = 2_000
 
 /** Files of secrets that are read again when they change. */
 export interface SecretFiles {
@@ -72,7 +73,12 @@ export async function startService(
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
   let draining = false
-  const ready = async () => !draining && (await answers(storage))
+  // The storage has answered by now. Later failures of the database do not take the processes out of service.
+  const ready = async () => !draining
+  const backend = watchDatabase(settings, storage, log)
+  metrics.gauge('payments_backend_failing', 'Whether the database does not answer probes.', () =>
+    Number(backend.problem !== ''),
+  )
   const shared = { log, clock: systemClock, randomBytes, payments, onAnswer: countAnswers(metrics) }
   const countReplay = metrics.counter('payments_idempotency_replays_total', 'Answers that were given again.')
   const { openSignup, signupsPerMinute } = settings
@@ -100,7 +106,7 @@ export async function startService(
   })
   const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
-  const monitor = createMonitorServer({ metrics, ready })
+  const monitor = createMonitorServer({ metrics, ready, backendProblem: () => backend.problem })
   const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
   const provisionPort =
     (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
@@ -132,6 +138,7 @@ export async function startService(
     provisionPort,
     async stop() {
       draining = true
+      backend.stop()
       reportHealth(false, 'draining')
       await pause(settings.drainDelayMs)
       await Promise.all([api, provision, admin].map(server => server?.close(settings.drainTimeoutMs)))
@@ -299,11 +306,19 @@ function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {
   }
 }
 
-async function answers({ transaction }: Storage): Promise<boolean> {
-  try {
-    await transaction(tx => tx.query('SELECT 1'), { statementTimeoutMs: readyTimeoutMs })
-    return true
-  } catch {
-    return false
-  }
+/** Watches a database server, and reports its failures to the parent process and the log. */
+function watchDatabase(
+  { databaseUrl }: Settings,
+  { transaction }: Storage,
+  log: Log,
+): Pick<BackendWatch, 'problem' | 'stop'> {
+  if (databaseUrl === '') return { problem: '', stop() {} }
+  return watchBackend({
+    probe: () => transaction(tx => tx.query('SELECT 1'), { statementTimeoutMs: probeTimeoutMs }),
+    onChange(problem) {
+      reportBackend(problem)
+      if (problem === '') log.info('the database answers again')
+      else log.warn('probe the database: failed', { problem })
+    },
+  })
 }

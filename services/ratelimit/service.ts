@@ -1,15 +1,16 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Tracing } from '@tollway/chassis/tracing.ts'
+import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import { grpcAddress } from '@tollway/grpc/server-settings.ts'
-import { createBackendHealth } from './counters/backend-health.ts'
+import { createBackendHealth, probeBackend } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
 import { createErrorWatch, type ErrorWatch } from './counters/error-watch.ts'
 import { openMemcached } from './counters/memcached/open-memcached.ts'
@@ -86,9 +87,14 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     withConfig: settings.healthyWithConfig,
   })
   const rules = () => describeRules(configuration.rules())
+  let backend = unwatched
+  const backendProblem = () => backend.problem
+  if (settings.backendType !== 'memory') {
+    stats.gauge('ratelimit.backend.failing', () => Number(backendProblem() !== ''))
+  }
   const outlets =
     worker?.attach({ stats, rules }) ??
-    (await openOutlets(settings, { stats, rules, problem: health.problem, log }))
+    (await openOutlets(settings, { stats, rules, problem: health.problem, backendProblem, log }))
   const feed = await openFeed(settings, configuration, stats, log)
   feed.start()
   const warm = warmUp(settings)
@@ -101,10 +107,12 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   })
   log.debug('warm-up calls answered', { calls: await warm })
   const servers = await openServers(settings, { limiter, stats, tracing, tls, health, worker, log })
-  reportBackend(counters, backendHealth, health, log)
+  backend = watchCounters(settings, counters)
+  logBackend(counters, backendHealth, health, log)
   return {
     async stop() {
       health.terminate()
+      backend.stop()
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
       await servers.drain(settings.drainTimeoutMs)
       await feed.stop()
@@ -202,10 +210,27 @@ function openBackendHealth(settings: Settings, counters: Counters, errors: Error
   return createBackendHealth({ counters, errors, cacheKeyPrefix, checkActiveConnection })
 }
 
+/** Before the first answer of the backend the process is not ready, and a failure is not news. */
+const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
+
+/** Watches a backend that has answered, and reports its failures to the parent process. */
+function watchCounters(
+  { backendType, cacheKeyPrefix }: Settings,
+  counters: Counters,
+): Pick<BackendWatch, 'problem' | 'stop'> {
+  if (backendType === 'memory') return unwatched
+  const watch = watchBackend({
+    probe: () => probeBackend(counters, cacheKeyPrefix),
+    onChange: reportBackend,
+  })
+  counters.onHealth(watch.probeNow)
+  return watch
+}
+
 const problemOf = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
 
 /** Logs when the backend is lost and when it answers again: callers see only errors. */
-function reportBackend(
+function logBackend(
   counters: Counters,
   backendHealth: Pick<Counters, 'healthy' | 'problem'>,
   health: Health,

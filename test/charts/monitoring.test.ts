@@ -158,6 +158,7 @@ test('alerts and dashboard ask only for metrics that there are, with labels that
 function operatorMetrics(): Promise<string> {
   const metrics = createOperatorMetrics({
     contestedObjects: () => 0,
+    failingBackends: () => ({ ratelimit: 1 }),
     isLeader: () => true,
     connectedPods: () => 1,
     statusesWaiting: () => 0,

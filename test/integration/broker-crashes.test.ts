@@ -116,9 +116,10 @@ test('brokers over Redis', async t => {
       await consumer.end
       assert.match(consumer.texts().at(-1) ?? '', /^ERROR /)
       assert.match(await producer.answer, /^ERROR|^UNAVAILABLE/)
-      await waitFor('both brokers to be healthy', async () => {
-        const answers = await Promise.all([first, second].map(({ debug }) => fetch(`${debug}/healthcheck`)))
-        return answers.every(({ ok }) => ok)
+      await waitFor('both brokers to reach Redis', async () => {
+        const answers = await Promise.all([first, second].map(({ debug }) => fetch(`${debug}/stats`)))
+        const texts = await Promise.all(answers.map(answer => answer.text()))
+        return texts.every(text => text.includes('broker.log.healthy: 1\n'))
       })
       const next = await stream(t, first, second, 'after')
       next.producer.write(bytesOf('SUCCESS'))

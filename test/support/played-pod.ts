@@ -44,16 +44,23 @@ export function fedPodSettings(namespace: string, folder: string): Readonly<Reco
 /**
  * Plays a ready pod of the rate limit Deployment where no kubelet runs. Resolves with the node metadata by which a
  * process is that pod.
+ *
+ * @param ports of its container, by name, at 127.0.0.1
  */
-export async function playPod({ api, namespace }: OperatorPlace, name: string): Promise<string> {
+export async function playPod(
+  { api, namespace }: OperatorPlace,
+  name: string,
+  ports: Readonly<Record<string, number>> = {},
+): Promise<string> {
   const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-ratelimit`
   const { spec } = (await api.call('GET', deployment)).body as {
     spec: { template: { metadata: { labels: Record<string, string> } } }
   }
+  const containerPorts = Object.entries(ports).map(([name, containerPort]) => ({ name, containerPort }))
   const pods = `/api/v1/namespaces/${namespace}/pods`
   const created = await api.call('POST', pods, {
     metadata: { name, labels: spec.template.metadata.labels },
-    spec: { containers: [{ name: 'ratelimit', image: 'none' }] },
+    spec: { containers: [{ name: 'ratelimit', image: 'none', ports: containerPorts }] },
   })
   assert.equal(created.status, 201, JSON.stringify(created.body))
   const pod = created.body as { readonly metadata: { readonly uid: string } }

@@ -55,7 +55,8 @@ const restarts = { initialMs: 200, maxMs: 10_000, factor: 2, jitter: 0.5 } as co
 
 /**
  * Starts a process and starts it again when it ends, later and later. The process tells whether it takes
- * calls by `{ type: 'health', healthy: boolean, reason?: string }` over Node's IPC channel, and ends by itself
+ * calls by `{ type: 'health', healthy: boolean, reason?: string }` over Node's IPC channel, and whether its backend
+ * fails by `{ type: 'backend', problem: string }`, and ends by itself
  * when the channel closes: so none outlives this process, not even its SIGKILL. One that says nothing for too
  * long, not even `{ type: 'alive' }`, takes no calls whatever it said before: it is killed and started again.
  * It runs in a session of its own, so that a terminal's Ctrl-C reaches only this process, which then ends the
@@ -64,14 +65,14 @@ const restarts = { initialMs: 200, maxMs: 10_000, factor: 2, jitter: 0.5 } as co
 export function startReplica(options: ReplicaOptions): ReplicaProcess {
   const { name, clock, onChange } = options
   const backoff = createBackoff({ ...restarts, random: options.random })
-  let state = { uid: '', ready: false, reason: 'starting', restarts: 0 }
+  let state: State = { uid: '', ready: false, reason: 'starting', restarts: 0 }
   let child: ChildProcess | undefined
   let timer: NodeJS.Timeout | undefined
   let healthySinceMs = Number.NaN
   let stopped: Promise<void> | undefined
   const gone = Promise.withResolvers<void>()
 
-  const change = (changes: Partial<typeof state>) => {
+  const change = (changes: Partial<State>) => {
     state = { ...state, ...changes }
     onChange()
   }
@@ -81,6 +82,13 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     if (stopped !== undefined || (healthy === state.ready && reason === state.reason)) return
     if (healthy !== state.ready) healthySinceMs = healthy ? clock.monotonicMs() : Number.NaN
     change({ ready: healthy, reason })
+  }
+
+  const backend = (problem: string) => {
+    if (problem === (state.backendProblem ?? '')) return
+    const { backendProblem: _, ...rest } = state
+    state = problem === '' ? rest : { ...rest, backendProblem: problem }
+    onChange()
   }
 
   const silent = (ms: number) => {
@@ -109,6 +117,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     state = { uid: options.newUid(), ready: false, reason: 'starting', restarts: restartCount }
     child = launch(options, state.uid, {
       health,
+      backend,
       ended,
       silent,
       channelClosed: () => {
@@ -141,8 +150,12 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
   }
 }
 
+type State = Omit<Replica, 'name' | 'addresses'>
+
 interface Events {
   health(healthy: boolean, why: string): void
+  /** The backend fails for this cause, or answers again if it is empty. */
+  backend(problem: string): void
   /** Called once, with how long nothing was heard. */
   silent(ms: number): void
   channelClosed(): void
@@ -181,6 +194,7 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
   child.on('message', message => {
     signs.heard()
     if (!hasEnded && isHealth(message)) events.health(message.healthy, `${message.reason ?? ''}`)
+    if (!hasEnded && isBackend(message)) events.backend(message.problem)
   })
   child.on('disconnect', () => {
     // At an ordinary end the channel closes first; the exit is then told in the same breath.
@@ -204,6 +218,12 @@ function killGroupOf(pid: number | undefined): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
+}
+
+function isBackend(message: unknown): message is { readonly problem: string } {
+  if (typeof message !== 'object' || message === null) return false
+  const { type, problem } = message as Readonly<Record<string, unknown>>
+  return type === 'backend' && typeof problem === 'string'
 }
 
 function isHealth(message: unknown): message is { readonly healthy: boolean; readonly reason?: unknown } {

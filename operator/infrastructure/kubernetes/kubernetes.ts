@@ -6,8 +6,9 @@ import type { Workload } from '../../ir.ts'
 import { isConflict } from '../../kube/api-error.ts'
 import type { KubeClient } from '../../kube/client.ts'
 import type { KubeObject } from '../../kube/kube-object.ts'
-import { type Infrastructure, InfrastructureError } from '../provider.ts'
+import { type Infrastructure, InfrastructureError, type Replica } from '../provider.ts'
 import { createTurns } from '../turns.ts'
+import { type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
 import { bringAbout } from './bring-about.ts'
 import { type Contest, createContests } from './contests.ts'
 import { createObjectWriter } from './object-writer.ts'
@@ -41,9 +42,15 @@ export interface KubernetesTiming {
   /** How long `remove` waits until all is gone, beyond what the replicas are given. */
   readonly removeTimeoutMs: number
   readonly reflector: Partial<ReflectorTiming>
+  readonly backends: Partial<BackendPollTiming>
 }
 
-const defaultTiming: KubernetesTiming = { syncTimeoutMs: 20_000, removeTimeoutMs: 60_000, reflector: {} }
+const defaultTiming: KubernetesTiming = {
+  syncTimeoutMs: 20_000,
+  removeTimeoutMs: 60_000,
+  reflector: {},
+  backends: {},
+}
 
 /** How often, and with how long a wait for what is newer, a deletion that met another state is tried. */
 const maxDeleteTries = 5
@@ -124,7 +131,17 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
 
   const podsOf = (name: string) =>
     own.pods().filter(({ metadata }) => metadata.labels?.[labelNames.name] === name)
-  const observe = (name: string) => observePods(podsOf(name))
+  const observe = (name: string) => observePods(podsOf(name)).map(withBackend)
+  const backends = pollBackends({
+    pods: () => observePods(own.pods()).flatMap(polledPodOf),
+    onChange: lookAgain,
+    timing: timing.backends,
+  })
+
+  function withBackend(replica: Replica): Replica {
+    const backendProblem = backends.problemOf(replica.uid)
+    return backendProblem === undefined ? replica : { ...replica, backendProblem }
+  }
 
   function lookAgain(): void {
     for (const name of wanted.keys()) repairs.add(name)
@@ -218,10 +235,15 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     standDown,
     async close() {
       closed = true
+      backends.stop()
       await standDown()
       await Promise.all([own.stop(), repairs.stop()])
     },
   }
+}
+
+function polledPodOf({ uid, ready, addresses: { metrics } }: Replica): readonly PolledPod[] {
+  return ready && metrics !== undefined ? [{ uid, url: metrics }] : []
 }
 
 /** A workload with unknown Secrets keeps the digest of its Deployment, so that no replica is replaced. */

@@ -13,13 +13,16 @@ export interface PagesOptions {
   readonly log: Pick<StreamLog, 'interrupt'>
   readonly stats: BrokerStats
   readonly health: Pick<Health, 'healthy' | 'problem'>
+  /** Returns the cause of a failure of the stream log; empty when it answers. */
+  readonly backendProblem: () => string
   readonly clock: Pick<Clock, 'nowMs'>
 }
 
 const json = 'application/json'
 const html = 'text/html; charset=utf-8'
 
-const help = `/healthcheck: whether this process takes calls
+const help = `/backend: whether the stream log answers, or the cause why not
+/healthcheck: whether this process takes calls
 /livez: whether this process lives
 /metrics: all numbers in Prometheus' text format
 /stats: all numbers; ?format=json for JSON
@@ -50,9 +53,17 @@ export function createMetricsServer(options: PagesOptions): Server {
   )
 }
 
-function probePages({ stats, health }: PagesOptions): ReadonlyMap<string, Page> {
+function probePages({ stats, health, backendProblem }: PagesOptions): ReadonlyMap<string, Page> {
   return new Map<string, Page>([
     ['/metrics', (_, response) => send(response, 200, exposition(stats), expositionType)],
+    [
+      '/backend',
+      (_, response) => {
+        const problem = backendProblem()
+        if (problem === '') send(response, 200, 'OK')
+        else send(response, 503, `${problem}\n`)
+      },
+    ],
     ['/livez', (_, response) => send(response, 200, 'alive\n')],
     [
       '/healthcheck',

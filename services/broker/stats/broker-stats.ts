@@ -51,6 +51,7 @@ export type GaugeName =
   | 'queue.messages'
   | 'queue.bytes'
   | 'log.healthy'
+  | 'backend.failing'
   | 'process.resident_bytes'
 
 const maxRoutes = 200

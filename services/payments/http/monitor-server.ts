@@ -6,6 +6,8 @@ import { expositionType, type Metrics } from '../metrics.ts'
 export interface MonitorServerOptions {
   readonly metrics: Metrics
   readonly ready: () => Promise<boolean>
+  /** Returns the cause of a failure of the database; empty when it answers. */
+  readonly backendProblem: () => string
 }
 
 export interface MonitorServer {
@@ -18,13 +20,14 @@ type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: 
 
 const requestTimeoutMs = 10_000
 
-/** What operators look at: `/metrics`, `/stats` (`?format=json`), `/healthz` and `/readyz`. */
-export function createMonitorServer({ metrics, ready }: MonitorServerOptions): MonitorServer {
+/** What operators look at: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` and `/backend`. */
+export function createMonitorServer({ metrics, ready, backendProblem }: MonitorServerOptions): MonitorServer {
   const pages: Readonly<Record<string, Page>> = {
     '/metrics': async () => [200, metrics.expose(), expositionType],
     '/stats': async query => statsPage(metrics, query.get('format') === 'json'),
     '/healthz': async () => [200, 'alive\n'],
     '/readyz': async () => ((await ready()) ? [200, 'ready\n'] : [503, 'not ready\n']),
+    '/backend': async () => (backendProblem() === '' ? [200, 'OK\n'] : [503, `${backendProblem()}\n`]),
   }
   const server = createServer((request, response) => {
     request.resume()

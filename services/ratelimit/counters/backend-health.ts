@@ -14,6 +14,21 @@ export interface BackendHealthOptions {
 /** The delay before the probe is sent again after it failed. */
 const retryMs = 500
 
+/** Returns one probe for each backend: per-second limits may have a separate one. */
+function probesOf(cacheKeyPrefix: string): readonly Hit[] {
+  const probe = { key: `${cacheKeyPrefix}tollway_probe`, hits: 0, expirySeconds: 1, limit: maxCount }
+  return [probe, { ...probe, perSecond: true }]
+}
+
+/** Rejects with the reason when the backend has no connection, or does not answer a call. */
+export async function probeBackend(
+  counters: Pick<Counters, 'add' | 'healthy' | 'problem'>,
+  cacheKeyPrefix: string,
+): Promise<void> {
+  if (!counters.healthy) throw new Error(counters.problem)
+  await counters.add(probesOf(cacheKeyPrefix))
+}
+
 /**
  * The backend's contribution to the service's health: unhealthy until the backend has answered one call. A
  * new instance whose Redis user may not read the counters never becomes healthy, so that a rollout stops
@@ -28,9 +43,7 @@ export function createBackendHealth(
   options: BackendHealthOptions,
 ): Pick<Counters, 'healthy' | 'problem' | 'onHealth'> {
   const { counters, errors, checkActiveConnection, cacheKeyPrefix } = options
-  const probe = { key: `${cacheKeyPrefix}tollway_probe`, hits: 0, expirySeconds: 1, limit: maxCount }
-  // One probe for each backend: per-second limits may have a separate one.
-  const probes: readonly Hit[] = [probe, { ...probe, perSecond: true }]
+  const probes = probesOf(cacheKeyPrefix)
   const listeners: ((healthy: boolean) => void)[] = []
   let answered = false
   let asking = false

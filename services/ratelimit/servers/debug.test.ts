@@ -8,7 +8,10 @@ import { createDebugServer } from './debug.ts'
 import { createProbePages } from './probe-pages.ts'
 import { listen } from './servers-under-test.ts'
 
-const probes = createProbePages(() => 'the backend is away')
+const probes = createProbePages(
+  () => 'the backend is away',
+  () => '',
+)
 
 async function start(t: TestContext, stats: Stats = createStats()) {
   const rules = 'd.user: unit=MINUTE requests_per_unit=3, shadow_mode: false, quota_mode: false\n'
@@ -31,6 +34,7 @@ const plain = 'text/plain; charset=utf-8'
 test('the index lists the other pages, sorted', async t => {
   const get = await start(t)
   const index = [
+    '/backend: whether the backend of the counters answers, or the cause why not',
     '/debug/pprof/: profiles of this process',
     '/debug/pprof/heap: where memory is allocated and kept; ?seconds=N, ?format=devtools',
     '/debug/pprof/heapsnapshot: everything in memory, for Chrome DevTools',

@@ -25,6 +25,7 @@ export function createDebugServer(options: DebugServerOptions): Server {
   })
   const pages: Readonly<Record<string, DebugPage>> = {
     ...createProfilePages(options.clock),
+    '/backend': probe('/backend', 'whether the backend of the counters answers, or the cause why not'),
     '/healthcheck': probe('/healthcheck', 'whether calls can be answered, or the reason why not'),
     '/livez': probe('/livez', 'whether the process runs'),
     '/rlconfig': {

@@ -12,15 +12,20 @@ export type ProbePages = (path: string) => ProbeAnswer | undefined
  *
  * `/livez` answers 200 while the process runs: a restart does not help a process that waits for its
  * configuration or its backend. `/healthcheck` answers like the same path on the port for calls, which opens
- * only when the process can accept calls; a failure has the reason.
+ * only when the process can accept calls; a failure has the reason. `/backend` answers 503 with the cause while the
+ * backend of the counters fails; the process stays healthy meanwhile.
  *
  * @param problem returns the reason why the process is unhealthy; empty when it is healthy
+ * @param backendProblem returns the cause of a failure of the backend; empty when it answers
  */
-export function createProbePages(problem: () => string): ProbePages {
+export function createProbePages(problem: () => string, backendProblem: () => string): ProbePages {
   return path => {
     if (path === '/livez') return { status: 200, body: 'alive\n' }
-    if (path !== '/healthcheck') return undefined
-    const reason = problem()
-    return reason === '' ? { status: 200, body: 'OK' } : { status: 500, body: `${reason}\n` }
+    if (path === '/backend') return answer(backendProblem(), 503)
+    return path === '/healthcheck' ? answer(problem(), 500) : undefined
   }
+}
+
+function answer(problem: string, status: number): ProbeAnswer {
+  return problem === '' ? { status: 200, body: 'OK' } : { status, body: `${problem}\n` }
 }

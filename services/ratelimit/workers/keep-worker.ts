@@ -9,6 +9,8 @@ import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-cha
 /** One worker: a process that is restarted when it ends, until it is stopped. */
 export interface Worker {
   readonly state: WorkerState
+  /** The cause of a failure of its backend; empty when it answers, or when no process runs. */
+  readonly backendProblem: string
   /** Sends the health of all workers together to the process, also to later ones. */
   sendWholeHealth(healthy: boolean): void
   /** Resolves with the answer; empty when no process runs, or it does not answer in time. */
@@ -34,7 +36,7 @@ export interface WorkerOptions {
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Called after each change of `state`. */
+  /** Called after each change of `state` or `backendProblem`. */
   readonly onChange: () => void
   /** Called before a process is killed that sent no sign of life for `ms` milliseconds. */
   readonly onSilent: (ms: number) => void
@@ -71,6 +73,7 @@ export function keepWorker(options: WorkerOptions): Worker {
   const backoff = createBackoff({ ...limits.restarts, jitter: 0.5, random })
   const gone = Promise.withResolvers<void>()
   let state = starting
+  let backendProblem = ''
   let channel: WorkerChannel | undefined
   let timer: NodeJS.Timeout | undefined
   let healthySinceMs = Number.NaN
@@ -96,6 +99,12 @@ export function keepWorker(options: WorkerOptions): Worker {
     if (stopped === undefined && state.is === 'absent') change({ is: 'absent', reason })
   }
 
+  function backend(problem: string): void {
+    if (problem === backendProblem) return
+    backendProblem = problem
+    onChange()
+  }
+
   function silent(ms: number): void {
     options.onSilent(ms)
     channel?.kill('SIGKILL')
@@ -103,6 +112,7 @@ export function keepWorker(options: WorkerOptions): Worker {
 
   function ended(ending: Ending): void {
     channel = undefined
+    backendProblem = ''
     clearTimeout(timer)
     if (stopped !== undefined) {
       gone.resolve()
@@ -128,6 +138,7 @@ export function keepWorker(options: WorkerOptions): Worker {
     channel = openWorkerChannel(child, limits.patience, {
       health,
       waiting,
+      backend,
       silent,
       statistics: stats.take,
       ended(ending) {
@@ -151,6 +162,9 @@ export function keepWorker(options: WorkerOptions): Worker {
   return {
     get state() {
       return state
+    },
+    get backendProblem() {
+      return backendProblem
     },
     sendWholeHealth(healthy) {
       whole = healthy

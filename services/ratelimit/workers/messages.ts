@@ -1,11 +1,13 @@
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * The messages between a supervisor and its workers over Node's IPC channel. Every service sends `health` and
- * `alive` to its parent process.
+ * The messages between a supervisor and its workers over Node's IPC channel. Every service sends `health`, `backend`
+ * and `alive` to its parent process.
  */
 export type FromWorker =
   | { readonly type: 'health'; readonly healthy: boolean; readonly reason: string }
+  /** The cause of a failure of the worker's backend; empty when it answers. */
+  | { readonly type: 'backend'; readonly problem: string }
   | { readonly type: 'alive' }
   /** The worker does not accept calls yet, for this reason. */
   | { readonly type: 'waiting'; readonly reason: string }

@@ -16,6 +16,8 @@ export interface OutletOptions {
   readonly rules: () => string
   /** Returns the reason why the service is unhealthy; empty when it is healthy. */
   readonly problem: () => string
+  /** Returns the cause of a failure of the backend; empty when it answers. */
+  readonly backendProblem: () => string
   readonly log: Log
   /** Updates the values before they are shown; left out where they are always current. It must not reject. */
   readonly refresh?: (what: Question) => Promise<void>
@@ -29,9 +31,9 @@ export interface OutletOptions {
  */
 export async function openOutlets(
   settings: Settings,
-  { stats, rules, problem, log, refresh }: OutletOptions,
+  { stats, rules, problem, backendProblem, log, refresh }: OutletOptions,
 ): Promise<{ stop(): Promise<void> }> {
-  const probes = createProbePages(problem)
+  const probes = createProbePages(problem, backendProblem)
   const pages = createDebugServer({ stats, rules, clock: systemClock, probes })
   const debug = refresh === undefined ? pages : refreshed(pages, refresh)
   await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { reportHealth } from '@tollway/chassis/lifecycle.ts'
+import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { portsBesidesGrpc } from '../servers/ports-besides-grpc.ts'
@@ -44,10 +44,11 @@ export async function startSupervisor(
   const merged = createMergedStats(stats)
   const shown = { rules: '' }
   const rules = () => shown.rules
-  const outlets = await openOutlets(settings, { stats, rules, problem, log, refresh })
+  const outlets = await openOutlets(settings, { stats, rules, problem, backendProblem, log, refresh })
   const started = Promise.withResolvers<void>()
   const workers: Worker[] = []
   let whole: Whole = newWhole
+  let reportedBackendProblem = ''
   let stopping = false
 
   async function refresh(what: Question): Promise<void> {
@@ -59,7 +60,16 @@ export async function startSupervisor(
     return stopping ? 'is ending' : whole.reason
   }
 
+  /** The backend fails for the service if it fails for one of its workers. */
+  function backendProblem(): string {
+    return workers.find(worker => worker.backendProblem !== '')?.backendProblem ?? ''
+  }
+
   function judge(): void {
+    if (backendProblem() !== reportedBackendProblem) {
+      reportedBackendProblem = backendProblem()
+      reportBackend(reportedBackendProblem)
+    }
     // The verdict needs all workers: there is none while they are being started or stopped.
     if (workers.length < count || stopping) return
     const before = whole

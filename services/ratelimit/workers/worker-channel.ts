@@ -16,6 +16,8 @@ export interface WorkerEvents {
   health(healthy: boolean, reason: string): void
   /** The process does not accept calls yet, for this reason. */
   waiting(reason: string): void
+  /** The backend of the process fails for this cause, or answers again if it is empty. */
+  backend(problem: string): void
   statistics(deltas: readonly SeriesDelta[]): void
   /** Called once, when no message arrived for `ms` milliseconds. */
   silent(ms: number): void
@@ -65,6 +67,7 @@ export function openWorkerChannel(
     signs.heard()
     if (message.type === 'health') events.health(message.healthy, message.reason)
     else if (message.type === 'waiting') events.waiting(message.reason)
+    else if (message.type === 'backend') events.backend(message.problem)
     else if (message.type === 'statistics') events.statistics(message.deltas)
     else if (message.type === 'answer') settle(message.id, message.text)
   })

@@ -1,0 +1,105 @@
+import type { IncomingMessage } from 'node:http'
+import { request } from '@tollway/chassis/node-http.ts'
+import { readBoundedBody } from '@tollway/chassis/read-bounded-body.ts'
+
+/** Reads from pods whether their backends answer. */
+export interface BackendPoll {
+  /** Returns the cause of a failure; undefined when the backend answers, or when that is not known. */
+  problemOf(uid: string): string | undefined
+  stop(): void
+}
+
+export interface PolledPod {
+  readonly uid: string
+  /** The address of its metrics: `http://10.0.0.7:9090`. */
+  readonly url: string
+}
+
+export interface BackendPollOptions {
+  /** Returns the pods that accept calls. */
+  readonly pods: () => readonly PolledPod[]
+  /** Called after each change of an answer. */
+  readonly onChange: () => void
+  readonly timing?: Partial<BackendPollTiming>
+}
+
+export interface BackendPollTiming {
+  readonly intervalMs: number
+  /** Of one request. */
+  readonly timeoutMs: number
+  /** Requests at a time, whatever the number of pods. */
+  readonly concurrency: number
+}
+
+const defaultTiming: BackendPollTiming = { intervalMs: 5_000, timeoutMs: 2_000, concurrency: 16 }
+
+/** The path at which each service answers 200, or 503 with the cause. */
+const path = '/backend'
+const maxBodyBytes = 4_096
+const maxProblemChars = 300
+
+/**
+ * Asks each pod at intervals. Pods tell it by a page of the port that is open for probes anyway, so that they need no
+ * rights and no connection of their own for it. A pod that does not answer keeps its last answer: its readiness is
+ * judged by the kubelet.
+ */
+export function pollBackends({ pods, onChange, timing }: BackendPollOptions): BackendPoll {
+  const { intervalMs, timeoutMs, concurrency } = { ...defaultTiming, ...timing }
+  let problems: ReadonlyMap<string, string> = new Map()
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+
+  async function round(): Promise<void> {
+    const waiting = [...pods()]
+    const found = new Map<string, string>()
+    async function work(): Promise<void> {
+      for (let pod = waiting.shift(); pod !== undefined && !stopped; pod = waiting.shift()) {
+        const { uid, url } = pod
+        const problem = (await ask(`${url}${path}`, timeoutMs)) ?? problems.get(uid) ?? ''
+        if (problem !== '') found.set(uid, problem)
+      }
+    }
+    await Promise.all(Array.from({ length: concurrency }, work))
+    if (stopped) return
+    const isSame =
+      found.size === problems.size && [...found].every(([uid, text]) => problems.get(uid) === text)
+    problems = found
+    timer = setTimeout(round, intervalMs).unref()
+    if (!isSame) onChange()
+  }
+
+  timer = setTimeout(round, intervalMs).unref()
+  return {
+    problemOf: uid => problems.get(uid),
+    stop() {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** Resolves with the cause of a failure, or empty; undefined when the pod does not tell. */
+function ask(url: string, timeoutMs: number): Promise<string | undefined> {
+  return new Promise(resolve => {
+    const call = request(url, { agent: false, signal: AbortSignal.timeout(timeoutMs) }, response => {
+      readAnswer(response).then(resolve, () => resolve(undefined))
+    })
+    call.on('error', () => resolve(undefined)).end()
+  })
+}
+
+async function readAnswer(response: IncomingMessage): Promise<string | undefined> {
+  const body = await readBoundedBody(response, maxBodyBytes)
+  if (response.statusCode === 200) return ''
+  return response.statusCode === 503 ? printableLine(body ?? '') : undefined
+}
+
+/** The text goes into conditions and to terminals. */
+function printableLine(text: string): string {
+  return (
+    text
+      .replace(/[^\x20-\x7e]+/g, ' ')
+      .trim()
+      .slice(0, maxProblemChars) || 'no cause is reported'
+  )
+}

@@ -1,0 +1,93 @@
+/** The state of a backend after the process became ready. */
+export interface BackendWatch {
+  /** The cause of the failure, which stays the same during one failure; empty while the backend answers. */
+  readonly problem: string
+  /** Probes at once, for callers that have reason to expect a change. */
+  probeNow(): void
+  stop(): void
+}
+
+export interface BackendWatchOptions {
+  /** Makes one call to the backend. Rejects when the call fails. */
+  readonly probe: () => Promise<unknown>
+  /** Called with `problem` after each change. */
+  readonly onChange: (problem: string) => void
+  readonly timing?: BackendWatchTiming
+}
+
+export interface BackendWatchTiming {
+  /** The interval of probes while the last probe confirms the known state. */
+  readonly intervalMs: number
+  /** The interval of probes while they contradict it, and during a failure. */
+  readonly recheckMs: number
+  /** A probe without an answer after this time counts as failed. */
+  readonly timeoutMs: number
+  /** The number of consecutive probes that changes the state: a single slow answer changes nothing. */
+  readonly confirmations: number
+}
+
+export const defaultBackendWatchTiming: BackendWatchTiming = {
+  intervalMs: 5_000,
+  recheckMs: 1_000,
+  timeoutMs: 2_000,
+  confirmations: 3,
+}
+
+/**
+ * Probes a backend at intervals, because a process without calls does not notice that its backend fails. The
+ * process stays ready meanwhile: its callers apply their failure modes. One probe runs at a time.
+ */
+export function watchBackend(options: BackendWatchOptions): BackendWatch {
+  const { probe, onChange, timing = defaultBackendWatchTiming } = options
+  let problem = ''
+  /** Consecutive probes that contradict `problem`. */
+  let contradictions = 0
+  let running = false
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+
+  async function look(): Promise<void> {
+    if (running || stopped) return
+    running = true
+    clearTimeout(timer)
+    judge(await probeOnce(probe, timing.timeoutMs))
+    running = false
+    const isSettled = problem === '' && contradictions === 0
+    if (!stopped) timer = setTimeout(look, isSettled ? timing.intervalMs : timing.recheckMs).unref()
+  }
+
+  function judge(found: string): void {
+    if (stopped) return
+    const isContradiction = (found === '') !== (problem === '')
+    contradictions = isContradiction ? contradictions + 1 : 0
+    if (contradictions < timing.confirmations) return
+    contradictions = 0
+    problem = found
+    onChange(problem)
+  }
+
+  timer = setTimeout(look, timing.intervalMs).unref()
+  return {
+    get problem() {
+      return problem
+    },
+    probeNow: () => void look(),
+    stop() {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** Resolves with the cause of the failure; empty when the probe succeeded. */
+async function probeOnce(probe: BackendWatchOptions['probe'], timeoutMs: number): Promise<string> {
+  const late = Promise.withResolvers<string>()
+  const timer = setTimeout(late.resolve, timeoutMs, `no answer within ${timeoutMs / 1000} s`).unref()
+  const answered = probe().then(
+    () => '',
+    (error: unknown) => (error as Error).message || 'the call failed',
+  )
+  const found = await Promise.race([answered, late.promise])
+  clearTimeout(timer)
+  return found
+}
