@@ -22,6 +22,8 @@ export interface StreamRow {
   /** `namespace/name`, or `default` where no route matches. */
   readonly route: string
   readonly state: 'running' | 'ended'
+  /** `completed`, or how and why it ended otherwise; empty while it is running, or if no broker says it. */
+  readonly end: string
   readonly ageMs: number
   /** Addresses: one while the producer is connected to a broker that was asked. */
   readonly producers: readonly string[]
@@ -74,6 +76,7 @@ function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefin
     route: route || 'default',
     // A broker that has not heard of the end yet will.
     state: requests.some(({ ended }) => ended) ? 'ended' : 'running',
+    end: describeEnd(requests.find(({ end }) => end)?.end),
     ageMs: greatest(requests.map(({ ageMs }) => ageMs)),
     producers: requests.flatMap(({ producer }) => producer ?? []),
     consumers,
@@ -82,6 +85,12 @@ function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefin
     messages: sumOf(requests.map(({ messages }) => messages)),
     bytes: sumOf(requests.map(({ bytes }) => bytes)),
   }
+}
+
+/** `completed`, `interrupted: INFO interrupted`, `lost: ERROR the producer is gone: …`. */
+function describeEnd(end: RequestOnPage['end']): string {
+  if (end === undefined || end === null) return ''
+  return end.code === undefined ? end.how : `${end.how}: ${end.code} ${end.message ?? ''}`
 }
 
 function sumOf(numbers: readonly (number | null | undefined)[]): number | undefined {
@@ -111,14 +120,20 @@ export function ratedRows(before: Look | undefined, now: Look): readonly RatedRo
   })
 }
 
-/** What is different from one look to the next, a line each; all that runs when there was none before. */
-export function changesOf(before: readonly StreamRow[], now: readonly StreamRow[]): readonly string[] {
-  const earlier = new Map(before.map(row => [row.key, row]))
+/**
+ * Returns a line for each change from one look to the next; at the first look, undefined before it, a line for
+ * each running request.
+ */
+export function changesOf(
+  before: readonly StreamRow[] | undefined,
+  now: readonly StreamRow[],
+): readonly string[] {
+  const earlier = new Map(before?.map(row => [row.key, row]))
   const lines: string[] = []
   for (const row of now) {
     const known = earlier.get(row.key)
     earlier.delete(row.key)
-    const changes = known === undefined ? beginning(row) : differences(known, row)
+    const changes = known === undefined ? beginning(row, before === undefined) : differences(known, row)
     if (changes.length > 0) lines.push(`${nameOf(row)}: ${changes.join(', ')}`)
   }
   for (const row of earlier.values()) if (row.state === 'running') lines.push(`${nameOf(row)}: gone`)
@@ -128,17 +143,21 @@ export function changesOf(before: readonly StreamRow[], now: readonly StreamRow[
 const nameOf = ({ streamId, requestId, targetObjectId }: StreamRow) =>
   `stream ${JSON.stringify(streamId)} request ${JSON.stringify(requestId)} object ${JSON.stringify(targetObjectId)}`
 
-function beginning({ state, route, producers, consumers }: StreamRow): readonly string[] {
-  if (state === 'ended') return []
+/** A request that is already ended is new, unless this is the first look. */
+function beginning(row: StreamRow, isFirstLook: boolean): readonly string[] {
+  const { state, route, producers, consumers } = row
+  if (state === 'ended') return isFirstLook ? [] : [endingOf(row), `route ${route}`]
   return ['running', `route ${route}`, `producers ${producers.length}`, `consumers ${consumers.length}`]
 }
+
+const endingOf = ({ end }: StreamRow) => (end === '' ? 'ended' : `ended ${end}`)
 
 function differences(before: StreamRow, now: StreamRow): readonly string[] {
   const changes: string[] = []
   const look = (what: string, from: number | string, to: number | string) => {
     if (from !== to) changes.push(`${what} ${from} -> ${to}`)
   }
-  if (now.state !== before.state) changes.push(now.state)
+  if (now.state !== before.state) changes.push(now.state === 'ended' ? endingOf(now) : now.state)
   look('route', before.route, now.route)
   look('producers', before.producers.length, now.producers.length)
   look('consumers', before.consumers.length, now.consumers.length)

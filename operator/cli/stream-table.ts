@@ -6,7 +6,7 @@ export function listTable(rows: readonly StreamRow[]): string {
   const heading = [...names, 'STATE', ...places, 'MESSAGES', 'BYTES', 'BEHIND', 'AGE']
   const cells = rows.map(row => [
     ...nameCells(row),
-    row.state,
+    row.end === '' ? row.state : `ended ${row.end}`,
     ...placeCells(row),
     row.messages === undefined ? '' : `${row.messages}`,
     row.bytes === undefined ? '' : shortBytes(row.bytes),

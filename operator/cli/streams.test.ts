@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { writeStatusReport } from '../standalone/status-report.ts'
@@ -38,13 +40,17 @@ interface FakeBroker {
   readonly address: string
   /** Method and path of each call, as they came. */
   readonly calls: string[]
+  /** The authorization of each call. */
+  readonly tokens: (string | undefined)[]
 }
 
 /** Pages that say this, whatever is asked; a number is a status, and the body says why. */
 async function serve(t: TestContext, answer: object | number): Promise<FakeBroker> {
   const calls: string[] = []
+  const tokens: (string | undefined)[] = []
   const server = createServer((call, response) => {
     calls.push(`${call.method} ${call.url}`)
+    tokens.push(call.headers.authorization)
     if (typeof answer === 'number') response.writeHead(answer).end('it is broken\nand more')
     else response.end(JSON.stringify(answer))
   })
@@ -53,7 +59,7 @@ async function serve(t: TestContext, answer: object | number): Promise<FakeBroke
     server.close()
     server.closeAllConnections()
   })
-  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls }
+  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, tokens }
 }
 
 async function tollway(...args: readonly string[]) {
@@ -112,7 +118,7 @@ test('a broker that does not answer is told of, and the others are shown', async
   assert.equal(one.err, `${bad.address}: answers 503: it is broken\n`)
   assert.equal((await tollway('list', ...at(bad))).code, 2)
   const other = await serve(t, { resources: [] })
-  assert.match((await tollway('list', ...at(other))).err, /is not the debug server of a broker/)
+  assert.match((await tollway('list', ...at(other))).err, /is not the debug server or the admin API of a broker/)
 })
 
 test('what a page leaves out is said', async t => {
@@ -177,10 +183,38 @@ test('the exit code of an interruption says whether there was anything', async t
   )
 })
 
+test('an interruption of a request that has not begun is successful, and says so', async t => {
+  const none = await serve(t, { interrupted: 0 })
+  const { code, out } = await tollway('interrupt', 's', 'r1', ...at(none))
+  const said = 'the request "r1" has not begun, and its pushes are rejected for a minute'
+  assert.deepEqual([code, out], [0, `0 running requests were interrupted; ${said}\n`])
+  assert.equal((await tollway('interrupt', 's', 'r1', ...at(none, await serve(t, 503)))).code, 1)
+})
+
+test('the token of a file is sent, and never printed', async t => {
+  const broker = await serve(t, 401)
+  const file = join(temporaryFolder('token'), 'token')
+  writeFileSync(file, '# for people\n  secret-of-the-test \nanother\n')
+  const { code, err } = await tollway('list', ...at(broker), '--token-file', file)
+  assert.equal(code, 2)
+  assert.deepEqual(broker.tokens, ['Bearer secret-of-the-test'])
+  assert.ok(!err.includes('secret-of-the-test'))
+  writeFileSync(file, '\n')
+  assert.match((await tollway('list', ...at(broker), '--token-file', file)).err, /the file has no token/)
+})
+
 for (const [args, said] of [
   [[], /"": must be one of list, watch, interrupt/],
   [['stop'], /"stop": must be one of/],
-  [['list', '--address', 'localhost:6072'], /--address localhost:6072: must be http:\/\/HOST:PORT/],
+  [['list', '--address', 'localhost:6072'], /--address localhost:6072: must be http:\/\/HOST:PORT or https/],
+  [['list', '--token-file', 'x'], /--token-file: needs --address/],
+  [
+    ['list', '--address', 'http://a:1', '--token-file', '/no/file'],
+    /--token-file \/no\/file: cannot be read: ENOENT/,
+  ],
+  [['list', '--address', 'http://a:1', '--ca', '/no/file'], /--ca \/no\/file: cannot be read/],
+  [['list', '--address', 'https://a:1', '--key', 'x'], /--cert and --key: need each other/],
+  [['list', '--address', 'https://user:pass@a:1'], /must be http/],
   [['list', 'kiosk'], /kiosk/],
   [['list', '-o', 'csv'], /-o csv: must be one of/],
   [['watch', '--every', '0.01'], /--every 0.01: must be at least 0.1/],
@@ -213,12 +247,18 @@ test('changes are told in a line for each request', () => {
     rowsOf({ brokers: [{ address: 'a', page: page(...requests) }] })
   const name = 'stream "kiosk-7" request "r1" object "claire":'
   const ended = { ...request, ended: true }
+  const completed = { ...ended, end: { how: 'completed' } }
+  const lost = { ...ended, end: { how: 'lost', code: 'ERROR', message: 'the producer is gone' } }
   const cases = [
     [rows(), rows(produced), [`${name} running, route shop/kiosk, producers 1, consumers 0`]],
     [rows(produced), rows({ ...produced, consumers: [consumer] }), [`${name} consumers 0 -> 1`]],
     [rows(produced), rows({ ...produced, messages: 999 }), []],
     [rows(produced), rows(ended), [`${name} ended, producers 1 -> 0`]],
-    [rows(), rows(ended), []],
+    [rows(produced), rows(completed), [`${name} ended completed, producers 1 -> 0`]],
+    [rows(request), rows(lost), [`${name} ended lost: ERROR the producer is gone`]],
+    [rows(), rows(completed), [`${name} ended completed, route shop/kiosk`]],
+    [undefined, rows(ended), []],
+    [undefined, rows(request), [`${name} running, route shop/kiosk, producers 0, consumers 0`]],
     [rows(ended), rows(), []],
     [rows(produced), rows(), [`${name} gone`]],
   ] as const

@@ -1,6 +1,6 @@
 import { defaultStateDir } from '../standalone/state-dir.ts'
-import { mayRun, readStatusReport } from '../standalone/status-report.ts'
-import { interrupt, readStreams } from './broker-pages.ts'
+import { addressOptions, findBrokers } from './broker-addresses.ts'
+import { type BrokerAddress, interrupt, readStreams } from './broker-pages.ts'
 import { type Command, exitCodes, type Output, UsageError } from './command.ts'
 import { parseFormat, parseOptions, parseSeconds } from './options.ts'
 import { render } from './render.ts'
@@ -15,33 +15,39 @@ export const streams: Command = {
        tollway streams watch [--all] [--every SECONDS]
        tollway streams interrupt STREAM [REQUEST]
 
-Asks the debug servers of brokers what they carry. A request that several brokers know, because they share
-their streams in a Redis, is one row:
+Asks brokers for their streams, at their debug servers or their admin API. Any of several brokers that share
+their streams in a Redis knows all requests, and interrupts any of them. A request is one row:
   PRODUCERS   1 while its producer is connected to a broker that was asked
-  CONSUMERS   those that are served it now; others of its stream may wait for their turn
-  MESSAGES    what its producer has sent; in watch, how much a second
-  BEHIND      what waits for its slowest consumer
+  CONSUMERS   those that are served at the brokers that were asked; others may wait for their turn
+  MESSAGES    the messages of its producer; in watch, per second
+  BEHIND      the messages and bytes that its slowest consumer has not taken
 
-watch shows a table again and again until Ctrl-C. Where the output is no terminal it prints a line for each
-request that begins, ends, or gets or loses a producer or a consumer.
+watch repeats the table until Ctrl-C. If the output is not a terminal, it prints a line for each request that
+begins, ends, or gets or loses a producer or a consumer. The line of an end says how the request ended.
 
-interrupt ends a request with INFO "interrupted" for its consumers and its producer, and refuses pushes of
-the same ids for a minute, also when none has come yet. Without REQUEST it ends whatever runs in the
-stream; the stream's next requests are welcome. STREAM is '' for a request without a stream id.
+interrupt ends a request with INFO "interrupted" for its consumers and its producer, and rejects pushes of
+the same ids for a minute, even if none has begun yet. Without REQUEST it ends all running requests of the
+stream; the stream's next requests are accepted. STREAM is '' for a request without a stream id.
 
-  --address URL        the debug server of a broker; again for another one (default: those of the operator
-                       on this machine)
-  --state-dir DIR      where that operator keeps its state (default ${defaultStateDir})
+  --address URL        a broker: its debug server (port 6072), or its admin API (port 6075); repeat it for
+                       several brokers (default: the debug servers of the operator on this machine)
+  --token-file FILE    the file with a token of the admin API
+  --ca FILE            for https: the certificate authorities of the broker (default: those of Node)
+  --cert FILE          the certificate of this client, if the broker requires one, with --key FILE
+  --state-dir DIR      the state folder of that operator (default ${defaultStateDir})
   --all                list, watch: also requests that have ended and are still kept
   --every SECONDS      watch: look again after so long (default 1)
   -o, --output FORMAT  list: table (default), yaml or json
 
-Exit code: 0 done, 1 a broker did not answer, or nothing was there to interrupt, 2 no broker answered.
+Exit code: 0 done, 1 a broker did not answer, or the stream has no running request, 2 no broker answered.
 
 Examples:
   tollway streams list
   tollway streams watch --address http://127.0.0.1:6072 --address http://10.0.0.7:6072
   tollway streams interrupt session-7 utterance-3
+  tollway streams list --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
+  tollway streams watch --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
+  tollway streams interrupt kiosk-7 --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
   kubectl -n tollway port-forward pod/tollway-broker-abc 6072 & tollway streams list --address http://127.0.0.1:6072
 `,
   async run([action = '', ...args], output) {
@@ -52,19 +58,14 @@ Examples:
   },
 }
 
-const placeOptions = {
-  address: { type: 'string', multiple: true },
-  'state-dir': { type: 'string', default: defaultStateDir },
-} as const
-
 async function list(args: readonly string[], output: Output): Promise<number> {
   const { values } = parseOptions(args, {
-    ...placeOptions,
+    ...addressOptions,
     all: { type: 'boolean', default: false },
     output: { type: 'string', short: 'o' },
   })
   const format = parseFormat(values.output, 'table')
-  const look = await lookAt(findBrokers(values.address, values['state-dir']))
+  const look = await lookAt(findBrokers(values))
   output.printError(
     remarks(look)
       .map(line => `${line}\n`)
@@ -84,14 +85,14 @@ const waiting = (pulls: number) =>
 
 async function watch(args: readonly string[], output: Output): Promise<number> {
   const { values } = parseOptions(args, {
-    ...placeOptions,
+    ...addressOptions,
     all: { type: 'boolean', default: false },
     every: { type: 'string', default: '1' },
   })
   const everyMs = parseSeconds('--every', values.every)
   if (everyMs < minEveryMs)
     throw new UsageError(`--every ${values.every}: must be at least ${minEveryMs / 1000}`)
-  const brokers = findBrokers(values.address, values['state-dir'])
+  const brokers = findBrokers(values)
   const options = {
     look: () => lookAt(brokers),
     everyMs,
@@ -121,14 +122,14 @@ function untilEnough(): AbortSignal {
 }
 
 async function interruptRequest(args: readonly string[], output: Output): Promise<number> {
-  const { values, positionals } = parseOptions(args, placeOptions, true)
+  const { values, positionals } = parseOptions(args, addressOptions, true)
   const [streamId = '', requestId = '', ...more] = positionals
   if (streamId === '' && requestId === '')
     throw new UsageError('name the stream: tollway streams interrupt STREAM [REQUEST]')
   if (more.length > 0) throw new UsageError(`"${more.join(' ')}": one STREAM and one REQUEST is all it takes`)
   let ended = 0
   let failed = 0
-  const brokers = findBrokers(values.address, values['state-dir'])
+  const brokers = findBrokers(values)
   // One after the other: where they share a Redis, the first one ends all, and nothing is counted twice.
   for (const broker of brokers) {
     try {
@@ -139,41 +140,25 @@ async function interruptRequest(args: readonly string[], output: Output): Promis
     }
   }
   if (failed === brokers.length) return exitCodes.failed
-  output.print(`${ended} running ${ended === 1 ? 'request was' : 'requests were'} interrupted\n`)
-  return ended === 0 || failed > 0 ? exitCodes.wrong : exitCodes.ok
+  output.print(`${describeInterruption(ended, requestId)}\n`)
+  const isDone = ended > 0 || requestId !== ''
+  return isDone && failed === 0 ? exitCodes.ok : exitCodes.wrong
 }
 
-/** The debug servers to ask: those that are named, or those of the operator on this machine. */
-function findBrokers(named: readonly string[] | undefined, stateDir: string): readonly URL[] {
-  if (named !== undefined) return named.map(parseAddress)
-  const report = readStatusReport(stateDir)
-  if (report === undefined || !mayRun(report)) {
-    const advice = 'start one with: tollway run -f FOLDER, or name a broker with --address'
-    throw new Error(`no operator runs with the state in ${stateDir}; ${advice}`)
-  }
-  const brokers = report.replicas.filter(({ name }) => name.startsWith('broker-'))
-  const found = brokers.flatMap(({ addresses }) => addresses['debug'] ?? [])
-  if (found.length === 0) {
-    throw new Error(
-      'the operator on this machine runs no broker; it does with: tollway run --broker-replicas 1',
-    )
-  }
-  return found.map(parseAddress)
+/** An interruption of a request that has not begun is successful too: it prevents the request. */
+function describeInterruption(ended: number, requestId: string): string {
+  const count = `${ended} running ${ended === 1 ? 'request was' : 'requests were'} interrupted`
+  if (ended > 0 || requestId === '') return count
+  return `${count}; the request ${JSON.stringify(requestId)} has not begun, and its pushes are rejected for a minute`
 }
 
-function parseAddress(text: string): URL {
-  const url = URL.parse(text)
-  if (url?.protocol === 'http:' && url.search === '' && url.hash === '') return url
-  throw new UsageError(`--address ${text}: must be http://HOST:PORT`)
-}
-
-async function lookAt(brokers: readonly URL[]): Promise<Look> {
+async function lookAt(brokers: readonly BrokerAddress[]): Promise<Look> {
   const looks = await Promise.all(
     brokers.map(async (broker): Promise<BrokerLook> => {
       try {
-        return { address: broker.origin, page: await readStreams(broker) }
+        return { address: broker.url.origin, page: await readStreams(broker) }
       } catch (error) {
-        return { address: broker.origin, problem: (error as Error).message }
+        return { address: broker.url.origin, problem: (error as Error).message }
       }
     }),
   )

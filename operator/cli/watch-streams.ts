@@ -49,7 +49,7 @@ function fitted(lines: readonly string[], { rows, columns }: Screen): string {
  */
 export async function watchInLines(options: WatchOptions, nowText: () => string): Promise<void> {
   const pages = new Map<string, BrokerLook>()
-  let rows: readonly StreamRow[] = []
+  let rows: readonly StreamRow[] | undefined
   let told: readonly string[] = []
   for await (const { brokers } of looks(options)) {
     for (const broker of brokers) if ('page' in broker) pages.set(broker.address, broker)

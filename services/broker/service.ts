@@ -1,13 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import type { Server } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
-import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
-import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
 import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
@@ -21,8 +18,9 @@ import { createMemoryLog } from './log/memory.ts'
 import type { StreamLog } from './log/stream-log.ts'
 import { systemRepeat } from './repeat.ts'
 import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
-import { createDebugServer, createMetricsServer } from './servers/debug.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
+import { openPages, portsOfPages } from './servers/open-pages.ts'
+import { createStreamWatch } from './servers/watch-streams.ts'
 import type { Settings } from './settings.ts'
 import { createBrokerStats } from './stats/broker-stats.ts'
 import { type Broker, createBroker } from './streams/broker.ts'
@@ -32,6 +30,8 @@ import { createTally } from './streams/tally.ts'
 export interface Service {
   readonly grpc: BoundAddress
   readonly debugPort: number
+  /** Undefined without the admin API. */
+  readonly adminPort: number | undefined
   /** Unhealthy at once; after DRAIN_DELAY new calls are rejected, and running requests can end. */
   stop(): Promise<void>
 }
@@ -77,7 +77,8 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const backendProblem = () => backend.problem
   stats.gauge('backend.failing', () => Number(backendProblem() !== ''))
   const pages = await openPages(settings, {
-    ...{ broker, log: streamLog, stats, health, backendProblem, clock: systemClock },
+    ...{ broker, streams: streamLog, stats, health, backendProblem, clock: systemClock, tls, log },
+    watch: createStreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
   })
   const feed = await openFeed(settings, table, broker, log)
   const healthTable = createHealthTable()
@@ -109,6 +110,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   return {
     grpc: bound,
     debugPort: pages.debugPort,
+    adminPort: pages.adminPort,
     async stop() {
       health.terminate()
       backend.stop()
@@ -180,25 +182,6 @@ function limitsOf(settings: Settings): BrokerLimits {
 function newTraceparent(samplingRate: number): string {
   const sampled = Math.random() < samplingRate ? '01' : '00'
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`
-}
-
-async function openPages(settings: Settings, options: Parameters<typeof createDebugServer>[0]) {
-  const debug = createDebugServer(options)
-  const debugPort = await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })
-  const servers: Server[] = [debug]
-  if (settings.metricsPort !== 0) {
-    const metrics = createMetricsServer(options)
-    await listenHttp(metrics, { host: settings.metricsHost, port: settings.metricsPort })
-    servers.push(metrics)
-  }
-  return { debugPort, stop: () => Promise.all(servers.map(server => closeHttp(server, 0))) }
-}
-
-function portsOfPages(settings: Settings): readonly PortSetting[] {
-  const { debugHost, debugPort, metricsHost, metricsPort } = settings
-  const debug = { name: 'DEBUG_PORT', host: debugHost, port: debugPort }
-  const metrics = { name: 'METRICS_PORT', host: metricsHost, port: metricsPort }
-  return metricsPort === 0 ? [debug] : [debug, metrics]
 }
 
 /** Before the first answer of the log the process is not ready, and a failure is not news. */

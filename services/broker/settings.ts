@@ -30,6 +30,24 @@ const pageSettings = settingsTable({
     fallback: '6072',
     help: 'The port of the debug server: streams, statistics, metrics and health.',
   },
+  adminHost: {
+    name: 'ADMIN_HOST',
+    kind: text,
+    fallback: '0.0.0.0',
+    help: 'The address of the admin API.',
+  },
+  adminPort: {
+    name: 'ADMIN_PORT',
+    kind: port,
+    fallback: '6075',
+    help: 'The port of the admin API, with the TLS settings of gRPC; it is open only with ADMIN_TOKEN_FILE.',
+  },
+  adminTokenFile: {
+    name: 'ADMIN_TOKEN_FILE',
+    kind: text,
+    fallback: '',
+    help: 'The file of the tokens of the admin API, one a line; read again when it changes.',
+  },
   metricsHost: {
     name: 'METRICS_HOST',
     kind: text,

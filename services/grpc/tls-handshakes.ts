@@ -91,7 +91,12 @@ export function createHandshakes(
   }
 }
 
-function contextOptions(tls: ServerTls): SecureContextOptions {
+/**
+ * The credentials as options of a TLS server.
+ *
+ * @throws Error without a `ca` for required client certificates
+ */
+export function contextOptions(tls: ServerTls): SecureContextOptions {
   const { cert, key, ca } = tls.credentials()
   if (tls.requireClientCert && !ca) {
     throw new Error('tls: a ca is needed to require client certificates')
@@ -101,6 +106,11 @@ function contextOptions(tls: ServerTls): SecureContextOptions {
 
 function reasonToRefuse(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (socket.alpnProtocol !== protocol) return new Error(`the caller does not offer ${protocol} by ALPN`)
+  return refusalOfClient(tls, socket)
+}
+
+/** The reason to reject a connection because of its client certificate; undefined if it is accepted. */
+export function refusalOfClient(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (!tls.requireClientCert) return undefined
   const certificate = socket.getPeerX509Certificate()
   return certificate ? tls.verifyClient?.(certificate) : new Error('the caller sent no certificate')

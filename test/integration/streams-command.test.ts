@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import {
@@ -9,10 +10,14 @@ import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
 import { encodeHeader } from '@tollway/broker/wire/encode-messages.ts'
 import { runCommand } from '../../operator/cli/run-command.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 /** `tollway streams` against brokers that run, with producers and consumers on connections of their own. */
 
@@ -61,7 +66,10 @@ test('streams of one broker', async t => {
     producer.end()
     assert.equal(await consumer.end, 'OK')
     assert.deepEqual(JSON.parse((await said(['list', '-o', 'json'], broker)).output).requests, [])
-    assert.match((await said(['list', '--all'], broker)).output, /^s +r1 +avatar +default +ended +0 +0/m)
+    assert.match(
+      (await said(['list', '--all'], broker)).output,
+      /^s +r1 +avatar +default +ended completed +0 +0/m,
+    )
   })
 
   await t.test('are watched in lines, until Ctrl-C', async t => {
@@ -72,7 +80,7 @@ test('streams of one broker', async t => {
     const name = 'Z stream "s" request "r2" object "avatar":'
     await watch.said(new RegExp(`${name} running, route default, producers 1`))
     producer.cancel()
-    await watch.said(new RegExp(`${name} ended, producers 1 -> 0`))
+    await watch.said(new RegExp(`${name} ended lost: ERROR the producer [^,]+, producers 1 -> 0`))
     assert.equal(await watch.end('SIGINT'), 0)
   })
 
@@ -84,7 +92,7 @@ test('streams of one broker', async t => {
     assert.equal(await producer.answer, 'INFO interrupted')
     assert.equal(await consumer.end, 'OK')
     assert.equal(consumer.texts().at(-1), 'INFO interrupted')
-    assert.equal((await said(['interrupt', 's', 'r3'], broker)).code, 1)
+    assert.match((await said(['interrupt', 's', 'r3'], broker)).output, /^0 .* has not begun/)
     const again = connect(t, broker).push()
     again.write(bytesOf('header', 'r3'))
     assert.match(await again.answer, /^FAILED_PRECONDITION/)
@@ -107,6 +115,32 @@ test('streams of one broker', async t => {
       assert.equal(await producer.answer, 'INFO interrupted')
     }
   })
+})
+
+test('the admin API lists and interrupts over TLS what any broker of a Redis has', async t => {
+  if (requireProgram(t, 'redis-server') === false || requireProgram(t, 'openssl') === false) return
+  const redis = await startRedis()
+  t.after(() => redis.stop())
+  const folder = temporaryFolder('admin')
+  const { certFile, keyFile } = await makeCertificate(folder, 'admin', 'IP:127.0.0.1')
+  const tokens = join(folder, 'tokens')
+  writeFileSync(tokens, 'a-token-for-the-controller\n')
+  const [adminPort = 0] = await freePorts(1)
+  const env = { STREAM_LOG: 'redis', REDIS_URL: redis.url }
+  const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: certFile, GRPC_SERVER_TLS_KEY: keyFile }
+  const admin = { ADMIN_PORT: `${adminPort}`, ADMIN_TOKEN_FILE: tokens }
+  const [first] = await Promise.all([startBroker(t, env), startBroker(t, { ...env, ...tls, ...admin })])
+  const { producer } = await open(t, 'r1', first)
+  const place = ['--address', `https://127.0.0.1:${adminPort}`, '--token-file', tokens, '--ca', certFile]
+  const list = await waitFor('the request', async () => {
+    const { output } = await said(['list', '-o', 'json', ...place])
+    return JSON.parse(output).requests[0]
+  })
+  assert.equal(list.requestId, 'r1')
+  assert.match((await said(['list', ...place.slice(0, 2), '--ca', certFile])).output, /answers 401/)
+  const { code, output } = await said(['interrupt', 's', 'r1', ...place])
+  assert.deepEqual([code, output], [0, '1 running request was interrupted\n'])
+  assert.equal(await producer.answer, 'INFO interrupted')
 })
 
 test('a request over Redis is one row, and is interrupted through any broker', async t => {

@@ -91,6 +91,9 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
       get ended() {
         return ring.end !== undefined
       },
+      get end() {
+        return ring.end
+      },
       async read(reader) {
         if (!all.has(request.key)) throw new LogRefusal('gone', 'nothing of the request is kept any more')
         return ring.read(reader)

@@ -120,6 +120,8 @@ export interface LoggedRequest {
   /** Milliseconds since the epoch. */
   readonly openedMs: number
   readonly ended: boolean
+  /** Undefined while it is running. */
+  readonly end: RequestEnd | undefined
   /**
    * Starts to read. The ring is filled while it has readers. Rejects with a `LogRefusal` `unavailable`, or
    * `gone` if no entry is kept any more.

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { createServer } from '@tollway/chassis/node-http.ts'
 
 /** Handles one path. */
@@ -8,6 +8,7 @@ export type Page = (request: IncomingMessage, response: ServerResponse, query: U
 export type FindPage = (path: string, method: string) => Page | undefined
 
 const text = 'text/plain; charset=utf-8'
+export const json = 'application/json'
 
 export function send(response: ServerResponse, status: number, body: string, type = text): void {
   response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' })
@@ -16,14 +17,22 @@ export function send(response: ServerResponse, status: number, body: string, typ
 
 /** A server that answers unknown paths with `notFound`. */
 export function createPageServer(find: FindPage, notFound: string): Server {
-  const server = createServer((request, response) => {
+  const server = createServer(pageListener(find, notFound))
+  server.requestTimeout = requestTimeoutMs
+  server.headersTimeout = requestTimeoutMs
+  return server
+}
+
+/** The time for a whole request to arrive. */
+export const requestTimeoutMs = 10_000
+
+/** Finds the page of each request. */
+export function pageListener(find: FindPage, notFound: string): RequestListener {
+  return (request, response) => {
     request.resume()
     const [path = '', query = ''] = (request.url ?? '').split('?', 2)
     const page = find(path, request.method ?? '')
     if (page === undefined) send(response, 404, notFound)
     else page(request, response, new URLSearchParams(query))
-  })
-  server.requestTimeout = 10_000
-  server.headersTimeout = 10_000
-  return server
+  }
 }

@@ -1,3 +1,4 @@
+import type { RequestEnd } from '../log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
 import { howMany } from '../streams/how-many.ts'
 
@@ -15,12 +16,19 @@ export function streamsJson(broker: Shown, nowMs: number) {
   return {
     waitingPulls: broker.waitingPulls,
     total: requests.length,
-    streams: requests.slice(0, maxShown).map(view => streamOf(view, nowMs)),
+    streams: requests.slice(0, maxShown).map(view => viewOf(view, nowMs)),
   }
 }
 
-function streamOf({ request, producer, consumers }: RequestView, nowMs: number) {
-  const { key, ids, sourceServiceId, route, openedMs, ended } = request
+/** All requests that this broker knows, each in the same form. */
+export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): readonly StreamView[] {
+  return broker.requests().map(view => viewOf(view, nowMs))
+}
+
+export type StreamView = ReturnType<typeof viewOf>
+
+function viewOf({ request, producer, consumers }: RequestView, nowMs: number) {
+  const { key, ids, sourceServiceId, route, openedMs, ended, end } = request
   return {
     /** Equal at every broker that knows the request, and unique. */
     key,
@@ -29,6 +37,8 @@ function streamOf({ request, producer, consumers }: RequestView, nowMs: number) 
     route,
     ageMs: nowMs - openedMs,
     ended,
+    /** How it ended; null while it is running. */
+    end: end === undefined ? null : endOf(end),
     /** null if the producer is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
     /** Received from the producer; null without one. */
@@ -41,6 +51,10 @@ function streamOf({ request, producer, consumers }: RequestView, nowMs: number) 
     })),
   }
 }
+
+/** A completed request has the status of its producer as its last message, which the log does not read. */
+const endOf = (end: RequestEnd) =>
+  end.how === 'completed' ? { how: end.how } : { how: end.how, ...end.status }
 
 const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
 
@@ -57,7 +71,7 @@ export function streamsPage(broker: Shown, nowMs: number): string {
       stream.sourceServiceId,
       stream.route || 'default',
       `${(stream.ageMs / 1000).toFixed(1)} s`,
-      stream.ended ? 'ended' : 'running',
+      stream.end === null ? 'running' : `ended: ${stream.end.how}`,
       stream.producer ?? '',
       stream.consumers.map(({ peer, messagesBehind }) => `${peer} (${messagesBehind} behind)`).join(', '),
     ]),

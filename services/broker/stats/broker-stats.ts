@@ -37,7 +37,7 @@ export interface BrokerStats {
   route(name: string): RouteStats
   routes(): readonly (readonly [name: string, stats: RouteStats])[]
   /** Counts a call that was rejected, or ended, with a gRPC error. */
-  failed(call: 'push' | 'pull', status: string): void
+  failed(call: 'push' | 'pull' | 'admin', status: string): void
   /** Counts by `push.` or `pull.` and the status. */
   failures(): readonly (readonly [name: string, count: number])[]
   gauge(name: GaugeName, read: () => number): void

@@ -6,23 +6,31 @@ import type { Right, Route } from '../routes/route.ts'
 /** The SHA-256 of the caller's bearer token; undefined without a token. */
 export type TokenHash = Uint8Array | undefined
 
-/** Reads `authorization: Bearer …` (RFC 6750). The scheme is case-insensitive. */
+/** Reads the bearer token of the `authorization` metadata, as `hashBearer` does. */
 export function hashToken(metadata: Metadata): TokenHash {
   const [value] = metadata.get('authorization') ?? []
-  const token = typeof value === 'string' ? /^bearer +(\S+) *$/i.exec(value)?.[1] : undefined
+  return typeof value === 'string' ? hashBearer(value) : undefined
+}
+
+/** Reads `authorization: Bearer …` (RFC 6750). The scheme is case-insensitive. */
+export function hashBearer(authorization: string | undefined): TokenHash {
+  const token = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
   return token === undefined ? undefined : createHash('sha256').update(token).digest()
 }
 
-/** Whether the route grants the right to the caller. Compares in constant time. */
+/** Whether the route grants the right to the caller. */
 export function admits({ tokens }: Route, right: Right, hash: TokenHash): boolean {
-  const tokenHashes = tokens[right]
-  if (tokenHashes.length === 0) return true
+  return tokens[right].length === 0 || includesHash(tokens[right], hash)
+}
+
+/** Whether the hash is one of the expected ones. The time does not depend on which one, or on how much is equal. */
+export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): boolean {
   if (hash === undefined) return false
-  let admitted = false
-  for (const expected of tokenHashes) {
-    if (expected.length === hash.length && timingSafeEqual(expected, hash)) admitted = true
+  let found = false
+  for (const one of expected) {
+    if (one.length === hash.length && timingSafeEqual(one, hash)) found = true
   }
-  return admitted
+  return found
 }
 
 /** The error of a caller to which the route does not grant the right. */

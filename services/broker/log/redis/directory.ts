@@ -138,6 +138,9 @@ function requestOf(filed: FiledRequest, known: () => Known, read: DirectoryOptio
     get ended() {
       return known().filed.ended !== undefined || known().local?.ring.end !== undefined
     },
+    get end() {
+      return known().filed.ended?.end ?? known().local?.ring.end
+    },
     read: reader => read(key, reader),
   }
 }

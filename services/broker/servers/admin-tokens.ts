@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { hashBearer, includesHash } from '../streams/admission.ts'
+
+/** The tokens of the admin API. */
+export interface AdminTokens {
+  /**
+   * Judges an `authorization` header. `unusable` means that the file has no valid tokens at the moment, so no
+   * token is accepted.
+   */
+  judge(authorization: string | undefined): 'accepted' | 'refused' | 'unusable'
+}
+
+export interface AdminTokensOptions {
+  readonly path: string
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** Called with the reason, without the content, when a changed file cannot be used; once for each reason. */
+  onWarning(text: string): void
+}
+
+const maxFileBytes = 64 * 1024
+const maxTokens = 100
+const minCharacters = 16
+const maxCharacters = 512
+/** A changed file takes effect after this time. */
+const readEveryMs = 1_000
+/** RFC 6750 (2.1), b64token. */
+const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/
+
+/**
+ * Reads the tokens from a file with one token a line, without empty lines and lines that begin with `#`. The
+ * file is read again at most once a second, so that a new file replaces the tokens. While it is missing or
+ * invalid, no token is accepted: a token that was removed must not stay valid.
+ *
+ * @throws Error with the setting, the path and the reason, if the file is missing or invalid
+ */
+export function openAdminTokens({ path, clock, onWarning }: AdminTokensOptions): AdminTokens {
+  let hashes: readonly Uint8Array[] = []
+  let readMs = Number.NEGATIVE_INFINITY
+  let warned = ''
+
+  function read(): void {
+    readMs = clock.monotonicMs()
+    try {
+      hashes = parseTokens(readBoundedFile(path, maxFileBytes).toString('utf8'))
+    } catch (error) {
+      hashes = []
+      throw new Error(`ADMIN_TOKEN_FILE: ${path}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+
+  function readAgain(): void {
+    if (clock.monotonicMs() - readMs < readEveryMs) return
+    try {
+      read()
+      warned = ''
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== warned) onWarning(message)
+      warned = message
+    }
+  }
+
+  read()
+  return {
+    judge(authorization) {
+      readAgain()
+      if (hashes.length === 0) return 'unusable'
+      return includesHash(hashes, hashBearer(authorization)) ? 'accepted' : 'refused'
+    },
+  }
+}
+
+/** @throws Error that names the line and quotes nothing of it */
+function parseTokens(text: string): readonly Uint8Array[] {
+  const tokens = text.split('\n').flatMap((line, index) => {
+    const token = line.trim()
+    if (token === '' || token.startsWith('#')) return []
+    const problem = problemOf(token)
+    if (problem !== undefined) throw new Error(`line ${index + 1}: ${problem}`)
+    return [createHash('sha256').update(token).digest()]
+  })
+  if (tokens.length === 0) throw new Error('the file has no token; one token a line is needed')
+  if (tokens.length > maxTokens) {
+    throw new Error(`the file has ${tokens.length} tokens, and at most ${maxTokens} are allowed`)
+  }
+  return tokens
+}
+
+function problemOf(token: string): string | undefined {
+  if (token.length < minCharacters || token.length > maxCharacters) {
+    return `a token has ${minCharacters} to ${maxCharacters} characters, and this one has ${token.length}`
+  }
+  return tokenForm.test(token)
+    ? undefined
+    : 'a token has letters, digits, and - . _ ~ + / only, with = at its end'
+}

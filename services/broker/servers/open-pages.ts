@@ -1,0 +1,70 @@
+import type { Server } from 'node:http'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
+import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
+import type { Settings } from '../settings.ts'
+import type { AdminServerOptions } from './admin-server.ts'
+import type { AdminTokens } from './admin-tokens.ts'
+import { createDebugServer, createMetricsServer, type PagesOptions } from './debug.ts'
+
+export interface Pages {
+  readonly debugPort: number
+  /** Undefined without the admin API. */
+  readonly adminPort: number | undefined
+  stop(): Promise<unknown>
+}
+
+export interface OpenPagesOptions extends PagesOptions, Pick<AdminServerOptions, 'tls' | 'log'> {}
+
+/** Opens the debug server and, if the settings say so, the metrics server and the admin API. */
+export async function openPages(settings: Settings, options: OpenPagesOptions): Promise<Pages> {
+  // First, since an invalid file must fail the start before anything listens.
+  const tokens = await openTokens(settings, options)
+  const servers: Server[] = []
+  const listen = (server: Server, host: string, port: number) => {
+    servers.push(server)
+    return listenHttp(server, { host, port })
+  }
+  const { debugHost, metricsHost, adminHost } = settings
+  const debugPort = await listen(createDebugServer(options), debugHost, settings.debugPort)
+  if (settings.metricsPort !== 0)
+    await listen(createMetricsServer(options), metricsHost, settings.metricsPort)
+  const adminPort =
+    tokens && (await listen(await adminServer(tokens, options), adminHost, settings.adminPort))
+  return {
+    debugPort,
+    adminPort,
+    stop: () => Promise.all(servers.map(server => closeHttp(server, 0))),
+  }
+}
+
+/** Opens the file of tokens; undefined without one. The admin API is loaded only if there is one. */
+async function openTokens(
+  { adminTokenFile: path, adminHost }: Settings,
+  { clock, tls, log }: OpenPagesOptions,
+): Promise<AdminTokens | undefined> {
+  if (path === '') return undefined
+  const { openAdminTokens } = await import('./admin-tokens.ts')
+  const onWarning = (text: string) => log.warn(`read admin tokens: ${text}`)
+  const tokens = openAdminTokens({ path, clock, onWarning })
+  if (tls === undefined && !isLoopback(adminHost)) {
+    log.warn('serve the admin API without TLS: its tokens can be read on the network', { host: adminHost })
+  }
+  return tokens
+}
+
+const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.')
+
+async function adminServer(tokens: AdminTokens, options: OpenPagesOptions): Promise<Server> {
+  const { createAdminServer } = await import('./admin-server.ts')
+  return createAdminServer({ ...options, pages: options, tokens })
+}
+
+/** The ports of the settings, for the check that they are free. */
+export function portsOfPages(settings: Settings): readonly PortSetting[] {
+  const { debugHost, debugPort, metricsHost, metricsPort, adminHost, adminPort } = settings
+  return [
+    { name: 'DEBUG_PORT', host: debugHost, port: debugPort },
+    ...(metricsPort === 0 ? [] : [{ name: 'METRICS_PORT', host: metricsHost, port: metricsPort }]),
+    ...(settings.adminTokenFile === '' ? [] : [{ name: 'ADMIN_PORT', host: adminHost, port: adminPort }]),
+  ]
+}

@@ -1,0 +1,79 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { StreamLog } from '../log/stream-log.ts'
+import type { Broker } from '../streams/broker.ts'
+import { type FindPage, json, type Page, send } from './page-server.ts'
+import { streamsJson, streamsPage } from './streams-page.ts'
+import type { StreamWatch } from './watch-streams.ts'
+
+export interface StreamPagesOptions {
+  readonly broker: Pick<Broker, 'requests' | 'waitingPulls'>
+  readonly streams: Pick<StreamLog, 'interrupt'>
+  readonly clock: Clock
+  readonly watch: Pick<StreamWatch, 'add'>
+  /** Whether a caller may go on to watch; true without it. */
+  readonly mayWatch?: (caller: IncomingMessage) => boolean
+}
+
+export const streamPagesHelp = `GET /streams: the requests that are known here, as JSON, or as a page for a browser
+GET /streams?watch=true: the running requests, then each change, as lines of JSON
+DELETE /streams/{stream}: interrupts every request of a stream
+DELETE /streams/{stream}/requests/{request}: interrupts one, and rejects its pushes for a while
+`
+
+const html = 'text/html; charset=utf-8'
+
+/** The list of streams, the watch, and the interruption, for the debug server and the admin API. */
+export function streamPages(options: StreamPagesOptions): FindPage {
+  const { watch, mayWatch = () => true } = options
+  const list: Page = (request, response, query) => {
+    const wanted = query.get('watch')
+    if (wanted === null) sendStreams(options, request, response)
+    else if (wanted === 'true') watch.add(response, () => mayWatch(request))
+    else send(response, 400, 'watch: only true is allowed\n')
+  }
+  return (path, method) => {
+    if (method === 'DELETE') return interruption(path, options)
+    return path === '/streams' ? list : undefined
+  }
+}
+
+function sendStreams(
+  { broker, clock }: StreamPagesOptions,
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const forPeople = headers.accept?.includes('text/html') === true
+  if (forPeople) send(response, 200, streamsPage(broker, clock.nowMs()), html)
+  else send(response, 200, `${JSON.stringify(streamsJson(broker, clock.nowMs()))}\n`, json)
+}
+
+/**
+ * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both ids percent-encoded. With a request,
+ * the stream may be empty. Without one it may not: an empty id is probably a mistake and would match every
+ * stream.
+ */
+const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
+
+function interruption(path: string, { streams }: StreamPagesOptions): Page | undefined {
+  const match = interruptionPath.exec(path)
+  if (match === null) return undefined
+  const [, alone, stream = alone ?? '', request = ''] = match
+  return (_, response) => {
+    const ids = decodeAll([stream, request])
+    if (ids === undefined) return send(response, 400, 'the ids are not percent-encoded\n')
+    const [streamId = '', requestId = ''] = ids
+    streams.interrupt(streamId, requestId).then(
+      interrupted => send(response, 200, `${JSON.stringify({ interrupted })}\n`, json),
+      (error: unknown) => send(response, 503, `${(error as Error).message}\n`),
+    )
+  }
+}
+
+function decodeAll(texts: readonly string[]): readonly string[] | undefined {
+  try {
+    return texts.map(decodeURIComponent)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,127 @@
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Repeat } from '../repeat.ts'
+import type { Broker } from '../streams/broker.ts'
+import { send } from './page-server.ts'
+import { type StreamView, streamViews } from './streams-page.ts'
+
+/** Sends the running requests and their changes to watchers. */
+export interface StreamWatch {
+  /**
+   * Sends lines of JSON until the caller ends the call: a line `running` for each running request, the line
+   * `synced`, then a line `begun`, `changed` or `ended` for each change. A caller that does not read gets no
+   * changes; when it reads again, it gets `missed`, and the running requests again.
+   *
+   * @param isAllowed checked at each change; the answer ends when it returns false
+   */
+  add(response: ServerResponse, isAllowed?: () => boolean): void
+}
+
+export interface StreamWatchOptions {
+  readonly broker: Pick<Broker, 'requests'>
+  readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>
+  readonly repeat: Repeat
+}
+
+export type StreamEvent =
+  | { readonly event: 'running' | 'begun' | 'changed' | 'ended'; readonly stream: StreamView }
+  /** `alive` is sent when nothing has changed for a while, so that callers notice a lost connection. */
+  | { readonly event: 'synced' | 'missed' | 'alive' }
+
+export const maxWatchers = 32
+const sampleEveryMs = 250
+const aliveEveryMs = 15_000
+/** A caller that does not read for this time is cut off. */
+const stalledMs = 60_000
+
+interface Watcher {
+  readonly response: ServerResponse
+  readonly isAllowed: () => boolean
+  sentMs: number
+  missed: boolean
+}
+
+export function createStreamWatch({ broker, clock, repeat }: StreamWatchOptions): StreamWatch {
+  const watchers = new Set<Watcher>()
+  let known: ReadonlyMap<string, StreamView> = new Map()
+  let stopSampling = () => {}
+
+  const sample = () => new Map(streamViews(broker, clock.nowMs()).map(view => [view.key, view]))
+
+  function write(watcher: Watcher, events: readonly StreamEvent[]): void {
+    watcher.sentMs = clock.monotonicMs()
+    watcher.response.write(events.map(event => `${JSON.stringify(event)}\n`).join(''))
+  }
+
+  function sendRunning(watcher: Watcher, first: readonly StreamEvent[]): void {
+    const running = [...known.values()].filter(({ ended }) => !ended)
+    const events = running.map(stream => ({ event: 'running', stream }) as const)
+    write(watcher, [...first, ...events, { event: 'synced' }])
+  }
+
+  function sendChanges(watcher: Watcher, changes: readonly StreamEvent[]): void {
+    const { response } = watcher
+    const silentMs = clock.monotonicMs() - watcher.sentMs
+    if (!watcher.isAllowed()) response.end()
+    else if (response.writableNeedDrain) {
+      watcher.missed ||= changes.length > 0
+      if (silentMs > stalledMs) response.destroy()
+    } else if (watcher.missed) {
+      watcher.missed = false
+      sendRunning(watcher, [{ event: 'missed' }])
+    } else if (changes.length > 0) write(watcher, changes)
+    else if (silentMs > aliveEveryMs) write(watcher, [{ event: 'alive' }])
+  }
+
+  function tick(): void {
+    const now = sample()
+    const changes = changesBetween(known, now)
+    known = now
+    for (const watcher of [...watchers]) sendChanges(watcher, changes)
+  }
+
+  function remove(watcher: Watcher): void {
+    watchers.delete(watcher)
+    if (watchers.size > 0) return
+    stopSampling()
+    known = new Map()
+  }
+
+  return {
+    add(response, isAllowed = () => true) {
+      if (watchers.size >= maxWatchers) {
+        return send(response, 503, `${maxWatchers} calls watch the streams, which are all that are allowed\n`)
+      }
+      const watcher = { response, isAllowed, sentMs: 0, missed: false }
+      response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
+      response.once('close', () => remove(watcher))
+      // The others must get the changes up to the sample of which this one gets all requests.
+      if (watchers.size > 0) tick()
+      else {
+        known = sample()
+        stopSampling = repeat(sampleEveryMs, tick)
+      }
+      watchers.add(watcher)
+      sendRunning(watcher, [])
+    },
+  }
+}
+
+/** The changes from one sample to the next, in the order of the requests. */
+export function changesBetween(
+  before: ReadonlyMap<string, StreamView>,
+  now: ReadonlyMap<string, StreamView>,
+): readonly StreamEvent[] {
+  return [...now.values()].flatMap((stream): readonly StreamEvent[] => {
+    const earlier = before.get(stream.key)
+    const begun = earlier === undefined ? [{ event: 'begun', stream } as const] : []
+    if (stream.ended) return earlier?.ended === true ? [] : [...begun, { event: 'ended', stream }]
+    if (earlier === undefined || !isChanged(earlier, stream)) return begun
+    return [{ event: 'changed', stream }]
+  })
+}
+
+/** The progress of a request is not a change, since it changes all the time. */
+function isChanged(earlier: StreamView, now: StreamView): boolean {
+  return earlier.producer !== now.producer || earlier.consumers.length !== now.consumers.length
+}
