@@ -51,6 +51,10 @@ const wrong: readonly [unknown, string][] = [
     'broker.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
   ],
   [
+    { rateLimit, broker: { enabled: true, streamLog, admin: { enabled: true } } },
+    'broker.admin.tokenSecret.name: the Secret with the tokens must be named',
+  ],
+  [
     { rateLimit, payments: { enabled: true } },
     'payments.database.urlSecret.name: the Secret with the address of the PostgreSQL must be named',
   ],

@@ -12,6 +12,7 @@ import {
   port,
   replicas,
   secretKey,
+  secretName,
   serviceLabel,
   settingsOfService,
 } from './service-plan.ts'
@@ -84,6 +85,23 @@ const broker = Type.Object(
     ),
     env: settingsOfService(),
     grpcPort: port(8082, 'The port of gRPC.'),
+    tlsSecret: Type.Object(
+      { name: secretName() },
+      {
+        default: {},
+        description:
+          "A Secret of the operator's namespace with tls.crt and tls.key, for gRPC and the admin API; " +
+          'without a name, no TLS.',
+      },
+    ),
+    admin: Type.Object(
+      {
+        enabled: Type.Boolean({ default: false, description: 'Whether pods open the port, with a Service.' }),
+        port: port(6075, 'The port of the admin API.'),
+        tokenSecret: secretKey('tokens', "A Secret of the operator's namespace with the tokens, one a line."),
+      },
+      { default: {}, description: 'The admin API, which lists, watches and interrupts streams.' },
+    ),
     metricsPort: port(9090, 'The port of the metrics of Prometheus, and of health.'),
     pods: podShape('broker'),
   },
@@ -246,9 +264,15 @@ function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): r
       state: { field: 'streamLog', ...broker.streamLog },
       alone: 'consumers of one pod would not see the producers of another',
     }),
+    ...withoutTokens(broker),
     ...checkService(payments, { field: 'payments' }),
     ...withoutDatabase(payments),
   ]
+}
+
+function withoutTokens({ enabled, admin }: BrokerPlan): readonly Problem[] {
+  if (!enabled || !admin.enabled || admin.tokenSecret.name !== '') return []
+  return [{ path: 'broker.admin.tokenSecret.name', message: 'the Secret with the tokens must be named' }]
 }
 
 /** What a pod keeps in itself goes with it, and money must not. */

@@ -136,14 +136,13 @@ export function podShape(service: string) {
 }
 
 /** An entry of a Secret; the name is empty where there is none. */
+export const secretName = () =>
+  Type.String({ default: '', maxLength: 253, description: 'The name of the Secret; empty for none.' })
+
 export const secretKey = (key: string, description: string) =>
   Type.Object(
     {
-      name: Type.String({
-        default: '',
-        maxLength: 253,
-        description: 'The name of the Secret; empty for none.',
-      }),
+      name: secretName(),
       key: Type.String({ default: key, minLength: 1, maxLength: 253, description: 'The entry in it.' }),
     },
     { default: {}, description },

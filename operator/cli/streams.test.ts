@@ -118,7 +118,10 @@ test('a broker that does not answer is told of, and the others are shown', async
   assert.equal(one.err, `${bad.address}: answers 503: it is broken\n`)
   assert.equal((await tollway('list', ...at(bad))).code, 2)
   const other = await serve(t, { resources: [] })
-  assert.match((await tollway('list', ...at(other))).err, /is not the debug server or the admin API of a broker/)
+  assert.match(
+    (await tollway('list', ...at(other))).err,
+    /is not the debug server or the admin API of a broker/,
+  )
 })
 
 test('what a page leaves out is said', async t => {

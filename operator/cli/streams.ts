@@ -149,7 +149,8 @@ async function interruptRequest(args: readonly string[], output: Output): Promis
 function describeInterruption(ended: number, requestId: string): string {
   const count = `${ended} running ${ended === 1 ? 'request was' : 'requests were'} interrupted`
   if (ended > 0 || requestId === '') return count
-  return `${count}; the request ${JSON.stringify(requestId)} has not begun, and its pushes are rejected for a minute`
+  const consequence = 'has not begun, and its pushes are rejected for a minute'
+  return `${count}; the request ${JSON.stringify(requestId)} ${consequence}`
 }
 
 async function lookAt(brokers: readonly BrokerAddress[]): Promise<Look> {

@@ -45,7 +45,12 @@ export const clusterServices: Readonly<Record<ServiceName, ClusterService>> = {
     env: brokerEnv,
     field: 'broker',
     workload: clusterBrokerWorkload,
-    addresses: ({ broker: { grpcPort } }, hostOf) => ({ broker: `${hostOf()}:${grpcPort}` }),
+    addresses: ({ broker: { grpcPort, tlsSecret, admin } }, hostOf) => ({
+      broker: `${hostOf()}:${grpcPort}`,
+      ...(admin.enabled && {
+        brokerAdmin: `${tlsSecret.name === '' ? 'http' : 'https'}://${hostOf('admin')}:${admin.port}`,
+      }),
+    }),
   },
   payments: {
     env: paymentsEnv,

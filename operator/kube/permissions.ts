@@ -101,6 +101,7 @@ export const permissions: readonly Permission[] = [
   ...ownChildren('', 'services', 'the addresses of the services', [
     ...workloads,
     ...workloads.map(workload => `${workload}-http`),
+    'broker-admin',
   ]),
   ...ownChildren('', 'serviceaccounts', 'the identities of the services, which have no rights'),
   ...ownChildren('policy', 'poddisruptionbudgets', 'no drain evicts all replicas at once'),

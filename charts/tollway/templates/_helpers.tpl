@@ -110,6 +110,13 @@ it, and the hook waits for operators that report this one.
 {{ $names | compact | uniq | sortAlpha | toJson }}
 {{- end -}}
 
+{{/* The Secrets of this namespace that the values name and that pods read again when they change, in a list. */}}
+{{- define "tollway.rereadSecrets" -}}
+{{- $names := list -}}
+{{- with .Values.broker }}{{ if .enabled }}{{ $names = append $names (.tlsSecret | default dict).name }}{{ if (.admin | default dict).enabled }}{{ $names = append $names .admin.tokenSecret.name }}{{ end }}{{ end }}{{ end -}}
+{{ $names | compact | uniq | sortAlpha | toJson }}
+{{- end -}}
+
 {{/*
 The namespaces of secretNamespaces, in a list: '*' where it stands for all of them, else each by its name. An upgrade
 from a version whose operator read all Secrets fails where it would lose rights without a decision.

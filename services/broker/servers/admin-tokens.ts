@@ -15,7 +15,7 @@ export interface AdminTokens {
 export interface AdminTokensOptions {
   readonly path: string
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Called with the reason, without the content, when a changed file cannot be used; once for each reason. */
+  /** Called with the reason, without the content, when a changed file is invalid; once for each reason. */
   onWarning(text: string): void
 }
 

@@ -15,7 +15,8 @@ export interface StreamPagesOptions {
   readonly mayWatch?: (caller: IncomingMessage) => boolean
 }
 
-export const streamPagesHelp = `GET /streams: the requests that are known here, as JSON, or as a page for a browser
+export const streamPagesHelp = `\
+GET /streams: the requests that are known here, as JSON, or as a page for a browser
 GET /streams?watch=true: the running requests, then each change, as lines of JSON
 DELETE /streams/{stream}: interrupts every request of a stream
 DELETE /streams/{stream}/requests/{request}: interrupts one, and rejects its pushes for a while

@@ -23,7 +23,7 @@ export function admits({ tokens }: Route, right: Right, hash: TokenHash): boolea
   return tokens[right].length === 0 || includesHash(tokens[right], hash)
 }
 
-/** Whether the hash is one of the expected ones. The time does not depend on which one, or on how much is equal. */
+/** Whether the hash is one of the expected ones. Compares in constant time. */
 export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): boolean {
   if (hash === undefined) return false
   let found = false
