@@ -8,6 +8,7 @@ import {
   type RateLimitResponse,
   RateLimitResponseSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { nodeEnvironment, nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { type Cleanup, root } from './tollway.ts'
@@ -39,8 +40,8 @@ export async function startRateLimit(
   const hosts = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' }
   // A backend may take longer than the default deadline on a machine that runs other tests.
   const patience = { BACKEND_DEADLINE: '5s' }
-  const program = startProgram(process.execPath, [main], {
-    env: { ...ports, ...hosts, LOG_LEVEL: 'info', ...patience, ...env },
+  const program = startProgram(process.execPath, [...nodeOptions, main], {
+    env: { ...nodeEnvironment, ...ports, ...hosts, LOG_LEVEL: 'info', ...patience, ...env },
   })
   t.after(async () => {
     await program.end('SIGKILL')
