@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { customResourceDefinition } from '@tollway/crds/definition.ts'
@@ -19,10 +20,15 @@ import { startRedis } from '../test/support/redis-server.ts'
 import { missingProgram } from '../test/support/require-server.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { waitFor } from '../test/support/wait-for.ts'
+import { openClusterKind, startKinds } from './cluster/cluster-kind.ts'
+import { rateLimitConfigs } from './kinds/rate-limit-config.ts'
 import type { ApiAccess } from './kube/access.ts'
+import { createKubeClient } from './kube/client.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './kube/testdata/service-account.ts'
 import { startInCluster } from './main-cluster.ts'
 import type { StatusReport } from './standalone/status-report.ts'
+import { rateLimitTypeUrl } from './xds/encode-rate-limit-domain.ts'
+import { createFeed, type Feed } from './xds/server.ts'
 
 const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
@@ -55,6 +61,12 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     return answer.body as Record<string, unknown>
   }
 
+  /** Removes the pod of a test at its end: a ready pod without a process would enforce nothing in later tests. */
+  function removePod(t: TestContext, name: string): void {
+    const path = `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`
+    t.after(async () => void (await api.call('DELETE', path)))
+  }
+
   async function startOperator(rateLimit: object = { backend: { type: 'memory' } }) {
     const [operatorPort = 0, feedPort = 0] = await freePorts(2)
     const written = {
@@ -73,6 +85,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
   it('makes the workload, and tells what a pod enforces', async t => {
     const { operator, operatorPort, feedPort } = await startOperator()
     t.after(() => operator.stop())
+    removePod(t, 'played')
 
     await waitFor(
       'the Deployment',
@@ -127,6 +140,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
   }, async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
+    removePod(t, 'with-redis')
     const { operator, operatorPort, feedPort } = await startOperator()
     t.after(() => operator.stop())
     await waitFor(
@@ -171,6 +185,34 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const isFailing = async () =>
       (await report()).replicas.some(replica => replica.backendProblem !== undefined)
     await waitFor('the recovery to be reported', async () => !(await isFailing()), 20_000)
+  })
+
+  it('repeats the start of a kind whose first reconciliation failed', async t => {
+    const client = createKubeClient(access, { random: Math.random })
+    const published: number[] = []
+    let failures = 2
+    const feed: Feed = {
+      ...createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog }),
+      publish({ resources }) {
+        failures -= 1
+        if (failures >= 0) throw new Error('the feed cannot carry it')
+        published.push(resources.size)
+      },
+    }
+    const kind = openClusterKind(rateLimitConfigs(), {
+      ...{ client, watchNamespaces: [], feed, infrastructure: { observe: () => [] }, log: silentLog },
+      ...{ whySwitchedOff: () => undefined, backends: { of: () => undefined }, mayWrite: () => false },
+      metrics: { statusWritten() {}, propagated() {}, reconciled() {} },
+      place: { name: 'tollway', namespace, revision: '', owner: noOwner },
+      events: { record() {} },
+    })
+    t.after(async () => {
+      await kind.stop()
+      client.close()
+    })
+    await startKinds(kind, [], silentLog)
+    assert.deepEqual(published, [])
+    await waitFor('the resources to be published', () => published.length > 0)
   })
 
   it('replaces the pods when the content of their Secret changes, and not when it is deleted', async () => {
@@ -285,6 +327,8 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     await untilAllAreOwned()
   })
 })
+
+const noOwner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: 'none' }
 
 function checkout(name: string) {
   return {
