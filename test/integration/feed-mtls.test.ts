@@ -1,15 +1,22 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { request } from 'node:https'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
+import { openTlsFiles } from '@tollway/chassis/tls.ts'
 import { openXdsTls } from '@tollway/discovery/xds-tls.ts'
 import { createGrpcClient } from '@tollway/grpc/client.ts'
 import type { ClientTls } from '@tollway/grpc/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createProvisionServer } from '@tollway/payments/http/provision-server.ts'
+import type { Payments } from '@tollway/payments/operations/operation.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
@@ -69,7 +76,7 @@ async function startOperator(t: TestContext, times = {}) {
   await waitFor('the leaf of the pods', () => store.data(secretNames.client)['tls.crt'])
   const { publish } = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
   publish([domain(1)])
-  return { address: `127.0.0.1:${bound.port}`, store, publish, streams: () => streams }
+  return { address: `127.0.0.1:${bound.port}`, certificates, store, publish, streams: () => streams }
 }
 
 type Files = Readonly<Record<string, string>>
@@ -223,3 +230,57 @@ test(`${rotations} rotations of the authority under load drop no stream and refu
   assert.deepEqual(leaked, [])
   assert.ok(fetched > 10 * rotations && turnedAway > rotations, `${fetched} and ${turnedAway}`)
 })
+
+test('merchants are provisioned over mutual TLS while the authority rotates', async t => {
+  const { certificates, store } = await startOperator(t)
+  const mount = createMount()
+  mount.swap(store.data(secretNames.client))
+  const { certFile, keyFile, caFile } = mount.options
+  const tls = openTlsFiles({
+    cert: { setting: 'PROVISION_TLS_CERT', path: certFile },
+    key: { setting: 'PROVISION_TLS_KEY', path: keyFile },
+    ca: { setting: 'PROVISION_TLS_CLIENT_CA', path: caFile },
+    onWarning: assert.fail,
+  })
+  t.after(() => tls.close())
+  const server = createProvisionServer({
+    ...{ payments: {} as Payments, log: silentLog, clock: systemClock, randomBytes, onAnswer() {} },
+    ...{ tls, token: null, demandsCertificate: true, clientName: serverName },
+  })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  t.after(() => server.close(0))
+  const operator = certificates.clientTls(podName)
+  const authorities = new Set<string>()
+  const rotated = () => authorities.add(store.data(secretNames.authority)['ca.crt'] ?? '').size > 1
+  const deadlineMs = performance.now() + 20_000
+  let calls = 0
+  for (let mounted = ''; !rotated(); calls++) {
+    assert.ok(performance.now() < deadlineMs, `${authorities.size} authorities so far`)
+    const files = store.data(secretNames.client)
+    if (JSON.stringify(files) !== mounted) mount.swap(files)
+    mounted = JSON.stringify(files)
+    assert.equal(await statusOverTls(port, operator), 404)
+    await pause(kubeletRefreshMs)
+  }
+  assert.ok(calls > 10, `${calls} calls`)
+})
+
+/** Resolves with the status of an unknown path, over a new connection. */
+async function statusOverTls(
+  port: number,
+  { credentials, serverName }: ClientTls,
+): Promise<number | undefined> {
+  const { ca, identity } = credentials()
+  const options = {
+    host: '127.0.0.1',
+    port,
+    path: '/',
+    agent: false,
+    servername: serverName,
+    ca,
+    ...identity,
+  }
+  const [response] = (await once(request(options).end(), 'response')) as [IncomingMessage]
+  response.resume()
+  return response.statusCode
+}

@@ -116,4 +116,27 @@ describe('counters opened from settings', {
       ],
     )
   })
+
+  test('connections use certificate files that were replaced, without a restart', async t => {
+    const folder = temporaryFolder('tollway-renewed')
+    const make = (name: string) => makeCertificate(folder, name, 'DNS:localhost,IP:127.0.0.1')
+    const { certFile, keyFile } = await make('redis')
+    const [port = 0] = await freePorts(1)
+    const redis = await startRedis([
+      ...['--tls-port', `${port}`, '--tls-cert-file', certFile, '--tls-key-file', keyFile],
+      ...['--tls-ca-cert-file', certFile, '--tls-auth-clients', 'yes'],
+    ])
+    t.after(() => redis.stop())
+    const files = { redisTlsCaFile: certFile, redisTlsCertFile: certFile, redisTlsKeyFile: keyFile }
+    const redisUrl = `127.0.0.1:${port}`
+    const counters = openCounters({ ...settings, ...files, redisUrl, redisTls: true }, unreadStats, silentLog)
+    t.after(() => counters.close())
+    await waitFor('the first answer', () => counters.problem === '')
+    await redis.kill('SIGKILL')
+    await waitFor('the loss', () => !counters.healthy)
+    await make('redis') // another authority in the same files
+    await redis.restart()
+    await waitFor('the next answer', () => counters.healthy, 20_000)
+    assert.deepEqual(await counters.add([hit('renewed')]), [1])
+  })
 })
