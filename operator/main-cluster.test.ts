@@ -34,6 +34,7 @@ const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
 const configMaps = `/api/v1/namespaces/${namespace}/configmaps`
 const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
+const admission = '/apis/admissionregistration.k8s.io/v1'
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
 describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
@@ -61,7 +62,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     return answer.body as Record<string, unknown>
   }
 
-  /** Removes the pod of a test at its end: a ready pod without a process would enforce nothing in later tests. */
+  /** Removes the pod of a test at its end. In later tests it would count as one that enforces nothing. */
   function removePod(t: TestContext, name: string): void {
     const path = `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`
     t.after(async () => void (await api.call('DELETE', path)))
@@ -200,7 +201,13 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       },
     }
     const kind = openClusterKind(rateLimitConfigs(), {
-      ...{ client, watchNamespaces: [], feed, infrastructure: { observe: () => [] }, log: silentLog },
+      ...{
+        client,
+        watchNamespaces: [],
+        feed,
+        infrastructure: { observe: () => [], obstacle: () => undefined },
+        log: silentLog,
+      },
       ...{ whySwitchedOff: () => undefined, backends: { of: () => undefined }, mayWrite: () => false },
       metrics: { statusWritten() {}, propagated() {}, reconciled() {} },
       place: { name: 'tollway', namespace, revision: '', owner: noOwner },
@@ -213,6 +220,62 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     await startKinds(kind, [], silentLog)
     assert.deepEqual(published, [])
     await waitFor('the resources to be published', () => published.length > 0)
+  })
+
+  it('says in the status what is awaited while the API server rejects its requests', async t => {
+    const reject = async (rule: { apiGroups: string[]; apiVersions: string[]; resources: string[] }) => {
+      const metadata = { name: 'reject' }
+      const rules = [{ ...rule, operations: ['CREATE', 'UPDATE'] }]
+      await make(`${admission}/validatingadmissionpolicies`, {
+        metadata,
+        spec: {
+          matchConstraints: { resourceRules: rules },
+          validations: [{ expression: 'false', message: 'not in this hour' }],
+        },
+      })
+      const binding = { policyName: 'reject', validationActions: ['Deny'] }
+      await make(`${admission}/validatingadmissionpolicybindings`, { metadata, spec: binding })
+    }
+    const allow = async () => {
+      for (const plural of ['validatingadmissionpolicybindings', 'validatingadmissionpolicies'])
+        await api.call('DELETE', `${admission}/${plural}/reject`)
+    }
+    t.after(allow)
+    await reject({ apiGroups: ['apps'], apiVersions: ['v1'], resources: ['deployments'] })
+    await make(limits, checkout('awaited'))
+    const enforced = async () =>
+      conditionOf(await api.call('GET', `${limits}/awaited`), 'Enforced')?.message ?? ''
+    const isRejected = async (replicas: number) => {
+      const metadata = { name: 'tollway-ratelimit' }
+      const patch = { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: { replicas } }
+      const path = `${deployments}/tollway-ratelimit?fieldManager=probe&force=true&dryRun=All`
+      return JSON.stringify((await api.call('PATCH', path, patch)).body).includes('not in this hour')
+    }
+    await waitFor('the policy to apply', () => isRejected(5))
+    const { operator, operatorPort } = await startOperator({ backend: { type: 'memory' }, grpcPort: 9081 })
+    t.after(() => operator.stop())
+    const problems = async () => {
+      const answer = await fetch(`http://127.0.0.1:${operatorPort}/status`)
+      const { problems } = (await answer.json()) as StatusReport
+      return problems.map(({ origin, message }) => `${origin}: ${message}`).join('\n')
+    }
+    const awaited =
+      /^No process takes calls\. The change of the processes is repeated after: .*not in this hour/
+    await waitFor('the condition', async () => awaited.test(await enforced()))
+    assert.match(await problems(), /^ratelimit: .*not in this hour/m)
+    await allow()
+    await waitFor('the end', async () => (await enforced()) === 'No process takes calls', 60_000)
+
+    const statuses = ['ratelimitconfigs/status']
+    await reject({ apiGroups: ['tollway.dev'], apiVersions: ['*'], resources: statuses })
+    let edits = 0
+    await waitFor('the report', async () => {
+      await make(limits, checkout(`awaited-${++edits}`))
+      return (await problems()).includes('RateLimitConfig: write a status: ')
+    })
+    assert.match(await problems(), /not in this hour.*; it is repeated$/m)
+    await allow()
+    await waitFor('the end of the report', async () => !(await problems()).includes('write a status'), 30_000)
   })
 
   it('replaces the pods when the content of their Secret changes, and not when it is deleted', async () => {

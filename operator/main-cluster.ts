@@ -438,6 +438,9 @@ function describe(
     problems: [
       ...problems,
       ...operators.problems(),
+      ...kinds.flatMap(({ kind, problem }) =>
+        problem() === '' ? [] : [{ origin: kind.definition.kind, message: problem() }],
+      ),
       ...infrastructure.contests().map(({ object, message }) => ({
         ...{ origin: object.metadata.name, message, isWarning: true },
       })),

@@ -2,8 +2,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { createRunner, type Runner } from '../controller/runner.ts'
 import type { BackendFailures } from '../infrastructure/backend-failures.ts'
+import type { KubernetesInfrastructure } from '../infrastructure/kubernetes/kubernetes.ts'
 import type { Place } from '../infrastructure/kubernetes/objects/place.ts'
-import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { KubeClient } from '../kube/client.ts'
 import { apiVersion, applyStatusOf, customResource } from '../kube/custom-resources.ts'
@@ -12,6 +12,7 @@ import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createContentFeed } from '../xds/content-feed.ts'
 import type { Feed } from '../xds/server.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
+import { createLastErrors, type LastErrors } from './last-errors.ts'
 import { decodeLastGood } from './last-good/last-good.ts'
 import { createLastGoodStore, type LastGoodStore } from './last-good/last-good-store.ts'
 import { rememberInObjects } from './last-good/remember-in-objects.ts'
@@ -30,6 +31,8 @@ export interface ClusterKind {
    * Also resolves when that failed: the failure is logged, and the kind repeats the attempt by itself.
    */
   start(): Promise<void>
+  /** What the kind waits for after an error of the API server; empty when its last requests succeeded. */
+  problem(): string
   /** Something beside the resources may have changed. */
   trigger(): void
   readonly statuses: Pick<StatusWriter, 'lookAtAll' | 'waiting'>
@@ -47,7 +50,7 @@ export interface ClusterKindOptions {
   /** Empty for all. */
   readonly watchNamespaces: readonly string[]
   readonly feed: Feed
-  readonly infrastructure: Pick<Infrastructure, 'observe'>
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle'>
   /** Why a workload is not to run; undefined for those that are. */
   readonly whySwitchedOff: (workload: string) => string | undefined
   readonly backends: Pick<BackendFailures, 'of'>
@@ -71,7 +74,8 @@ export function openClusterKind<Content extends Named, Fed extends object>(
     for (const { metadata } of moved) statuses.lookAt(metadata.uid ?? '')
   })
   const remembered = rememberInObjects(kind, store, followed.list)
-  const statuses = openStatuses(kind, followed, store, options)
+  const errors = createLastErrors()
+  const statuses = openStatuses(kind, followed, store, errors, options)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const resources = createFedResources(kind, {
     source: followed.source,
@@ -80,6 +84,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
     infrastructure,
     switchedOff: options.whySwitchedOff(kind.workload),
     backendFailure: options.backends.of,
+    obstacle: infrastructure.obstacle,
     clock: systemClock,
     storedConditions: statuses.conditionsOf,
     writeStatus(all) {
@@ -103,10 +108,10 @@ export function openClusterKind<Content extends Named, Fed extends object>(
 
   async function run(): Promise<void> {
     try {
-      if (!isRead) await readAll()
+      if (!isRead) await errors.watch('read the resources', readAll)
       // The list of a source that was stopped early is empty, and an empty feed would switch everything off.
       if (isStopped) return
-      await reconcile()
+      await errors.watch('reconcile the resources', reconcile)
     } finally {
       firstRun.resolve()
     }
@@ -117,6 +122,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
   return {
     kind: kind as unknown as ReportedKind,
     list: followed.list,
+    problem: () => errors.current() || (isRead ? '' : followed.problem()),
     start() {
       runner.trigger()
       return firstRun.promise
@@ -197,6 +203,7 @@ function openStatuses(
   kind: Pick<FedKind, 'definition' | 'counts'>,
   followed: FollowedKind,
   store: Pick<LastGoodStore, 'isStored'>,
+  errors: LastErrors,
   { client, mayWrite, metrics, events, log }: ClusterKindOptions,
 ): StatusWriter {
   const resource = customResource(kind.definition)
@@ -207,14 +214,19 @@ function openStatuses(
     apply: async (stored, status) =>
       (await applyStatusOf(client, resource, stored, status)) as StoredResource,
     mayWrite,
-    onWritten: metrics.statusWritten,
+    onWritten(ok) {
+      metrics.statusWritten(ok)
+      if (ok) errors.succeeded('write a status')
+    },
     onTransition({ metadata }, { status, reason, message }) {
       const regarding = { apiVersion, kind: resource.kind, metadata }
       const type = status === 'True' ? 'Normal' : 'Warning'
       events.record({ regarding, type, reason, action: 'Reconcile', note: message })
     },
-    onError: (name, error, retryMs) =>
-      log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) }),
+    onError(name, error, retryMs) {
+      errors.failed('write a status', error)
+      log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) })
+    },
     random: Math.random,
   })
 }

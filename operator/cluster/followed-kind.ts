@@ -12,6 +12,8 @@ import type { StoredResource } from './stored-resource.ts'
 export interface FollowedKind {
   readonly source: Source
   list(): readonly StoredResource[]
+  /** The last error of a list or watch; empty when there was none. */
+  problem(): string
   get(namespace: string, name: string): StoredResource | undefined
   /** Called with each resource of which anything changed, its status too. */
   onChange(listener: (uid: string, resource: StoredResource) => void): void
@@ -24,11 +26,13 @@ export function followKind(
   log: Log,
 ): FollowedKind {
   const { kind } = resource
+  let problem = ''
   const reflector = createReflector({
     source: collectionOf(client, resource),
     namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
     keep: withoutBookkeeping,
     onError(error, retryMs) {
+      problem = `list the resources: ${(error as Error).message}; it is repeated`
       const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
       log.warn('the resources could not be followed', details)
     },
@@ -36,6 +40,7 @@ export function followKind(
   })
   return {
     source: createKubernetesSource([{ apiVersion, kind, ...reflector }]),
+    problem: () => problem,
     list: () => reflector.list() as readonly StoredResource[],
     get: (namespace, name) => reflector.get(namespace, name) as StoredResource | undefined,
     onChange(listener) {

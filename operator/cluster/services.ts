@@ -97,7 +97,7 @@ export interface ServicesStatus {
 export function describeServices(
   config: ClusterConfig,
   namespace: string,
-  infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'progress'>,
+  infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'progress'>,
 ): ServicesStatus {
   const enabled = Object.entries(clusterServices).filter(([, { field }]) => config[field].enabled)
   const addresses = enabled.map(([name, service]) =>
@@ -108,7 +108,9 @@ export function describeServices(
     replicas: enabled.flatMap(([name]) => infrastructure.observe(name)),
     problems: enabled.flatMap(([name]) => {
       const progress = infrastructure.progress(name)
-      const message = progress === undefined ? 'it has not been made yet' : describeProgress(progress)
+      const obstacle = infrastructure.obstacle(name)
+      const state = progress === undefined ? 'it has not been made yet' : describeProgress(progress)
+      const message = [state, obstacle ?? ''].filter(text => text !== '').join(': ')
       return message === '' ? [] : [{ origin: name, message }]
     }),
   }

@@ -19,6 +19,8 @@ export interface Surroundings<Fed> {
   readonly enforcement: (fed: Fed) => ContentEnforcement
   /** See `Facts`. */
   readonly backendFailure: string | undefined
+  /** See `Facts`. */
+  readonly obstacle: string | undefined
   /** By the names of resources; see `FedKind.doubtsOf`. */
   readonly doubts: ReadonlyMap<string, Doubt>
 }
@@ -97,7 +99,7 @@ const none: readonly never[] = []
 
 function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Facts {
   const { name, translation, refusal, content, completed, resource } = item
-  const { taking, switchedOff, unpublished, backendFailure, enforcement, doubts } = surroundings
+  const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = surroundings
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, refusals } =
     completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
@@ -113,6 +115,7 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surround
     switchedOff,
     doubt: doubts.get(name),
     backendFailure,
+    obstacle,
     running: taking.length,
     enforcing,
     refusals: content === present ? refusals : none,
@@ -139,6 +142,7 @@ function isSameFacts(a: Facts, b: Facts): boolean {
     a.switchedOff === b.switchedOff &&
     a.doubt?.message === b.doubt?.message &&
     a.backendFailure === b.backendFailure &&
+    a.obstacle === b.obstacle &&
     a.running === b.running &&
     a.enforcing === b.enforcing &&
     isSameRefusal(a.refusal, b.refusal) &&

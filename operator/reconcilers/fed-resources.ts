@@ -22,6 +22,8 @@ export interface FedResourcesOptions<Content, Fed> {
   readonly switchedOff?: string | undefined
   /** Why the backend of a workload fails; undefined while it answers. */
   readonly backendFailure?: (workload: string) => string | undefined
+  /** What keeps the processes of a workload from being changed; undefined when nothing does. */
+  readonly obstacle?: (workload: string) => string | undefined
   /** The conditions that were written before, where that outlives this process: their times are kept. */
   storedConditions?(resource: SourcedResource): readonly Condition[]
   /**
@@ -116,6 +118,7 @@ export function createFedResources<Content extends Named, Fed>(
         switchedOff: options.switchedOff,
         unpublished: failure?.message,
         backendFailure: options.backendFailure?.(kind.workload),
+        obstacle: options.obstacle?.(kind.workload),
         enforcement: feed.enforcement(uids),
         doubts: kind.doubtsOf?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
       }

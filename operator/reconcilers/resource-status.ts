@@ -46,6 +46,8 @@ export interface Facts {
   readonly doubt?: Doubt | undefined
   /** Why no process is to run that would enforce it; undefined where some are. */
   readonly switchedOff?: string | undefined
+  /** The last error of requests that change the processes and are repeated; undefined for none. */
+  readonly obstacle?: string | undefined
   /** Why the backend of the processes fails, as the message of a condition; undefined while it answers. */
   readonly backendFailure?: string | undefined
   /** Processes that take calls. */
@@ -155,16 +157,19 @@ function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts)
   return { type, status: 'False', reason: 'Refused', message }
 }
 
-function enforcedCondition({ inForce, running, enforcing, switchedOff }: Facts): NewCondition {
+function enforcedCondition({ inForce, running, enforcing, switchedOff, obstacle }: Facts): NewCondition {
   const type = 'Enforced'
   const what = inForce === 'last-good' ? 'the last good version' : 'it'
   const message = `${enforcing} of ${running} processes enforce ${what}`
+  const awaited = obstacle === undefined ? '' : `. The change of the processes is repeated after: ${obstacle}`
   if (inForce === 'nothing')
     return { type, status: 'False', reason: 'NotAccepted', message: 'No process enforces it' }
   if (inForce === 'last-good') return { type, status: 'False', reason: 'LastGoodInForce', message }
   if (running === 0 && switchedOff !== undefined)
     return { type, status: 'False', reason: 'SwitchedOff', message: switchedOff }
-  if (running === 0) return { type, status: 'False', reason: 'NoProcess', message: 'No process takes calls' }
-  if (enforcing < running) return { type, status: 'False', reason: 'Pending', message }
+  if (running === 0)
+    return { type, status: 'False', reason: 'NoProcess', message: `No process takes calls${awaited}` }
+  if (enforcing < running)
+    return { type, status: 'False', reason: 'Pending', message: `${message}${awaited}` }
   return { type, status: 'True', reason: 'Enforced', message }
 }

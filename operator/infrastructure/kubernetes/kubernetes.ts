@@ -60,6 +60,11 @@ const newerStateMs = 1_000
 export interface KubernetesInfrastructure extends Infrastructure {
   /** How far a workload has come; undefined when it is not there. */
   progress(name: string): Progress | undefined
+  /**
+   * What keeps a workload from being applied: the last error of the API server; undefined when the last attempt
+   * succeeded. Only the operator that writes knows.
+   */
+  obstacle(name: string): string | undefined
   /** The objects that another program changes as often as this operator repairs them. */
   contests(): readonly Contest[]
   /**
@@ -84,6 +89,9 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
   /** What `observe` said of each workload when its listeners were called last. */
   const told = new Map<string, string>()
   const waiting = new Set<() => void>()
+  const obstacles = createObstacles(options.mayWrite, name => {
+    for (const listener of listeners) listener(name)
+  })
   let term = new AbortController()
   let closed = false
 
@@ -116,7 +124,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     reconcile: name =>
       turns.run(name, async () => {
         if (!options.mayWrite() || !wanted.has(name)) return 'done'
-        const afterMs = await makeTrue(name)
+        const afterMs = await obstacles.watch(name, makeTrue(name))
         return afterMs === undefined ? 'done' : { afterMs }
       }),
   })
@@ -178,6 +186,14 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     return held
   }
 
+  async function apply(workload: Workload): Promise<void> {
+    await known(workload.name)
+    wanted.set(workload.name, workload)
+    const afterMs = await makeTrue(workload.name)
+    // The queue knows to wait; what it finds then is what is wanted then.
+    if (afterMs !== undefined) repairs.add(workload.name)
+  }
+
   async function remove(name: string): Promise<void> {
     await known(name)
     const graceMs = wanted.get(name)?.stopGraceMs ?? 0
@@ -209,6 +225,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
 
   async function standDown(): Promise<void> {
     wanted.clear()
+    obstacles.clear()
     contests.clear()
     term.abort(notLeading('a workload'))
     await turns.settled()
@@ -216,14 +233,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
   }
 
   return {
-    apply: workload =>
-      turns.run(workload.name, async () => {
-        await known(workload.name)
-        wanted.set(workload.name, workload)
-        const afterMs = await makeTrue(workload.name)
-        // The queue knows to wait; what it finds then is what is wanted then.
-        if (afterMs !== undefined) repairs.add(workload.name)
-      }),
+    apply: workload => turns.run(workload.name, () => obstacles.watch(workload.name, apply(workload))),
     remove: name => turns.run(name, () => remove(name)),
     observe,
     onChange: listener => listeners.push(listener),
@@ -231,6 +241,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
       const deployment = own.get('Deployment', objectName(place, name))
       return deployment === undefined ? undefined : progressOf(deployment, observe(name), place.revision)
     },
+    obstacle: obstacles.of,
     contests: contests.current,
     standDown,
     async close() {
@@ -244,6 +255,27 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
 
 function polledPodOf({ uid, ready, addresses: { metrics } }: Replica): readonly PolledPod[] {
   return ready && metrics !== undefined ? [{ uid, url: metrics }] : []
+}
+
+/** The last errors of workloads whose change is repeated. */
+function createObstacles(mayWrite: () => boolean, onChange: (workload: string) => void) {
+  const obstacles = new Map<string, string>()
+  return {
+    of: (name: string) => obstacles.get(name),
+    clear: () => obstacles.clear(),
+    /** Passes the outcome of an attempt on, and remembers why it failed. */
+    async watch<Result>(name: string, attempt: Promise<Result>): Promise<Result> {
+      const before = obstacles.get(name)
+      try {
+        return await attempt.finally(() => obstacles.delete(name))
+      } catch (error) {
+        if (mayWrite()) obstacles.set(name, (error as Error).message)
+        throw error
+      } finally {
+        if (obstacles.get(name) !== before) onChange(name)
+      }
+    },
+  }
 }
 
 /** A workload with unknown Secrets keeps the digest of its Deployment, so that no replica is replaced. */
