@@ -10,6 +10,7 @@ import { inTurn } from './in-turn.ts'
 import { driveFlatOut } from './load/flat-out.ts'
 import { httpLoad } from './load/http-connection.ts'
 import type { Load } from './load/load-connection.ts'
+import { createMinimalBooks, minimalCaptureScript, seedMinimalTransactions } from './minimal-capture.ts'
 import {
   appId,
   merchantId,
@@ -31,9 +32,9 @@ import type { MeasuredServer } from './servers.ts'
 import { type SentStatement, tapStatements } from './statement-tap.ts'
 
 /**
- * Compares captures through the API with pgbench: on the same core, with the statements that the service
- * sends in this run, in as many round trips, on a separate database in the same PostgreSQL, which shares the
- * other core with the load.
+ * Compares captures through the API with pgbench on the same core, on separate databases in the same PostgreSQL, which
+ * shares the other core with the load. One contestant of pgbench has the statements that the service sends in this
+ * run, in as many round trips; the other has the least that a capture can be.
  */
 export const capturesCase: BenchCase = {
   name: 'captures',
@@ -73,6 +74,7 @@ async function run(extent: Extent): Promise<CaseResult> {
   try {
     const statements = await learnStatements(postgres)
     for (const copy of ['ours', 'yardstick']) await postgres.sql(`CREATE DATABASE ${copy} TEMPLATE tapped`)
+    await createMinimalBooks(postgres, 'minimal')
     service = await startPaymentsService(postgres.urlOf('ours'))
     const sides = { postgres, service, statements, place }
     const results = []
@@ -145,28 +147,39 @@ interface Sides {
 async function measureSpread(sides: Sides, spread: Spread, extent: Extent) {
   const { rounds, roundMs, warmUpMs, firstWarmUpMs } = extent
   const capture = apiContestant(sides, spread)
-  const bench = pgbenchContestant(sides, spread)
   const { requestsPerSecond } = await capture(firstWarmUpMs)
-  // The number of captures in a round is estimated from the previous round.
-  let rate = requestsPerSecond
+  const inRounds = (bench: (captures: number) => Promise<number>) => {
+    // The number of captures in a round is estimated from the previous round.
+    let rate = requestsPerSecond
+    return async (): Promise<Partial<ApiMeasurement>> => {
+      rate = await bench((rate * roundMs) / 1000)
+      return { requestsPerSecond: rate }
+    }
+  }
   const contestants = [
     async (): Promise<Partial<ApiMeasurement>> => {
       await capture(warmUpMs)
       return capture(roundMs)
     },
-    async (): Promise<Partial<ApiMeasurement>> => {
-      rate = await bench((rate * roundMs) / 1000)
-      return { requestsPerSecond: rate }
-    },
+    inRounds(pgbenchContestant(sides, spread)),
+    inRounds(minimalContestant(sides, spread)),
   ]
-  const [mine = [], yardstick = []] = await inTurn(contestants, rounds, contestant => contestant())
-  const figure = { figure: 'requestsPerSecond', unit: '/s', of: 'ratio', goal: { atLeast: 0.5 } } as const
+  const [mine = [], yardstick = [], minimal = []] = await inTurn(contestants, rounds, contestant =>
+    contestant(),
+  )
+  const figure = { figure: 'requestsPerSecond', unit: '/s', of: 'ratio' } as const
+  const ofMinimal = `${spread.what}, of a minimal capture`
+  const rows = [
+    ...compareRounds([{ what: spread.what, ...figure, goal: { atLeast: 0.5 } }], mine, yardstick),
+    ...compareRounds([{ what: ofMinimal, ...figure, goal: { atLeast: 0.4 } }], mine, minimal),
+  ]
   return {
-    rows: compareRounds([{ what: spread.what, ...figure }], mine, yardstick).map(row => ({
-      ...row,
-      ...excuseOf(mine),
-    })),
-    measurements: { [`ours, ${spread.name}`]: mine, [`pgbench, ${spread.name}`]: yardstick },
+    rows: rows.map(row => ({ ...row, ...excuseOf(mine) })),
+    measurements: {
+      [`ours, ${spread.name}`]: mine,
+      [`pgbench, ${spread.name}`]: yardstick,
+      [`minimal, ${spread.name}`]: minimal,
+    },
   }
 }
 
@@ -198,13 +211,40 @@ function pgbenchContestant(sides: Sides, { name, merchants: owners, first }: Spr
   }
   const script = join(place, `${name}.sql`)
   writeFileSync(script, captureScript(statements, known, owners))
+  return contestantOf(sides, {
+    ...{ script, database: 'yardstick', owners, first },
+    seed: fresh => seedTransactions(postgres, 'yardstick', fresh),
+  })
+}
+
+function minimalContestant(sides: Sides, { name, merchants: owners, first }: Spread) {
+  const script = join(sides.place, `minimal-${name}.sql`)
+  writeFileSync(script, minimalCaptureScript(owners))
+  return contestantOf(sides, {
+    ...{ script, database: 'minimal', owners, first },
+    seed: fresh => seedMinimalTransactions(sides.postgres, 'minimal', fresh),
+  })
+}
+
+interface PgbenchContestant {
+  readonly script: string
+  readonly database: string
+  readonly owners: number
+  readonly first: number
+  /** Inserts transactions that can be captured. */
+  readonly seed: (transactions: NumberedTransactions) => Promise<void>
+}
+
+/** Returns a function that makes about that number of captures, and resolves with captures/s. */
+function contestantOf({ postgres, place }: Sides, contestant: PgbenchContestant) {
+  const { script, database, owners, first, seed } = contestant
   let next = firstOfPgbench + first
   return async (captures: number): Promise<number> => {
     const each = 2 * edgeEach + Math.max(minEach, Math.ceil(captures / connections))
     const fresh: NumberedTransactions = { from: next, count: each * connections, merchants: owners }
-    await seedTransactions(postgres, 'yardstick', fresh)
+    await seed(fresh)
     next += fresh.count
-    const url = postgres.urlOf('yardstick')
+    const url = postgres.urlOf(database)
     return runPgbench({ url, script, place, connections, first: fresh.from, each, edgeEach })
   }
 }
