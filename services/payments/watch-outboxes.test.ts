@@ -86,7 +86,7 @@ async function fill(storage: Storage): Promise<void> {
     const [subject, other] = [someId(), someId()]
     for (const [index, subjectId] of [subject, subject, other].entries()) {
       const createdMs = nowMs + index * 10_000
-      await insertWebhookEvent(tx, { id: someId(), merchantId, createdMs, type: 'a', subjectId, body: 'a' })
+      insertWebhookEvent(tx, { id: someId(), merchantId, createdMs, type: 'a', subjectId, body: 'a' })
     }
     await disableWebhookEndpoint(tx, disabled, nowMs)
     await tx.query(

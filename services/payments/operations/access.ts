@@ -8,7 +8,7 @@ import { findCard } from '../storage/cards.ts'
 import { findDispute } from '../storage/disputes.ts'
 import { findFraud } from '../storage/frauds.ts'
 import { findLine } from '../storage/lines.ts'
-import { findMerchantOfApp } from '../storage/merchants-of-app.ts'
+import { findMerchantOfApp, findMerchantOfTransaction } from '../storage/merchants-of-app.ts'
 import type { Tx } from '../storage/storage.ts'
 import { findTransactionOfApp, lockTransaction } from '../storage/transactions.ts'
 import { findWebhookEndpoint, findWebhookEvent, lockWebhookEndpoint } from '../storage/webhooks.ts'
@@ -49,10 +49,12 @@ interface OwnTransaction {
 
 /** Locks it: it stays as it is until the end of `tx`. */
 export async function lockOwnTransaction(tx: Tx, app: App, id: string): Outcome<OwnTransaction> {
-  const transaction = isId(id) ? await lockTransaction(tx, id) : undefined
-  if (transaction === undefined) return refuse('not_found')
-  const merchant = await findMerchantOfApp(tx, transaction.merchantId, app.id)
-  return merchant === undefined ? refuse('not_found') : { transaction, merchant }
+  if (!isId(id)) return refuse('not_found')
+  const [transaction, merchant] = await Promise.all([
+    lockTransaction(tx, id),
+    findMerchantOfTransaction(tx, id, app.id),
+  ])
+  return transaction === undefined || merchant === undefined ? refuse('not_found') : { transaction, merchant }
 }
 
 export async function ownTransaction(tx: Tx, app: App, id: string): Outcome<Transaction> {

@@ -48,13 +48,13 @@ export interface Announcement {
  * Adds to the merchant's log of events, in the transaction of what happened: it is told if and only if it did.
  * Holds the merchant's lists, and therefore comes last.
  */
-export async function announce(
+export function announce(
   tx: Tx,
   payments: Pick<Payments, 'clock' | 'randomBytes'>,
   { type, merchantId, subjectId, data }: Announcement,
-): Promise<void> {
+): void {
   const id = nextId(payments)
   const createdMs = payments.clock.nowMs()
   const body = JSON.stringify({ id, type, created: new Date(createdMs).toISOString(), merchantId, data })
-  await insertWebhookEvent(tx, { id, merchantId, createdMs, type, subjectId, body })
+  insertWebhookEvent(tx, { id, merchantId, createdMs, type, subjectId, body })
 }

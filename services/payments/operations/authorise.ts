@@ -117,7 +117,7 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
   })
   await insertTransaction(tx, transaction)
   await removeAttempt(tx, id)
-  await announceTransaction(tx, payments, { transaction, change: null, type: 'transaction.created' })
+  announceTransaction(tx, payments, { transaction, change: null, type: 'transaction.created' })
   return transaction
 }
 

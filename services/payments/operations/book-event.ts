@@ -115,7 +115,7 @@ async function bookFraud(
   }
   await insertFraud(tx, fraud)
   const data = { fraud: presentFraudAlert(fraud) }
-  await announce(tx, payments, { type: 'fraud.reported', merchantId, subjectId: transactionId, data })
+  announce(tx, payments, { type: 'fraud.reported', merchantId, subjectId: transactionId, data })
   return booked('recorded')
 }
 

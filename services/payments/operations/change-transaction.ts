@@ -45,18 +45,11 @@ export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'tr
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
 /** Stores a change of a locked transaction, and what is to be told of it, in one go. */
-export async function recordChange(
-  tx: Tx,
-  payments: Payments,
-  change: Change,
-  type: EventType,
-): Promise<Transaction> {
+export function recordChange(tx: Tx, payments: Payments, change: Change, type: EventType): Transaction {
   const { transaction, trailEntry } = change
-  await Promise.all([
-    saveChange(tx, change),
-    trailEntry && insertInstruction(tx, transaction, trailEntry),
-    announceTransaction(tx, payments, { transaction, change: trailEntry, type }),
-  ])
+  saveChange(tx, change)
+  if (trailEntry !== null) insertInstruction(tx, transaction, trailEntry)
+  announceTransaction(tx, payments, { transaction, change: trailEntry, type })
   return transaction
 }
 
@@ -71,9 +64,9 @@ export function announceTransaction(
   tx: Tx,
   payments: Pick<Payments, 'clock' | 'randomBytes'>,
   { transaction, change, type }: TransactionNews,
-): Promise<void> {
+): void {
   const { id: subjectId, merchantId } = transaction
-  return announce(tx, payments, {
+  announce(tx, payments, {
     type,
     merchantId,
     subjectId,

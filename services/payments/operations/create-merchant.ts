@@ -23,7 +23,7 @@ export async function createMerchant(
   if (isRefused(merchant)) return merchant
   await insertMerchant(tx, merchant)
   await addMerchantApp(tx, merchant.id, app.id)
-  await announceMerchant(tx, payments, merchant, 'merchant.created')
+  announceMerchant(tx, payments, merchant, 'merchant.created')
   return merchant
 }
 
@@ -48,7 +48,7 @@ export function announceMerchant(
   payments: Payments,
   merchant: Merchant,
   type: 'merchant.created' | 'merchant.updated' | 'merchant.closed',
-): Promise<void> {
+): void {
   const data = { merchant: presentMerchant(merchant) }
-  return announce(tx, payments, { type, merchantId: merchant.id, subjectId: merchant.id, data })
+  announce(tx, payments, { type, merchantId: merchant.id, subjectId: merchant.id, data })
 }

@@ -22,7 +22,7 @@ export async function expireAuthorisations(payments: Payments): Promise<number> 
       if (transaction === undefined || merchant === undefined) return
       // Between the look and the lock, somebody else may have captured or voided it.
       const change = expireTransaction(transaction, contextOf(payments, merchant))
-      if (change !== undefined) await recordChange(tx, payments, change, 'transaction.expired')
+      if (change !== undefined) recordChange(tx, payments, change, 'transaction.expired')
     })
   }
   return ids.length

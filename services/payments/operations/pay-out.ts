@@ -35,9 +35,9 @@ export async function payOutMerchant(
   const payout = payOut(balance, null, context)
   if (isRefused(payout)) return payout
   const { line } = payout
-  await savePayout(tx, payout)
+  savePayout(tx, payout)
   await insertPayout(tx, { merchantId, period, lineId: line.id })
-  await announce(tx, payments, {
+  announce(tx, payments, {
     ...{ type: 'payout.created', merchantId, subjectId: line.id, data: { line: presentLine(line) } },
   })
   return line

@@ -89,7 +89,7 @@ async function createProvisioned(
   if (isRefused(merchant)) return merchant
   await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.createdMs })
   if (!(await insertMerchant(tx, merchant, uid))) throw new Error(`a merchant of ${uid} came in between`)
-  await announceMerchant(tx, payments, merchant, 'merchant.created')
+  announceMerchant(tx, payments, merchant, 'merchant.created')
   return merchant
 }
 
@@ -211,7 +211,7 @@ export async function closeProvisionedMerchant(tx: Tx, payments: Payments, uid: 
   if (merchant.closedMs === null) {
     const closed = { ...merchant, closedMs: nowMs }
     await saveMerchant(tx, closed)
-    await announceMerchant(tx, payments, closed, 'merchant.closed')
+    announceMerchant(tx, payments, closed, 'merchant.closed')
   }
   return done
 }

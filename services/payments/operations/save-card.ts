@@ -41,6 +41,6 @@ export async function saveCard(
   }
   await insertCard(tx, card)
   const data = { card: presentCard(card) }
-  await announce(tx, payments, { type: 'card.saved', merchantId, subjectId: card.id, data })
+  announce(tx, payments, { type: 'card.saved', merchantId, subjectId: card.id, data })
   return card
 }

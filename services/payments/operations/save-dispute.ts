@@ -17,6 +17,6 @@ export async function saveDispute(
   const { dispute } = change
   const { merchantId, transactionId: subjectId } = dispute
   const type = dispute.status === 'open' ? 'dispute.raised' : (`dispute.${dispute.status}` as const)
-  await announce(tx, payments, { type, merchantId, subjectId, data: { dispute: presentDispute(dispute) } })
+  announce(tx, payments, { type, merchantId, subjectId, data: { dispute: presentDispute(dispute) } })
   return dispute
 }

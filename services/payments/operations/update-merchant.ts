@@ -38,6 +38,6 @@ export async function saveUpdate(
   const changed = (['name', 'email', 'descriptor'] as const).some(field => updated[field] !== merchant[field])
   if (!changed) return merchant
   await saveMerchant(tx, updated)
-  await announceMerchant(tx, payments, updated, 'merchant.updated')
+  announceMerchant(tx, payments, updated, 'merchant.updated')
   return updated
 }

@@ -10,27 +10,25 @@ import { updateAmounts } from './transactions.ts'
 
 /**
  * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it holds
- * the merchant, which other transactions of the same merchant wait for. All statements go out together.
+ * the merchant, which other transactions of the same merchant wait for.
  */
-export async function saveChange(tx: Tx, change: Change): Promise<void> {
+export function saveChange(tx: Tx, change: Change): void {
   const { transaction, trailEntry, ledgerEntry, line } = change
-  await Promise.all([
-    updateAmounts(tx, transaction),
-    trailEntry && appendTrail(tx, trailEntry, transaction.totals.entries - 1),
-    ledgerEntry && postLedger(tx, ledgerEntry),
-    line && insertLine(tx, line),
-  ])
+  updateAmounts(tx, transaction)
+  if (trailEntry !== null) appendTrail(tx, trailEntry, transaction.totals.entries - 1)
+  if (ledgerEntry !== null) postLedger(tx, ledgerEntry)
+  if (line !== null) insertLine(tx, line)
 }
 
 /** As `saveChange`, with the dispute, which is new when it is open. */
 export async function saveDisputeChange(tx: Tx, change: DisputeChange): Promise<void> {
-  await saveChange(tx, change)
+  saveChange(tx, change)
   if (change.dispute.status === 'open') await insertDispute(tx, change.dispute)
   else await updateDispute(tx, change.dispute)
 }
 
 /** Of a merchant that the caller has locked before it read the balance. */
-export async function savePayout(tx: Tx, { ledgerEntry, line }: Payout): Promise<void> {
-  await postLedger(tx, ledgerEntry)
-  await insertLine(tx, line)
+export function savePayout(tx: Tx, { ledgerEntry, line }: Payout): void {
+  postLedger(tx, ledgerEntry)
+  insertLine(tx, line)
 }

@@ -72,7 +72,7 @@ async function runHistory(storage: Storage): Promise<void> {
             { ...guard, amount },
             context,
           )
-    if (!('refusal' in change)) await saveChange(tx, change)
+    if (!('refusal' in change)) saveChange(tx, change)
     return settledOf(change)
   }
 

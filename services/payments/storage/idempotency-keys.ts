@@ -1,5 +1,5 @@
 import { toDate } from './statements.ts'
-import { onlyRow, type Tx } from './storage.ts'
+import { onlyRow, type Tx, violates } from './storage.ts'
 
 /** The table behind `Idempotency`: one row a key and scope. */
 export interface KeyRow {
@@ -58,27 +58,29 @@ export interface SavedAnswer {
   readonly sealed: boolean
 }
 
+/** The check of `state` refuses an answer that would replace another one, or another's marker, that is in force. */
 const save = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, status, body, sealed, created, expires)
   VALUES ($1, $2, $3, 'done', $4, $5, $6, $7, $8)
-  ON CONFLICT (scope, key_hash) DO UPDATE SET fingerprint = excluded.fingerprint, state = 'done',
+  ON CONFLICT (scope, key_hash) DO UPDATE SET fingerprint = excluded.fingerprint,
+    state = CASE WHEN k.expires <= $7 OR k.owner = $9 THEN 'done' ELSE 'overtaken' END,
     owner = NULL, lease_until = NULL, reference = NULL, status = excluded.status, body = excluded.body,
-    sealed = excluded.sealed, created = excluded.created, expires = excluded.expires
-  WHERE k.expires <= $7 OR k.owner = $9
-  RETURNING k.state`
+    sealed = excluded.sealed, created = excluded.created, expires = excluded.expires`
+const overtaken = 'idempotency_keys_state'
 
 /**
+ * Saves the answer. The transaction fails when another answer, or another's marker, is in force; see `isOvertaken`.
+ *
  * @param owner who holds the marker that this replaces; null when there was none
- * @returns false when another answer, or another's marker, is in force
  */
-export async function saveAnswer(
+export function saveAnswer(
   tx: Tx,
   { scope, hash }: KeyId,
   answer: SavedAnswer,
   times: { readonly nowMs: number; readonly expiresMs: number },
   owner: string | null,
-): Promise<boolean> {
-  const rows = await tx.query(save, [
+): void {
+  tx.send(save, [
     scope,
     hash,
     answer.fingerprint,
@@ -89,7 +91,11 @@ export async function saveAnswer(
     toDate(times.expiresMs),
     owner,
   ])
-  return rows.length > 0
+}
+
+/** Whether the transaction failed because another answer, or another's marker, was in force. */
+export function isOvertaken(error: unknown): boolean {
+  return violates(error, overtaken)
 }
 
 export interface Marker {

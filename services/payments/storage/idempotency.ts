@@ -7,6 +7,7 @@ import { isRefused, type Refused } from '../domain/refusals.ts'
 import {
   endLease,
   findKey,
+  isOvertaken,
   type KeyId,
   type KeyRow,
   lockKey,
@@ -128,9 +129,6 @@ class Unkept extends Error {
   }
 }
 
-/** Another transaction saved an answer between the look and the saving: look again. */
-class Overtaken extends Error {}
-
 export function createIdempotency(options: IdempotencyOptions): Idempotency {
   const { storage, clock, random, randomBytes } = options
   const { lifetimeMs = defaultLifetimeMs, leaseMs = defaultLeaseMs, resolveMs = defaultResolveMs } = options
@@ -140,12 +138,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     return { nowMs, expiresMs: nowMs + lifetimeMs }
   }
 
-  async function save(
-    tx: Tx,
-    request: OnceRequest,
-    { status, body }: Answer,
-    owner: string | null,
-  ): Promise<Once> {
+  function save(tx: Tx, request: OnceRequest, { status, body }: Answer, owner: string | null): Once {
     const sealed = request.secret === true
     const plain = Buffer.from(body)
     const [fingerprint] = fingerprintsOf(request)
@@ -157,7 +150,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
         : plain,
       sealed,
     }
-    if (!(await saveAnswer(tx, keyIdOf(request), saved, times(), owner))) throw new Overtaken()
+    saveAnswer(tx, keyIdOf(request), saved, times(), owner)
     return { kind: 'answered', answer: { status, body }, replayed: false }
   }
 
@@ -183,7 +176,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
       if (!(outcome instanceof Error)) {
         // The transaction of the lost commit may still hold the key.
         if (unknown === undefined || isRefused(outcome) || outcome.kind !== 'in-progress') return outcome
-      } else if (outcome instanceof StorageError) unknown = outcome
+      } else if (isUnknownCommit(outcome)) unknown = outcome
       if (clock.monotonicMs() > giveUpMs) throw unknown ?? outcome
       await pause(backoff.nextMs())
     }
@@ -301,11 +294,12 @@ async function unlessUnkept<T>(step: () => Promise<T>): Promise<T | Once | Refus
 async function settleStep<T>(
   step: () => Promise<T>,
   unknown: StorageError | undefined,
-): Promise<T | Once | Refused | StorageError | Overtaken> {
+): Promise<T | Once | Refused | StorageError> {
   try {
     return await unlessUnkept(step)
   } catch (error) {
-    if (error instanceof Overtaken || isUnknownCommit(error)) return error
+    // Another transaction saved an answer between the look and the saving: the repeated step finds it.
+    if (isUnknownCommit(error) || (error instanceof StorageError && isOvertaken(error))) return error
     // While it is not known what the first commit came to, nothing else may be told.
     if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
     throw error

@@ -53,8 +53,8 @@ function lineOf(row: LineRow): Line {
 const insert = insertAtNextPosition('lines', columns)
 
 /** Holds the merchant's lists, and with them its balance, until this database transaction ends. */
-export async function insertLine(tx: Tx, line: Line): Promise<void> {
-  await tx.query(insert, [
+export function insertLine(tx: Tx, line: Line): void {
+  tx.send(insert, [
     line.merchantId,
     line.id,
     line.test,

@@ -16,6 +16,21 @@ export async function findMerchantOfApp(
   return row === undefined ? undefined : merchantOf(row)
 }
 
+const findOfTransaction = find.replace(
+  'm.merchant_id = $1',
+  'm.merchant_id = (SELECT merchant_id FROM transactions WHERE id = $1)',
+)
+
+/** The merchant of a transaction, if the app has it. */
+export async function findMerchantOfTransaction(
+  tx: Tx,
+  transactionId: string,
+  appId: string,
+): Promise<Merchant | undefined> {
+  const [row] = await tx.query<MerchantRow>(findOfTransaction, [transactionId, appId])
+  return row === undefined ? undefined : merchantOf(row)
+}
+
 const ofApp: ListSource<MerchantRow, Merchant> = {
   columns: merchantColumns,
   from,

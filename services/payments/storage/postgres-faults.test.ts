@@ -190,7 +190,7 @@ describe('PostgreSQL that fails', { skip }, () => {
             const input = { amount: 1n, currency: null, descriptor: null }
             const change = captureTransaction(now, input, contextOf(merchant))
             assert.ok(!('refusal' in change))
-            await saveChange(tx, change)
+            saveChange(tx, change)
             return { status: 201, body: '{}', keep: true }
           })
           return outcome.kind === 'answered'

@@ -36,10 +36,10 @@ const insert = insertInto('processor_instructions', [
  * Promises to tell the processor of the newest entry of the transaction's trail; due at once. A transaction that
  * the processor has no name for was declined, and there is nothing to tell.
  */
-export async function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): Promise<void> {
+export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
   const { id, test, processorReference, currency, totals } = transaction
   if (entry.kind === 'dispute' || processorReference === null) return
-  await tx.query(insert, [
+  tx.send(insert, [
     id,
     totals.entries - 1,
     entry.id,

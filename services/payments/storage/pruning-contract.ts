@@ -74,7 +74,7 @@ async function underTest(storage: Storage) {
     async tell(createdMs = nowMs): Promise<string> {
       const [id, subjectId] = [newId(createdMs, randomBytes), someId()]
       const event = { id, merchantId, createdMs, type: 'a', subjectId, body: 'a' }
-      await storage.transaction(tx => insertWebhookEvent(tx, event))
+      await storage.transaction(async tx => insertWebhookEvent(tx, event))
       return id
     },
     claim: () =>

@@ -275,7 +275,7 @@ const moneyRules: Record<string, Rule> = {
       const locked = await lockMerchant(tx, merchant.id)
       assert.ok(locked)
       const balance = await balanceOf(tx, merchant.id, merchant.currency)
-      await savePayout(tx, unrefused(payOut(balance, balance - 5n, { ...context, merchant: locked })))
+      savePayout(tx, unrefused(payOut(balance, balance - 5n, { ...context, merchant: locked })))
     })
     await storage.transaction(tx => assertBooks(tx, merchant.id, start.id), { isolation: 'repeatable read' })
   },
@@ -426,10 +426,10 @@ const refusalRules: Record<string, Rule> = {
     const transaction = someTransaction(merchant)
     await storage.transaction(tx => insertTransaction(tx, transaction))
     const stale = unrefused(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
-    await storage.transaction(tx => saveChange(tx, stale))
+    await storage.transaction(async tx => saveChange(tx, stale))
     const again = unrefused(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
     await assert.rejects(
-      storage.transaction(tx => saveChange(tx, again)),
+      storage.transaction(async tx => saveChange(tx, again)),
       { constraint: 'trail_entries_order' },
     )
   },

@@ -94,11 +94,14 @@ async function transactOnce<T>(
   work: (tx: Tx) => Promise<T>,
   options: TransactionOptions,
 ): Promise<Outcome<T>> {
-  const { tx, failed, end } = openTx(session)
+  const begun = begin(session, options.isolation ?? 'read committed')
+  // With a timeout of its own, the session first sets that.
+  const opened = openTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
+  const { tx, failed, end } = opened
   let value: T
   try {
-    await begin(session, options.isolation ?? 'read committed')
     value = await work(tx)
+    await begun
   } catch (error) {
     end()
     const own = failed() ?? (error instanceof BeginFailure ? error.failure : undefined)
@@ -108,12 +111,12 @@ async function transactOnce<T>(
   const swallowed = failed()
   // The database answers a commit of a failed transaction with a rollback and no error.
   if (swallowed !== undefined) return settleFailure(session, swallowed, swallowed.error)
-  return commit(session, value)
+  return commit(session, opened, value)
 }
 
 /** Each statement is a transaction of its own. The session is given back in every case. */
 async function readOnce<T>(session: Session, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
-  const { tx, failed, settled, end } = openTx(readingOnly(session))
+  const { tx, failed, settled, end } = openTx(readingOnly(session), { begun: undefined, holdsAll: false })
   let outcome: Outcome<T>
   try {
     outcome = { kind: 'done', value: await work(tx) }
@@ -153,17 +156,20 @@ const maxQuotedCharacters = 60
 const reads = /^\s*(?:SELECT|WITH)\b/
 /** What changes rows, and `FOR UPDATE` and `FOR SHARE`, whose locks would end with their statement. */
 const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
-/** Statements are constants of the program, so each is looked at once. */
-const knownToRead = new Set<string>()
+/** Statements are constants of the program, so each is examined once. */
+const known = new Map<string, boolean>()
+
+function isReading(sql: string): boolean {
+  const before = known.get(sql)
+  if (before !== undefined) return before
+  const found = reads.test(sql) && !writesOrLocks.test(sql)
+  known.set(sql, found)
+  return found
+}
 
 function assertReads(sql: string): void {
-  if (knownToRead.has(sql)) return
-  if (!reads.test(sql) || writesOrLocks.test(sql)) {
-    throw new Error(
-      `a statement that could write was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`,
-    )
-  }
-  knownToRead.add(sql)
+  if (isReading(sql)) return
+  throw new Error(`a statement that could write was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
 }
 
 /** Only carries what `begin` met to the place that decides. */
@@ -176,6 +182,7 @@ class BeginFailure extends Error {
   }
 }
 
+/** @throws BeginFailure */
 async function begin(session: Session, isolation: Isolation): Promise<void> {
   try {
     await session.query(`BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`, [])
@@ -184,29 +191,63 @@ async function begin(session: Session, isolation: Isolation): Promise<void> {
   }
 }
 
+interface Opening {
+  /** BEGIN; undefined without a transaction. */
+  readonly begun: Promise<void> | undefined
+  /** No statement is sent before BEGIN is answered. */
+  readonly holdsAll: boolean
+}
+
+type OpenTx = ReturnType<typeof openTx>
+
 /** The transaction as `work` sees it; the first failure is remembered, for after it nothing can be kept. */
-function openTx(session: Session) {
+function openTx(session: Session, { begun, holdsAll }: Opening) {
   let failure: DatabaseFailure | undefined
   let ended = false
   let last: Promise<unknown> = Promise.resolve()
+  let isBegun = begun === undefined
+  let holds = holdsAll
+  begun?.then(
+    () => {
+      isBegun = true
+    },
+    () => {},
+  )
 
-  async function guarded<T>(statement: () => Promise<T>): Promise<T> {
+  /**
+   * Sends the statement together with BEGIN if all before it only read. If BEGIN failed and the connection stayed,
+   * any other statement would be stored outside of a transaction.
+   */
+  async function afterBegin<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
+    holds ||= !reads
+    if (holds && !isBegun) await begun
+    const result = await statement()
+    await begun
+    return result
+  }
+
+  async function guarded<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
     if (ended) throw new Error('a statement was given to a transaction that has ended')
     if (failure !== undefined) throw failure.error
-    const running = statement()
+    const running = isBegun ? statement() : afterBegin(reads, statement)
     last = running
     try {
       return await running
     } catch (error) {
-      failure ??= classifyDatabaseError(error)
+      failure ??= error instanceof BeginFailure ? error.failure : classifyDatabaseError(error)
       throw failure.error
     }
   }
 
+  const query = (sql: string, params: readonly SqlValue[]) =>
+    guarded(isReading(sql), () => session.query(sql, params))
   const tx: Tx = {
     query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
-      (await guarded(() => session.query(sql, params))) as readonly Row[],
-    script: sql => guarded(() => session.script(sql)),
+      (await query(sql, params)) as readonly Row[],
+    send(sql, params = []) {
+      query(sql, params).catch(() => {})
+    },
+    script: sql => guarded(false, () => session.script(sql)),
   }
   const end = () => {
     ended = true
@@ -246,19 +287,33 @@ async function rollBack(session: Session, error: unknown): Promise<Outcome<never
   return { kind: 'thrown', error }
 }
 
-async function commit<T>(session: Session, value: T): Promise<Outcome<T>> {
+/** Sends COMMIT without waiting for statements that were sent before: after a failure the database rolls back. */
+async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T): Promise<Outcome<T>> {
+  let lost: unknown
   try {
     await session.query('COMMIT', [])
   } catch (cause) {
-    const failure = classifyDatabaseError(cause)
-    const { consequence, error } = failure
-    const broken = isBroken(failure)
-    session.release(broken)
-    if (consequence === 'retry') return { kind: 'again', error }
-    if (!broken) return { kind: 'thrown', error }
-    const message = `the connection was lost during the commit: ${error.message}`
-    return { kind: 'thrown', error: new StorageError('commit-unknown', message, { cause }) }
+    lost = cause
   }
+  await settled()
+  const earlier = failed()
+  if (earlier !== undefined && earlier.consequence !== 'lost') {
+    // The database has refused a statement, and therefore rolls back, also if its answer to the commit is lost.
+    session.release(isBroken(earlier) || lost !== undefined)
+    return { kind: earlier.consequence === 'fail' ? 'thrown' : 'again', error: earlier.error }
+  }
+  if (lost !== undefined) return failCommit(session, lost)
   session.release(false)
   return { kind: 'done', value }
+}
+
+function failCommit(session: Session, cause: unknown): Outcome<never> {
+  const failure = classifyDatabaseError(cause)
+  const { consequence, error } = failure
+  const broken = isBroken(failure)
+  session.release(broken)
+  if (consequence === 'retry') return { kind: 'again', error }
+  if (!broken) return { kind: 'thrown', error }
+  const message = `the connection was lost during the commit: ${error.message}`
+  return { kind: 'thrown', error: new StorageError('commit-unknown', message, { cause }) }
 }

@@ -129,11 +129,12 @@ const insert = insertInto('trail_entries', [
 ])
 
 /**
+ * Adds an entry. The transaction fails with the constraint `trail_entries_order` when the trail had more entries.
+ *
  * @param number how many entries the trail had before
- * @throws StorageError `constraint` `trail_entries_order` when it had more: somebody else appended meanwhile
  */
-export async function appendTrail(tx: Tx, entry: TrailEntry, number: number): Promise<void> {
-  await tx.query(insert, [
+export function appendTrail(tx: Tx, entry: TrailEntry, number: number): void {
+  tx.send(insert, [
     entry.transactionId,
     number,
     entry.id,

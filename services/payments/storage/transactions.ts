@@ -174,8 +174,8 @@ export async function lockTransaction(tx: Tx, id: string): Promise<Transaction |
 }
 
 /** Stores the amounts, which are all that changes. The caller holds the lock. */
-export async function updateAmounts(tx: Tx, transaction: Transaction): Promise<void> {
-  await tx.query(
+export function updateAmounts(tx: Tx, transaction: Transaction): void {
+  tx.send(
     `UPDATE transactions SET pending_amount = $2, captured_amount = $3, refunded_amount = $4, voided_amount = $5,
        disputed_amount = $6, refundable_value = $7, excess_disputed_amount = $8, refundable_rest = $9
      WHERE id = $1`,

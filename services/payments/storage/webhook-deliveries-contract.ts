@@ -62,7 +62,7 @@ async function merchantUnderTest(storage: Storage) {
     },
     async tell(type: string, subjectId: string): Promise<WebhookEvent> {
       const event = { id: someId(), merchantId: merchant.id, createdMs: nowMs, type, subjectId, body: type }
-      await storage.transaction(tx => insertWebhookEvent(tx, event))
+      await storage.transaction(async tx => insertWebhookEvent(tx, event))
       return event
     },
     claim(atMs: number, options: Partial<ClaimOptions> = {}): Promise<readonly WebhookDelivery[]> {

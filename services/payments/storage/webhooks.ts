@@ -188,7 +188,7 @@ export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent
 }
 
 /** Adds to the log, and makes it due at each endpoint that wants it. Holds the merchant's lists. */
-export async function insertWebhookEvent(tx: Tx, event: WebhookEvent): Promise<void> {
+export function insertWebhookEvent(tx: Tx, event: WebhookEvent): void {
   const { merchantId, id, createdMs, type, subjectId, body } = event
-  await tx.query(insertEvent, [merchantId, id, toDate(createdMs), type, subjectId, body])
+  tx.send(insertEvent, [merchantId, id, toDate(createdMs), type, subjectId, body])
 }

@@ -85,7 +85,9 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     for (const [number, subjectId] of subjects.entries()) {
       const event = { id: someId(), merchantId: merchant.id, createdMs: Date.now(), type: 'a', subjectId }
       ids.push(event.id)
-      await storage.transaction(tx => insertWebhookEvent(tx, { ...event, body: `{"number":${number}}` }))
+      await storage.transaction(async tx =>
+        insertWebhookEvent(tx, { ...event, body: `{"number":${number}}` }),
+      )
     }
     return ids
   }
