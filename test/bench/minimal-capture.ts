@@ -12,7 +12,8 @@ const schema = `
     PRIMARY KEY (transaction_id, number));
   CREATE TABLE ledger (id uuid, account text, amount bigint NOT NULL, created timestamptz NOT NULL,
     PRIMARY KEY (id, account));
-  CREATE TABLE keys (hash bytea PRIMARY KEY, status int NOT NULL, body text NOT NULL, created timestamptz NOT NULL);
+  CREATE TABLE keys (hash bytea PRIMARY KEY, status int NOT NULL, body text NOT NULL,
+    created timestamptz NOT NULL);
   CREATE TABLE events (id uuid PRIMARY KEY, merchant_id uuid NOT NULL, body text NOT NULL,
     created timestamptz NOT NULL);`
 
@@ -22,6 +23,7 @@ const body = `repeat('x', 1000)`
 /** The 8 statements of a capture, and its commit, for pgbench; see `captureScript` for the variables. */
 export function minimalCaptureScript(merchants: number): string {
   const id = transactionIdInSql(':t')
+  const event = idInSql('00000000-0000-7000-9000-', ':t')
   const now = 'now()'
   return `\\set t :first + :client_id * :each + :done
 \\set done :done + 1
@@ -32,10 +34,9 @@ UPDATE transactions SET pending = pending - 100, captured = captured + 100 WHERE
 INSERT INTO ledger VALUES (${id}, 'clearing', -100, ${now});
 INSERT INTO ledger VALUES (${id}, 'merchant', 100, ${now});
 INSERT INTO keys VALUES (sha256((:t)::text::bytea), 201, ${body}, ${now});
-INSERT INTO events VALUES (${idInSql('00000000-0000-7000-9000-', ':t')}, ${merchantIdInSql(`:t % ${merchants}`)},
-  ${body}, ${now});
+INSERT INTO events VALUES (${event}, ${merchantIdInSql(`:t % ${merchants}`)}, ${body}, ${now});
 COMMIT;
-`.replaceAll(/\n {2}/g, ' ')
+`
 }
 
 export async function createMinimalBooks({ createDatabase, sql }: PostgresServer, name: string) {

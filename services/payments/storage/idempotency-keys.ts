@@ -58,7 +58,7 @@ export interface SavedAnswer {
   readonly sealed: boolean
 }
 
-/** The check of `state` refuses an answer that would replace another one, or another's marker, that is in force. */
+/** The check of `state` refuses an answer that would replace another one, or a marker, that is in force. */
 const save = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, status, body, sealed, created, expires)
   VALUES ($1, $2, $3, 'done', $4, $5, $6, $7, $8)

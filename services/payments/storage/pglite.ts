@@ -77,6 +77,7 @@ function sessionOf(database: PGlite, release: () => void): Session {
     async script(sql) {
       await database.exec(sql)
     },
+    commitWaits: true,
     // There is no other connection to go to: one that is broken fails at the next statement too.
     release,
   }

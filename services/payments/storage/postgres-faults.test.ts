@@ -105,6 +105,17 @@ describe('PostgreSQL that fails', { skip }, () => {
     assert.deepEqual([tries, read], [2, [{ two: 2 }]])
   })
 
+  test('a sent statement that the server cancels takes those beside it along', async () => {
+    const storage = open({ maxConnections: 1, statementTimeoutMs: 200 })
+    const work = storage.transaction(async tx => {
+      tx.send("INSERT INTO facts VALUES ('beside')")
+      tx.send('SELECT pg_sleep(5)')
+    })
+    await assert.rejects(work, { code: 'timeout' })
+    assert.equal(await countFacts('beside'), 0)
+    await storage.transaction(insertFact('after the cancelled'))
+  })
+
   test('a server that has become a standby is left', async () => {
     const storage = open({ maxConnections: 1 })
     const pids: unknown[] = []

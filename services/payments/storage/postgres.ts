@@ -118,6 +118,8 @@ function sessionOf(
       holdWrites(socketOf(client))
       return silence.during(rowsOf(client, name === undefined ? config : { ...config, name }))
     },
+    // The driver writes all values that `send` accepts.
+    commitWaits: false,
     async script(sql) {
       await silence.during(rowsOf(client, { text: sql }))
     },

@@ -16,6 +16,11 @@ import {
 export interface Session {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
+  /**
+   * Whether a statement can fail without the database hearing of it, as one that the driver cannot write: the commit
+   * then has to wait for the statements before it.
+   */
+  readonly commitWaits: boolean
   /** @param broken the connection must not be used again */
   release(broken: boolean): void
 }
@@ -97,17 +102,20 @@ async function transactOnce<T>(
   const begun = begin(session, options.isolation ?? 'read committed')
   // With a timeout of its own, the session first sets that.
   const opened = openTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
-  const { tx, failed, end } = opened
+  const { tx, failed, settled, end } = opened
   let value: T
   try {
     value = await work(tx)
     await begun
   } catch (error) {
     end()
+    // Statements that wait for BEGIN must go out before the rollback does.
+    await begun.catch(() => {})
     const own = failed() ?? (error instanceof BeginFailure ? error.failure : undefined)
     return own === undefined ? rollBack(session, error) : settleFailure(session, own, error)
   }
   end()
+  if (session.commitWaits) await settled()
   const swallowed = failed()
   // The database answers a commit of a failed transaction with a rollback and no error.
   if (swallowed !== undefined) return settleFailure(session, swallowed, swallowed.error)
@@ -245,6 +253,10 @@ function openTx(session: Session, { begun, holdsAll }: Opening) {
     query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
       (await query(sql, params)) as readonly Row[],
     send(sql, params = []) {
+      // The driver may refuse to write such a date, of which the commit behind it would not hear.
+      if (params.some(value => value instanceof Date && Number.isNaN(value.getTime()))) {
+        throw new RangeError(`an invalid date was given to ${sql.slice(0, maxQuotedCharacters)}`)
+      }
       query(sql, params).catch(() => {})
     },
     script: sql => guarded(false, () => session.script(sql)),
@@ -287,7 +299,7 @@ async function rollBack(session: Session, error: unknown): Promise<Outcome<never
   return { kind: 'thrown', error }
 }
 
-/** Sends COMMIT without waiting for statements that were sent before: after a failure the database rolls back. */
+/** Sends COMMIT without waiting for statements that were sent: after a failure the database rolls back. */
 async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T): Promise<Outcome<T>> {
   let lost: unknown
   try {

@@ -51,6 +51,51 @@ type Rule = (storage: Storage, single: boolean) => Promise<void>
 const isolation = ['read committed', 'repeatable read', 'serializable'] as const
 
 const rules: Record<string, Rule> = {
+  'statements that are sent are stored in their order with those that are awaited': async storage => {
+    await storage.transaction(async tx => {
+      tx.send(insert, ['sent', 1n])
+      const [row] = await tx.query<{ value: bigint }>("SELECT value FROM facts WHERE name = 'sent'")
+      assert.equal(row?.value, 1n)
+      tx.send('UPDATE facts SET value = value + 1 WHERE name = $1', ['sent'])
+      tx.send(insert, ['last', 2n])
+    })
+    assert.deepEqual(await names(storage), ['last', 'sent'])
+  },
+
+  'a sent statement that fails fails the transaction, and nothing of it stays': async storage => {
+    const failing = storage.transaction(async tx => {
+      tx.send(insert, ['before', 1n])
+      tx.send(insert, ['refused', -1n])
+      tx.send(insert, ['after', 1n])
+      return 'all is well'
+    })
+    await assert.rejects(failing, { code: 'constraint', constraint: 'facts_value' })
+    assert.deepEqual(await names(storage), [])
+    await storage.transaction(async tx => tx.send(insert, ['next', 1n]))
+    assert.deepEqual(await names(storage), ['next'])
+  },
+
+  'a sent statement with a value that cannot be written fails the transaction': async storage => {
+    const failing = storage.transaction(async tx => {
+      tx.send(insert, ['beside', 1n])
+      tx.send("INSERT INTO facts SELECT 'bad', extract(epoch FROM $1::timestamptz)::bigint", [
+        new Date(Number.NaN),
+      ])
+    })
+    await assert.rejects(failing)
+    assert.deepEqual(await names(storage), [])
+  },
+
+  'what was sent before work throws is not stored': async storage => {
+    const thrown = new Error('no')
+    const failing = storage.transaction(async tx => {
+      tx.send(insert, ['sent', 1n])
+      throw thrown
+    })
+    await assert.rejects(failing, thrown)
+    assert.deepEqual(await names(storage), [])
+  },
+
   'what was committed is there, and what work answers comes out': async storage => {
     for (const level of isolation) {
       const answer = await storage.transaction(
