@@ -12,6 +12,7 @@ import { createBroker } from '../streams/broker.ts'
 import { bytesOf } from '../streams/simulation-under-test.ts'
 import { defaultBrokerLimits } from '../streams/stream-context.ts'
 import { createTally } from '../streams/tally.ts'
+import { encodeHeader } from '../wire/encode-messages.ts'
 import { animationMethods, serviceNames } from './grpc-methods.ts'
 import { openAnimationClient } from './testdata/animation-client.ts'
 
@@ -145,4 +146,19 @@ test('a producer waits only for a consumer that does not read', async t => {
   assert.match(await push.answer, /^SUCCESS/)
   assert.equal(await stalled.end, 'OK')
   assert.equal(stalled.texts().length, frames + 2)
+})
+
+test('a pull by object learns which request of which stream took the place of another', async t => {
+  const { open } = await start(t, { concurrentRequests: 'newest' })
+  const pull = open().pull({ targetObjectId: 'avatar' })
+  const begin = (streamId: string, requestId: string) => {
+    const push = open().push()
+    push.write(encodeHeader({ animationIds: { streamId, requestId, targetObjectId: 'avatar' } }))
+    push.write(bytesOf('1'))
+  }
+  begin('kiosk-1', 'r1')
+  await pull.until('1')
+  begin('kiosk-2', '')
+  const superseded = 'WARNING superseded by the request "" of the stream "kiosk-2"'
+  await waitFor(superseded, () => pull.texts().includes(superseded))
 })

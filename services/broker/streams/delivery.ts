@@ -16,7 +16,7 @@ export interface DeliveryOptions {
   readonly beginning: Beginning
   /** The begin of the pull, in milliseconds since the epoch. */
   readonly pulledMs: number
-  /** Whether its turn has come. */
+  /** Whether its turn has come, and it has a place among the consumers of the request. */
   readonly hasTurn: boolean
   /** Whether the consumer may resume, and gets the name of the run. */
   readonly namesRun: boolean
@@ -92,10 +92,15 @@ export class Delivery {
     if (this.#hasTurn) cursor.hold()
   }
 
-  /** Its turn begins: from now on the producer waits for this consumer, if the route says so. */
-  takeTurn(): void {
-    this.#hasTurn = true
-    this.#cursor?.hold()
+  /**
+   * Its turn begins: from now on it counts as a consumer of the request, and the producer waits for it, if the
+   * route says so. Returns false if the request has as many consumers as its route allows.
+   */
+  takeTurn(): boolean {
+    const { consumersOfRequest } = this.#context
+    this.#hasTurn ||= consumersOfRequest.take(this.request.key, this.route.limits.consumers)
+    if (this.#hasTurn) this.#cursor?.hold()
+    return this.#hasTurn
   }
 
   /** The header was sent. */
@@ -173,7 +178,7 @@ export class Delivery {
     this.#closed = true
     this.#cursor?.close()
     this.#span?.end(problem)
-    this.#context.consumersOfRequest.release(this.request.key)
+    if (this.#hasTurn) this.#context.consumersOfRequest.release(this.request.key)
   }
 
   /** Only before another entry: the last status must be the producer's. */

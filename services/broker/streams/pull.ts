@@ -123,13 +123,13 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     const beginning = findBeginning(request, ofRequest, { received: received ?? nothingReceived, late })
     if (beginning === undefined) return
     missing.delete(request.key)
-    if (!context.consumersOfRequest.take(request.key, ofRequest.limits.consumers)) {
+    const hasTurn = turns.first === undefined
+    if (!hasPlace(context, request, { route: ofRequest, hasTurn })) {
       leaveOut(request, ofRequest)
       return
     }
     const delivery = new Delivery(context, {
-      ...{ request, route: ofRequest, beginning, pulledMs },
-      hasTurn: turns.first === undefined,
+      ...{ request, route: ofRequest, beginning, pulledMs, hasTurn },
       namesRun: received !== undefined,
       onNews: () => pump(),
       onUnreadable: error => giveUp(delivery, error),
@@ -139,25 +139,24 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   }
 
   /** A pull that serves a request continues without this one. */
-  function leaveOut({ ids }: LoggedRequest, { limits: { consumers } }: Route): void {
-    const many = howMany(consumers, 'consumer, which is', 'consumers, which are')
-    const message = `the request ${quote(ids)} has ${many} all that its route allows`
+  function leaveOut(request: LoggedRequest, ofRequest: Route): void {
+    const message = tooManyConsumers(nameOf(request.ids, wanted), ofRequest)
     if (turns.first === undefined) end(new GrpcError('RESOURCE_EXHAUSTED', message))
-    else turns.first.notify({ code: 'WARNING', message: `left out: ${message}` })
+    else turns.first.notify(leftOut(message))
   }
 
   function add(delivery: Delivery): void {
     const { superseded, dropped } = turns.add(delivery, delivery.route.concurrentRequests)
     const { counters } = context.stats.route(delivery.route.name)
     for (const { request } of dropped) {
-      const message = `dropped: the request ${quote(request.ids)}, which waited for its turn`
+      const message = `dropped: the request ${nameOf(request.ids, wanted)}, which waited for its turn`
       if (superseded === undefined) turns.first?.notify({ code: 'WARNING', message })
     }
     for (const other of dropped) other.close('another request took its place')
     counters.requests_dropped += dropped.length
     if (superseded !== undefined) {
       counters.requests_superseded += 1
-      const message = `superseded by the request ${quote(delivery.request.ids)}`
+      const message = `superseded by the request ${nameOf(delivery.request.ids, wanted)}`
       superseded.stop({ code: 'WARNING', message })
     }
     beginFirst()
@@ -185,13 +184,21 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     pumping = false
   }
 
+  /** Deliveries whose request has too many consumers are left out, which the next delivery reports. */
   function beginFirst(): void {
+    const reasons = turns
+      .beginFirst()
+      .map(({ request, route }) => tooManyConsumers(nameOf(request.ids, wanted), route))
+    notices = [...notices, ...reasons.map(reason => leftOut(reason))]
     const { first } = turns
-    if (first === undefined) return
-    first.takeTurn()
-    route = first.route
-    for (const notice of notices) first.notify(notice)
-    notices = []
+    const [reason] = reasons
+    if (first !== undefined) {
+      route = first.route
+      for (const notice of notices) first.notify(notice)
+      notices = []
+    } else if (reason !== undefined && wanted.requestId !== '') {
+      end(new GrpcError('RESOURCE_EXHAUSTED', reason))
+    }
   }
 
   /** Returns false if there is no message to send. */
@@ -208,8 +215,9 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
     notices = delivery.takeNotices()
     turns.remove(delivery)
     idleSinceMs = clock.monotonicMs()
-    if (turns.first !== undefined) beginFirst()
-    else if (wanted.requestId !== '') end()
+    beginFirst()
+    if (turns.first !== undefined) return
+    if (wanted.requestId !== '') end()
     else if (draining) end(shuttingDown())
   }
 
@@ -295,7 +303,29 @@ export function createPull(context: StreamContext, { wanted, caller, sink }: Pul
   }
 }
 
-const quote = ({ requestId }: AnimationIds) => JSON.stringify(requestId)
+const leftOut = (reason: string): Status => ({ code: 'WARNING', message: `left out: ${reason}` })
+
+/** Takes a place of a consumer of the request; a delivery that waits for its turn needs none yet. */
+function hasPlace(
+  { consumersOfRequest }: StreamContext,
+  { key }: LoggedRequest,
+  { route, hasTurn }: { readonly route: Route; readonly hasTurn: boolean },
+): boolean {
+  const { consumers } = route.limits
+  return hasTurn ? consumersOfRequest.take(key, consumers) : consumersOfRequest.count(key) < consumers
+}
+
+function tooManyConsumers(ids: string, { limits: { consumers } }: Route): string {
+  const many = howMany(consumers, 'consumer, which is', 'consumers, which are')
+  return `the request ${ids} has ${many} all that its route allows`
+}
+
+/** The request id, with the ids that the pull has not named if it alone could mean several requests. */
+function nameOf({ requestId, streamId, targetObjectId }: AnimationIds, wanted: AnimationIds): string {
+  const stream = wanted.streamId === '' ? ` of the stream ${JSON.stringify(streamId)}` : ''
+  const isNameless = requestId === '' && targetObjectId !== wanted.targetObjectId
+  return `${JSON.stringify(requestId)}${stream}${isNameless ? ` for ${JSON.stringify(targetObjectId)}` : ''}`
+}
 
 /** The error of a call that begins or runs while the process ends. */
 export const shuttingDown = () => new GrpcError('UNAVAILABLE', 'the broker is shutting down')

@@ -140,6 +140,26 @@ testScenarios([
       r got header r1`,
   },
   {
+    rule: 'a pull that waits for its turn takes no place of a consumer',
+    route: { limits: { ...defaultRoute.limits, consumers: 1 } },
+    story: `
+      push r1: header 1
+      pull all: stream=s
+      push r2: header 1
+      pull other: request=r2
+      other got header r2, INFO joined late, the next is message 2
+      push r1: SUCCESS end
+      all got header r1, INFO joined late, the next is message 2, SUCCESS
+      push r2: SUCCESS end
+      other got SUCCESS
+      push r3: header
+      all got header r3
+      push r3: 1
+      all got WARNING left out: \
+the request "r2" has 1 consumer, which is all that its route allows, the next is message 1, 1
+      all runs`,
+  },
+  {
     rule: 'a pull that serves a request leaves out another one with too many consumers',
     route: { limits: { ...defaultRoute.limits, consumers: 1 } },
     story: `

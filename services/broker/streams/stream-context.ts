@@ -20,7 +20,7 @@ export interface StreamContext {
   readonly newTraceparent: () => string
   /** Running pushes by the name of their route. */
   readonly requestsOfRoute: Tally
-  /** Pulls by the key of a request that they serve or have in their queue. */
+  /** Pulls by the key of the request that they serve. */
   readonly consumersOfRequest: Tally
 }
 

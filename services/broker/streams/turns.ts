@@ -39,6 +39,20 @@ export class Turns {
     return { superseded: policy === 'newest' ? line.slice(0, running)[0] : undefined, dropped }
   }
 
+  /**
+   * Begins the turn of the first delivery whose request has a place for a consumer. Closes, removes and returns
+   * those before it.
+   */
+  beginFirst(): readonly Delivery[] {
+    const leftOut: Delivery[] = []
+    for (let { first } = this; first !== undefined && !first.takeTurn(); { first } = this) {
+      leftOut.push(first)
+      first.close('too many consumers')
+      this.remove(first)
+    }
+    return leftOut
+  }
+
   remove(delivery: Delivery): void {
     this.#line = this.#line.filter(other => other !== delivery)
   }
