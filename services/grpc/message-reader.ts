@@ -1,3 +1,4 @@
+import { decompress, isSupported } from './compression.ts'
 import { GrpcError } from './status.ts'
 
 /** The size of a message's prefix: a flag and four bytes of length. */
@@ -84,9 +85,9 @@ export class MessageReader {
   }
 
   /**
-   * Returns the next message if it is complete. It belongs to the caller.
+   * Returns the next message, decompressed, if it is complete. It belongs to the caller.
    *
-   * @throws GrpcError as soon as its prefix shows that it is invalid
+   * @throws GrpcError as soon as its prefix shows that it is invalid, or if it cannot be decompressed
    */
   take(): Uint8Array | undefined {
     let message = this.#takeHere()
@@ -97,21 +98,22 @@ export class MessageReader {
 
   #takeHere(): Uint8Array | undefined {
     if (this.#end - this.#start < prefixBytes) return undefined
-    const length = this.#checkedLength(
-      this.#buffer.readUInt8(this.#start),
-      this.#buffer.readUInt32BE(this.#start + 1),
-    )
+    const flag = this.#buffer.readUInt8(this.#start)
+    const length = this.#checkedLength(flag, this.#buffer.readUInt32BE(this.#start + 1))
     const end = this.#start + prefixBytes + length
     if (end > this.#end) return undefined
     this.#start = end
-    return this.#buffer.subarray(end - length, end)
+    const message = this.#buffer.subarray(end - length, end)
+    return flag === 0 ? message : decompress(message, this.#maxBytes)
   }
 
   #checkedLength(flag: number, length: number): number {
-    if (flag === 1 && this.#compression !== 'identity') {
+    const isCompressed = flag === 1 && this.#compression !== 'identity'
+    if (isCompressed && !isSupported(this.#compression)) {
       throw new GrpcError('UNIMPLEMENTED', `grpc-encoding ${this.#compression} is not supported`)
     }
-    if (flag !== 0) throw new GrpcError('INTERNAL', `the flag of a message is ${flag}, only 0 is expected`)
+    if (flag !== 0 && !isCompressed)
+      throw new GrpcError('INTERNAL', `the flag of a message is ${flag}, only 0 is expected`)
     if (length > this.#maxBytes) {
       const allowed = `at most ${this.#maxBytes} are allowed`
       throw new GrpcError('RESOURCE_EXHAUSTED', `the request message has ${length} bytes, ${allowed}`)

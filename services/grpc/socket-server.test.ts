@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { Client, compressionAlgorithms, credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import type { AnyMethod, Metadata } from './server.ts'
 import {
@@ -28,6 +30,32 @@ const echoEach: AnyMethod = {
 
 /** Fields of the answer's headers and trailers. */
 type Expected = Readonly<Record<string, string | number>>
+
+function gzipped(text: string): Buffer {
+  const bytes = frame(gzipSync(text))
+  bytes.writeUInt8(1, 0)
+  return bytes
+}
+
+describe('callers that compress with gzip', () => {
+  for (const method of [echo, echoEach]) {
+    test(`reach a method of the kind ${method.kind}`, async t => {
+      const { port } = await startRig(t, createSocketServer, [method])
+      const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
+        'grpc.default_compression_algorithm': compressionAlgorithms.gzip,
+      })
+      t.after(() => client.close())
+      const same = (bytes: Buffer) => bytes
+      const call = client.makeBidiStreamRequest(method.path, same, same)
+      const sent = ['a'.repeat(100_000), '', 'b'].slice(0, method.kind === 'unary' ? 1 : 3)
+      for (const text of sent) call.write(Buffer.from(text))
+      call.end()
+      const received: string[] = []
+      for await (const bytes of call) received.push(String(bytes))
+      assert.deepEqual(received, sent)
+    })
+  }
+})
 
 describe('requests that are not gRPC calls', () => {
   const compressed = frame('text')
@@ -59,13 +87,26 @@ describe('requests that are not gRPC calls', () => {
     ],
     ['a timeout of nine digits', { 'grpc-timeout': '123456789n' }, [frame('')], { 'grpc-status': '13' }],
     [
-      'a compressed message',
-      { 'grpc-encoding': 'gzip' },
+      'a message of an encoding that is not supported',
+      { 'grpc-encoding': 'snappy' },
       [compressed],
-      { 'grpc-status': '12', 'grpc-accept-encoding': 'identity' },
+      { 'grpc-status': '12', 'grpc-accept-encoding': 'identity,gzip' },
+    ],
+    ['a message of gzip that is none', { 'grpc-encoding': 'gzip' }, [compressed], { 'grpc-status': '13' }],
+    [
+      'a message of gzip',
+      { 'grpc-encoding': 'gzip' },
+      [gzipped('text')],
+      { 'grpc-status': '0', 'grpc-accept-encoding': 'identity,gzip' },
     ],
     [
-      'gzip as the encoding without a message',
+      'a message of gzip that is too long after decompression',
+      { 'grpc-encoding': 'gzip' },
+      [gzipped('x'.repeat(5 * 1024 * 1024))],
+      { 'grpc-status': '8' },
+    ],
+    [
+      'gzip as the encoding of a message that is not compressed',
       { 'grpc-encoding': 'gzip' },
       [frame('')],
       { 'grpc-status': '0' },

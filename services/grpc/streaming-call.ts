@@ -2,6 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
 import { atTurnEnd } from './at-turn-end.ts'
 import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
+import { acceptEncoding, acceptFields } from './compression.ts'
 import { healthWatchPath } from './health.ts'
 import type { Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader } from './message-reader.ts'
@@ -14,7 +15,7 @@ import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from '
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
   const { method } = head
   const isWatch = method.path === healthWatchPath
-  const answer = createAnswer(stream)
+  const answer = createAnswer(stream, acceptFields(head.compression))
   const intake = createIntake(context, head, stream)
   const wire: CallWire = {
     metadata: head.metadata,
@@ -148,6 +149,7 @@ const keepAtTurnEnd = atTurnEnd<() => void>(keep => keep())
 
 function createAnswer(
   stream: Stream,
+  accepted: ReturnType<typeof acceptFields>,
 ): Pick<CallWire, 'sendHeaders' | 'sendMessage' | 'queuedBytes' | 'discardQueued' | 'sendStatus'> {
   let headersSent = false
 
@@ -159,13 +161,13 @@ function createAnswer(
   function statusBlock(status: WireStatus): Buffer {
     if (headersSent) return statusTrailers(status)
     const unsupported = status.code === statusCodes.UNIMPLEMENTED
-    return trailersOnly(status, unsupported ? [['grpc-accept-encoding', 'identity']] : [])
+    return trailersOnly(status, unsupported ? [acceptEncoding] : [])
   }
 
   return {
-    sendHeaders: metadata => sendHeaders(responseHeaders(metadata)),
+    sendHeaders: metadata => sendHeaders(responseHeaders(metadata, accepted)),
     sendMessage(bytes) {
-      if (!headersSent) sendHeaders(responseHeaders())
+      if (!headersSent) sendHeaders(responseHeaders(undefined, accepted))
       stream.sendMessage(bytes)
     },
     queuedBytes: () => stream.queuedBytes,

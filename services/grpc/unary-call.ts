@@ -4,6 +4,7 @@ import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory
 import { atTurnEnd } from './at-turn-end.ts'
 import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
 import { callerGone } from './call-lifetime.ts'
+import { acceptEncoding, acceptFields } from './compression.ts'
 import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from './http2/frames.ts'
 import type { AnswerFrames, Stream, StreamListener } from './http2/stream.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
@@ -28,9 +29,6 @@ function headersFrame(block: Buffer, flags: number): Buffer {
   frame.set(block, writeFrameHead(frame, 0, block.length, frameTypes.HEADERS, flags, 0))
   return frame
 }
-
-/** The accepted encodings, which gRPC requires in the rejection of another one. */
-const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding', 'identity']
 
 /**
  * A call with one request and one answer. It implements the behaviour of `runCall`, but creates a signal, a
@@ -87,7 +85,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   sendHeaders(metadata: Metadata): void {
     if (this.#headersSent) throw new Error('the headers are sent already')
-    const block = responseHeaders(metadata)
+    const block = responseHeaders(metadata, acceptFields(this.#head.compression))
     this.#headersSent = true
     if (!this.#over) this.#stream.sendHeaders(block)
   }
@@ -221,6 +219,8 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   }
 
   #answer(message: Uint8Array): void {
+    const { compression } = this.#head
+    if (!this.#headersSent && compression !== 'identity') this.sendHeaders(new Map())
     if (!this.#headersSent && !this.#trailers && this.#stream.sendAnswer(okFrames, message)) {
       this.#end(undefined)
       return

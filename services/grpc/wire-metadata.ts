@@ -71,9 +71,9 @@ const responseFields: readonly Field[] = [
   ['content-type', 'application/grpc'],
 ]
 
-/** Returns the headers of an answer. Throws as `fieldsOf` does. */
-export function responseHeaders(metadata?: Metadata): Buffer {
-  return encodeHeaderBlock(metadata ? [...responseFields, ...fieldsOf(metadata)] : responseFields)
+/** Returns the headers of an answer, with `more` of the transport. Throws as `fieldsOf` does. */
+export function responseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
+  return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? fieldsOf(metadata) : [])])
 }
 
 export interface WireStatus {
