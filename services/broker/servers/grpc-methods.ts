@@ -8,6 +8,7 @@ import { IdTooLong } from '../wire/id-limit.ts'
 import { MalformedMessage } from '../wire/malformed-message.ts'
 import { readAnimationIds } from '../wire/read-animation-ids.ts'
 import type { Status } from '../wire/status.ts'
+import { reflectionMethods } from './reflection-methods.ts'
 
 /** The service name of the specification, and that of the public definition, which is equal on the wire. */
 export const serviceNames = {
@@ -15,10 +16,16 @@ export const serviceNames = {
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
 
-/** AnimationDataService, under the name of the specification and optionally under the public name. */
+/**
+ * AnimationDataService, under the name of the specification and optionally under the public name, and server
+ * reflection.
+ */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
   const names = options.publicName ? [serviceNames.specified, serviceNames.public] : [serviceNames.specified]
-  return names.flatMap(name => [pushMethod(name, broker), pullMethod(name, broker)])
+  return [
+    ...names.flatMap(name => [pushMethod(name, broker), pullMethod(name, broker)]),
+    ...reflectionMethods(names),
+  ]
 }
 
 const identity = (bytes: Uint8Array) => bytes
