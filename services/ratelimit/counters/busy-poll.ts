@@ -7,8 +7,8 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
  */
 export interface BusyPoll {
   /**
-   * Polls for the answers to `requests` requests if they are few and the rest after the last poll is over.
-   * The event loop serves all other events meanwhile.
+   * Polls for the answers to `requests` requests if they are few, the last writes followed each other closely, and the
+   * rest after the last poll is over. The event loop serves all other events meanwhile.
    */
   begin(requests: number): void
 }
@@ -31,6 +31,13 @@ export interface BusyPollOptions {
  * share the next write.
  */
 const fewRequests = 4
+/**
+ * Polling begins after this many writes in a row, each at most `longestGapMs` after the one before: a caller that
+ * waits for each answer writes again at once. Callers at random times do not, and polls cost them a tenth more CPU
+ * time at 1,000 calls a second and gain nothing.
+ */
+export const closeWrites = 8
+export const longestGapMs = 1
 /** The longest poll, in milliseconds. A server that takes longer is not polled. */
 export const longestWaitMs = 0.1
 /**
@@ -50,6 +57,8 @@ export function createBusyPoll(options: BusyPollOptions): BusyPoll {
   let waiting = false
   let notBeforeMs = Number.NEGATIVE_INFINITY
   let restMs = 0
+  let lastWriteMs = Number.NEGATIVE_INFINITY
+  let closeInRow = 0
 
   function rest(waitedMs: number, timedOut: boolean): void {
     waiting = false
@@ -61,7 +70,9 @@ export function createBusyPoll(options: BusyPollOptions): BusyPoll {
     begin(requests) {
       if (mode === 'off' || requests > fewRequests) return
       const startMs = clock.monotonicMs()
-      if (waiting || startMs < notBeforeMs) return
+      closeInRow = startMs - lastWriteMs <= longestGapMs ? closeInRow + 1 : 0
+      lastWriteMs = startMs
+      if (closeInRow < closeWrites || waiting || startMs < notBeforeMs) return
       waiting = true
       const poll = () => {
         const waitedMs = clock.monotonicMs() - startMs
