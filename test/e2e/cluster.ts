@@ -92,6 +92,11 @@ export async function install(namespace: string, ...given: readonly string[]): P
   await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))
 }
 
+/** The same as `install`, but only the hook of the chart waits. */
+export async function installWithoutWaiting(namespace: string, ...given: readonly string[]): Promise<void> {
+  await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...settersOf(given))
+}
+
 /** Upgrades it to the same values, and to those that are given: `broker.enabled=false`. */
 export async function upgrade(namespace: string, ...given: readonly string[]): Promise<void> {
   await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))

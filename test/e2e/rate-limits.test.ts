@@ -22,6 +22,7 @@ import {
   eventually,
   helm,
   install,
+  installWithoutWaiting,
   isReady,
   kubectl,
   type Pod,
@@ -47,6 +48,18 @@ const changes = Number(process.env['E2E_CHANGES'] ?? 200)
 const busyShare = 0.05
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
+
+describe('a first install in a cluster', { skip, timeout: 300_000 }, () => {
+  it('fails in time when the operator image does not exist, and the events have the reason', async () => {
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    const image = 'operator.image=tollway/operator:none'
+    const failed = /failed post-install: resource Job\/tollway-system\/tollway-wait not ready/
+    await assert.rejects(installWithoutWaiting(system, image, 'waitUntilReady.seconds=1'), failed)
+    const events = await kubectl('-n', system, 'get', 'events', '--field-selector', 'type=Warning')
+    assert.match(events, /pod\/tollway-operator-\S+ +Failed to pull image "tollway\/operator:none"/)
+    await helm('uninstall', 'tollway', '-n', system, '--no-hooks', '--wait', '--timeout', '120s')
+  })
+})
 
 describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   const figures = createFigures()
