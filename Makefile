@@ -14,7 +14,7 @@ IN_MEMORY = if $(ROOMY); then \
   export TMPDIR=$$(mktemp -d /dev/shm/tollway-tests-XXXXXX); chmod 711 "$$TMPDIR"; trap 'rm -rf "$$TMPDIR"' EXIT; fi
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check golden generate bench faults images e2e soak clean
+.PHONY: help install run test check golden generate bench faults chaos images e2e soak clean
 
 help: ## List the targets
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
@@ -56,6 +56,13 @@ bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARG
 
 faults: install ## Inject real faults while the service is under load; prints tables (ARGS='--short')
 	@exec $(NODE) test/faults/faults.ts $(ARGS)
+
+chaos: install ## A minute of faults for payments, 1,000 histories of one transaction, 20,000 fuzzed requests
+	@$(IN_MEMORY); \
+	  NODE_COMPILE_CACHE="$$PWD/out/compile-cache" CHAOS_SECONDS=$${CHAOS_SECONDS:-60} HISTORIES=$${HISTORIES:-1000} \
+	  HISTORY_WORKERS=$${HISTORY_WORKERS:-10} FUZZED_REQUESTS=$${FUZZED_REQUESTS:-20000} $(NODE) --test \
+	  --test-concurrency=3 --test-name-pattern='answers get lost|calls with one key|histories of|no request of' \
+	  test/payments/chaos.test.ts services/payments/storage/postgres.test.ts services/payments/http/http.test.ts
 
 images: install ## Build container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)

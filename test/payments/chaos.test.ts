@@ -16,16 +16,21 @@ import {
 import { createRetryingClient, postOnce, type RetryingClient } from './retrying-client.ts'
 
 const soak = process.env['SOAK'] === '1'
-const chaosMs = soak ? 5 * 60_000 : 8_000
-const killEveryMs = 2_000
+/** How long the faults last; 0 skips the test. */
+const chaosMs = 1_000 * Number(process.env['CHAOS_SECONDS'] ?? (soak ? 300 : 0))
+const faultEveryMs = 2_000
 const workers = soak ? 16 : 4
 const storms = soak ? 1_000 : 5
-/**
- * Ten times IDEMPOTENCY_LEASE: a request whose process was killed waits for its lease, and may meet a kill
- * again.
- */
+/** How long a stopped process is away: longer than its lease. */
+const stopMs = 4_000
+/** Shorter than by default, since a request whose process was killed waits for its lease. */
+const env = { IDEMPOTENCY_LEASE: '3s' }
+/** Many leases: a request may meet one fault after the other. */
 const deadlineMs = 150_000
 const seed = Number(process.env['SEED'] ?? 20_261_121)
+
+const faults = ['kill PostgreSQL', 'kill a pod', 'stop a pod'] as const
+type Fault = (typeof faults)[number]
 
 /** What the answers promised of a transaction. */
 interface Promised {
@@ -36,10 +41,9 @@ interface Promised {
   readonly voidedAmount: number
 }
 
-/** A request that was killed waits for its lease, so that a run takes minutes on a busy machine. */
-const skip = missingPostgres() || (!soak && 'takes minutes: SOAK=1 runs it')
+const skip = missingPostgres() || (chaosMs === 0 && 'takes a minute: CHAOS_SECONDS=60 or SOAK=1 runs it')
 
-describe('payments while everything is killed', {
+describe('payments while everything is killed or stopped', {
   skip,
   timeout: 2 * chaosMs + 120_000,
 }, () => {
@@ -50,8 +54,8 @@ describe('payments while everything is killed', {
   before(async () => {
     postgres = await startPostgres()
     url = await postgres.createDatabase('payments')
-    const first = await startPaymentsProcess(url)
-    services = [first, await startPaymentsProcess(url)]
+    const first = await startPaymentsProcess(url, env)
+    services = [first, await startPaymentsProcess(url, env)]
     shop = await openShop(url, first.url)
   })
   after(async () => {
@@ -83,26 +87,24 @@ describe('payments while everything is killed', {
     const working = Array.from({ length: workers }, async () => {
       while (performance.now() < endMs) promised.push(await oneLife(client, shop, random))
     })
-    let kills = 0
-    const killing = killUntil(
+    const met = new Map<Fault, number>()
+    const disturbing = disturbUntil(
       () => endMs,
-      () => {
-        kills += 1
-      },
+      fault => met.set(fault, (met.get(fault) ?? 0) + 1),
     )
     try {
-      await Promise.all([...working, killing])
+      await Promise.all([...working, disturbing])
     } finally {
       endMs = 0
-      await Promise.allSettled([...working, killing])
+      await Promise.allSettled([...working, disturbing])
       proxy.close()
     }
     const { sent, replayed, longestMs } = client.counts()
     t.diagnostic(
-      `${promised.length} transactions, ${sent} requests, ${kills} kills, ${proxy.lost()} answers lost, ` +
-        `${replayed} given again, the longest wait ${longestMs} ms`,
+      `${promised.length} transactions, ${sent} requests, ${JSON.stringify(Object.fromEntries(met))}, ` +
+        `${proxy.lost()} answers lost, ${replayed} given again, the longest wait ${longestMs} ms`,
     )
-    assert.ok(promised.length > 0 && kills >= 2 && proxy.lost() > 0)
+    assert.ok(promised.length > 0 && met.size === faults.length && proxy.lost() > 0)
     for (const expected of promised) assert.deepEqual(await read(expected.id), expected)
     // The shop's first payment is one more.
     assert.equal(await counted('SELECT count(*) FROM transactions'), promised.length + 1)
@@ -112,14 +114,19 @@ describe('payments while everything is killed', {
     await assertProved()
   })
 
-  /** Kills one after the other, and starts it anew. */
-  async function killUntil(endMs: () => number, onKill: () => void): Promise<void> {
-    for (let turn = 0; performance.now() + killEveryMs < endMs(); turn += 1) {
-      await pause(killEveryMs)
-      onKill()
-      const service = services[(turn >> 1) % services.length]
-      if (turn % 2 === 0) await postgres.restart()
-      else {
+  /** Kills or stops one after the other, and starts or continues it. */
+  async function disturbUntil(endMs: () => number, onFault: (fault: Fault) => void): Promise<void> {
+    for (let turn = 0; performance.now() + faultEveryMs < endMs(); turn += 1) {
+      await pause(faultEveryMs)
+      const fault = faults[turn % faults.length] ?? 'kill PostgreSQL'
+      const service = services[Math.floor(turn / faults.length) % services.length]
+      onFault(fault)
+      if (fault === 'kill PostgreSQL') await postgres.restart()
+      else if (fault === 'stop a pod') {
+        service?.signal('SIGSTOP')
+        await pause(stopMs)
+        service?.signal('SIGCONT')
+      } else {
         await service?.kill()
         await service?.start()
       }

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { type ApiUnderTest, basic, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 import { endpoints } from './endpoints/endpoints.ts'
 
-const runs = Number(process.env['FC_RUNS'] ?? 1_000)
+const runs = Number(process.env['FUZZED_REQUESTS'] ?? process.env['FC_RUNS'] ?? 1_000)
 /** Requests that run at once; each run of the property is one batch. */
 const batch = 20
 

@@ -17,8 +17,9 @@ import { requestFingerprint } from './sealed-answer.ts'
 import type { Storage, Tx } from './storage.ts'
 import { findTransaction, insertTransaction, listTransactions, lockTransaction } from './transactions.ts'
 
-const histories = Number(process.env['FC_RUNS'] ?? (process.env['SOAK'] === '1' ? 1_000 : 5))
-const workers = 50
+const soak = process.env['SOAK'] === '1'
+const histories = Number(process.env['HISTORIES'] ?? (soak ? 10_000 : 5))
+const workers = Number(process.env['HISTORY_WORKERS'] ?? 50)
 
 /** Registers the tests of many at once on one transaction and one list, on a storage that has the schema. */
 export function concurrencyContract(
