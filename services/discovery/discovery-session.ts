@@ -6,6 +6,7 @@ import type {
   DiscoveryRequestSchema,
   DiscoveryResponse,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import { hashResources } from './hash-resources.ts'
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
@@ -44,8 +45,10 @@ export interface Subscription {
    * Activates the whole response or, if it has a problem, nothing. Resolves with all problems, one line each:
    * `<name of the resource>: <problem>`. Called for one response at a time; it never rejects because of the
    * response's content or type.
+   *
+   * @param hashes the hash of each resource's value, in order
    */
-  load(response: DiscoveryResponse): Promise<readonly string[]>
+  load(response: DiscoveryResponse, hashes: readonly string[]): Promise<readonly string[]>
 }
 
 export interface DiscoverySessionOptions extends Subscription {
@@ -68,14 +71,18 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
     return done
   }
 
-  async function judge(response: DiscoveryResponse, content: string): Promise<readonly string[]> {
+  async function judge(
+    response: DiscoveryResponse,
+    { content, hashes }: Fingerprint,
+  ): Promise<readonly string[]> {
     if (content === inForce?.content) return []
-    return content === refused?.content ? refused.problems : await load(response)
+    return content === refused?.content ? refused.problems : await load(response, hashes)
   }
 
   async function answer(response: DiscoveryResponse): Promise<Answer> {
-    const content = fingerprintOf(response)
-    const problems = await judge(response, content)
+    const fingerprint = await fingerprintOf(response)
+    const { content } = fingerprint
+    const problems = await judge(response, fingerprint)
     const request = { typeUrl, responseNonce: response.nonce, node }
     if (problems.length > 0) {
       const message = problems.join('\n')
@@ -91,8 +98,9 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
 
   async function adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined> {
     if (inForce !== undefined) return undefined
-    const problems = await load(response)
-    if (problems.length === 0) inForce = { version: '', content: fingerprintOf(response) }
+    const { content, hashes } = await fingerprintOf(response)
+    const problems = await load(response, hashes)
+    if (problems.length === 0) inForce = { version: '', content }
     return problems
   }
 
@@ -104,10 +112,18 @@ export function createDiscoverySession(options: DiscoverySessionOptions): Discov
   }
 }
 
-function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): string {
-  const hash = createHash('sha256')
-  for (const part of [typeUrl, ...resources.flatMap(resource => [resource.typeUrl, resource.value])]) {
-    hash.update(`${part.length} `).update(part)
-  }
-  return hash.digest('base64')
+interface Fingerprint {
+  /** Equal for equal types and resources. */
+  readonly content: string
+  /** The hash of each resource's value, in order. */
+  readonly hashes: readonly string[]
+}
+
+async function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): Promise<Fingerprint> {
+  const hashes = await hashResources(resources)
+  const types = resources.map(resource => resource.typeUrl)
+  const content = createHash('sha256')
+    .update(JSON.stringify([typeUrl, types, hashes]))
+    .digest('base64')
+  return { content, hashes }
 }

@@ -6,7 +6,7 @@ import { limitsOf } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
 import { filesReading, openConfiguration } from './configuration-under-test.ts'
 import type { Reading } from './reading.ts'
-import { rateLimitTypeUrl } from './resource-type.ts'
+import { responseOf } from './testdata/encode-domain.ts'
 
 const yaml = (domain: string, unit = 'minute') =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`
@@ -155,5 +155,5 @@ function largeResponse(): Reading {
   const each = (_: unknown, index: number) => ({ key: 'user', value: `u${index}`, rateLimit })
   const message = { name: 'shop', domain: 'shop', descriptors: Array.from({ length: descriptors }, each) }
   const value = toBinary(RateLimitConfigSchema, create(RateLimitConfigSchema, message))
-  return { from: 'response', typeUrl: rateLimitTypeUrl, resources: [{ typeUrl: rateLimitTypeUrl, value }] }
+  return responseOf(value)
 }

@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Log } from '@tollway/chassis/log.ts'
 import { type Domain, openDomain, type RuleSet } from '../rules/compile.ts'
 import { compileDomain } from '../rules/compile-domain.ts'
@@ -8,7 +7,7 @@ import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import type { Stats } from '../stats/stats.ts'
 import { type KnownPart, readChanges } from './read-changes.ts'
 import { type CompiledChanges, readInThread } from './read-in-thread.ts'
-import { hashOf, openReading, type Reading } from './reading.ts'
+import { openReading, type Reading } from './reading.ts'
 
 /**
  * The active configuration. Feeds load it, the limiter reads it; each call uses one configuration as a whole.
@@ -42,9 +41,6 @@ export interface ConfigurationOptions {
  */
 export const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
 
-/** The bytes of resources that are hashed in one turn of the event loop, which takes about a millisecond. */
-const hashedBytesPerTurn = 1024 * 1024
-
 /** Further problems of one load are counted and not logged. */
 const maxLoggedProblems = 20
 
@@ -60,26 +56,17 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
-  async function hashesOf(reading: Reading): Promise<readonly (string | undefined)[]> {
-    if (reading.from === 'files') return reading.files.map(file => fingerprints.get(file.fingerprint))
-    const hashes: string[] = []
-    let left = hashedBytesPerTurn
-    for (const { value } of reading.resources) {
-      if (left < 0) await nextTurn()
-      if (left < 0) left = hashedBytesPerTurn
-      hashes.push(hashOf(value))
-      left -= value.length
-    }
-    return hashes
+  function fileHashesOf(reading: Reading): readonly (string | undefined)[] {
+    return reading.from === 'files' ? reading.files.map(file => fingerprints.get(file.fingerprint)) : []
   }
 
   /** Reads small changes here, and all others in a thread. */
   async function read(reading: Reading): Promise<CompiledChanges> {
-    const hashes = await hashesOf(reading)
+    const fileHashes = fileHashesOf(reading)
     const judging = { mergeDomainConfigs, spelling, inForce }
     const { inlineBytes: maxBytes = maxInlineBytes[reading.from] } = options
-    const changes = readChanges(await openReading(reading, hashes), { ...judging, maxBytes })
-    if (changes === undefined) return await readInThread({ reading, hashes, options: judging })
+    const changes = readChanges(await openReading(reading, fileHashes), { ...judging, maxBytes })
+    if (changes === undefined) return await readInThread({ reading, fileHashes, options: judging })
     if (changes.problems.length > 0) return { ...changes, tables: [] }
     return {
       ...changes,

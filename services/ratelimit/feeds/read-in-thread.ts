@@ -9,8 +9,8 @@ import type { Reading } from './reading.ts'
 /** The input of the thread. */
 export interface ThreadTask {
   readonly reading: Reading
-  /** The known hashes of the reading's parts. */
-  readonly hashes: readonly (string | undefined)[]
+  /** The known hashes of the files' contents, in order; empty for a response. */
+  readonly fileHashes: readonly (string | undefined)[]
   readonly options: ValidateOptions & { readonly inForce: readonly KnownPart[] }
 }
 

@@ -8,12 +8,11 @@ import { rateLimitTypeUrl } from './resource-type.ts'
 export interface Resources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
+  /** The hash of each resource's value, in order. */
+  readonly hashes: readonly string[]
 }
 
-export function openResources(
-  { typeUrl: type, resources }: Resources,
-  hashes: readonly (string | undefined)[],
-): OpenReading {
+export function openResources({ typeUrl: type, resources, hashes }: Resources): OpenReading {
   const problems: Problem[] = []
   try {
     checkType(type, rateLimitTypeUrl)

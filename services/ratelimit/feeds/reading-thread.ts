@@ -6,7 +6,7 @@ import type { ThreadTask, Verdict } from './read-in-thread.ts'
 import { openReading } from './reading.ts'
 
 /** The thread of `readInThread`: posts the verdict, and then the table of each domain that changed. */
-const { reading, hashes, options } = workerData as ThreadTask
+const { reading, fileHashes, options } = workerData as ThreadTask
 
 /**
  * Decisions have priority where both threads share a core. A thread with 5 more niceness still gets a quarter
@@ -20,7 +20,7 @@ if (process.platform === 'linux' && options.inForce.length > 0) {
   setPriority(0, Math.min(maxNice, getPriority(0) + nicer))
 }
 
-const opened = await openReading(reading, hashes)
+const opened = await openReading(reading, fileHashes)
 const changes = readChanges(opened, { ...options, maxBytes: Number.POSITIVE_INFINITY })
 if (changes === undefined) throw new Error('unreachable: every size is allowed')
 const { problems, warnings, parts, changed } = changes

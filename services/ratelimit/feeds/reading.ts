@@ -34,14 +34,14 @@ export type Decoded =
   | { readonly value: DomainConfig; readonly warnings: readonly Problem[] }
   | { readonly problems: readonly Problem[] }
 
-/** @param hashes the known hashes of the parts, in order */
+/** @param fileHashes the known hashes of the files' contents, in order; empty for a response */
 export async function openReading(
   reading: Reading,
-  hashes: readonly (string | undefined)[],
+  fileHashes: readonly (string | undefined)[],
 ): Promise<OpenReading> {
   // A thread imports only one of the modules: the messages of the feed take as long to load as YAML.
-  if (reading.from === 'files') return (await import('./read-files.ts')).openFiles(reading, hashes)
-  return (await import('./read-resources.ts')).openResources(reading, hashes)
+  if (reading.from === 'files') return (await import('./read-files.ts')).openFiles(reading, fileHashes)
+  return (await import('./read-resources.ts')).openResources(reading)
 }
 
 /** Reads and decodes a part. Every error is a problem of the part. */

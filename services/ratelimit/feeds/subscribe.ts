@@ -8,10 +8,10 @@ import { rateLimitTypeUrl } from './resource-type.ts'
 export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
   return {
     typeUrl: rateLimitTypeUrl,
-    async load({ typeUrl, resources }) {
+    async load({ typeUrl, resources }, hashes) {
       // Another thread may read the resources, and only plain objects can be sent to it.
       const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))
-      const problems = await load({ from: 'response', typeUrl, resources: plain })
+      const problems = await load({ from: 'response', typeUrl, resources: plain, hashes })
       return problems.slice(0, maxFindings + 1).map(formatProblem)
     },
   }
