@@ -15,8 +15,8 @@ const { values: options } = parseArgs({
     target: { type: 'string', default: '127.0.0.1:8082' },
     token: { type: 'string' },
     stream: { type: 'string', default: 'demo' },
-    // Empty for all requests of the stream, until Ctrl-C.
-    request: { type: 'string', default: 'hello' },
+    // Without it the next request of the stream; empty for all of them, until Ctrl-C.
+    request: { type: 'string' },
     object: { type: 'string', default: '' },
     out: { type: 'string', default: 'out/animation' },
   },
@@ -37,6 +37,14 @@ function take({ streamPart: { case: part, value } }: AnimationDataStream): void 
   else if (part === 'status') console.log(`${Status_Code[value.code] ?? value.code} "${value.message}"`)
 }
 
+/** Whether a request ends with this message. Other statuses of the broker precede further messages. */
+function isLast({ streamPart: { case: part, value } }: AnimationDataStream): boolean {
+  if (part !== 'status') return false
+  const { code, message } = value
+  const isInterrupted = code === Status_Code.INFO && message === 'interrupted'
+  return code === Status_Code.SUCCESS || code === Status_Code.ERROR || isInterrupted
+}
+
 /** The first request's files are plainly named, those of later ones are numbered. */
 function write(): void {
   if (recording === undefined) return
@@ -53,8 +61,11 @@ function write(): void {
 
 const client = createAnimationClient(options.target, options.token)
 try {
-  const ids = { streamId: options.stream, requestId: options.request, targetObjectId: options.object }
-  for await (const message of client.pull(ids, stop.signal)) take(message)
+  const { stream: streamId, request: requestId = '', object: targetObjectId } = options
+  for await (const message of client.pull({ streamId, requestId, targetObjectId }, stop.signal)) {
+    take(message)
+    if (options.request === undefined && isLast(message)) stop.abort()
+  }
 } catch (error) {
   if (!stop.signal.aborted) {
     console.error(`${error}`)

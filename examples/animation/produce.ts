@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -18,7 +19,8 @@ const { values: options } = parseArgs({
     target: { type: 'string', default: '127.0.0.1:8082' },
     token: { type: 'string' },
     stream: { type: 'string', default: 'demo' },
-    request: { type: 'string', default: 'hello' },
+    // New in each run: for a minute after an interruption the broker rejects the same id.
+    request: { type: 'string', default: `utterance-${randomUUID().slice(0, 8)}` },
     object: { type: 'string', default: 'claire' },
     wav: { type: 'string' },
     seconds: { type: 'string', default: '5' },

@@ -155,6 +155,33 @@ test('the programs in Python continue after their connections are lost', { timeo
   assert.equal(readFileSync(join(folder, 'received.wav')).length, 44 + seconds * 16000 * 2)
 })
 
+test('the programs run again with their defaults, with a new request each time', {
+  timeout: 60_000,
+}, async t => {
+  const broker = await startBroker(t)
+  const ids: string[] = []
+  for (const run of ['first', 'second']) {
+    const folder = temporaryFolder(run)
+    const consumer = runTypeScript('consume.ts', ['--target', broker.target, '--out', folder])
+    t.after(() => consumer.end('SIGKILL'))
+    await waitFor('the consumer', async () => (await broker.consumers()) === 1)
+    const producer = runTypeScript('produce.ts', [
+      '--target',
+      broker.target,
+      '--seconds',
+      '1',
+      '--speed',
+      '0',
+    ])
+    t.after(() => producer.end('SIGKILL'))
+    await assertSucceeded(producer)
+    await assertSucceeded(consumer)
+    assert.equal(readFileSync(join(folder, 'received.wav')).length, 44 + 16000 * 2)
+    ids.push(/playing (\S+) of demo/.exec(producer.output())?.[1] ?? '')
+  }
+  assert.notEqual(ids[0], ids[1])
+})
+
 test('the route of the example is one that is accepted', () => {
   const judged = validateAnimationStreamRoute(load(readFileSync(join(examples, 'route.yaml'), 'utf8')))
   assert.ok('value' in judged, JSON.stringify(judged))

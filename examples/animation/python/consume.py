@@ -7,7 +7,7 @@ import wave
 
 import grpc
 
-from animation_data import AnimationIds, describe_status, metadata_of, open_channel, pull
+from animation_data import AnimationIds, Status, describe_status, metadata_of, open_channel, pull
 
 
 def receive(messages):
@@ -25,7 +25,15 @@ def receive(messages):
             sound += message.animation_data.audio.audio_buffer
         elif part == "status":
             print(describe_status(message.status))
+            if is_last(message.status):
+                break
     return header, weights, bytes(sound)
+
+
+def is_last(status):
+    """Whether a request ends with this status. Other statuses of the broker are followed by further messages."""
+    interrupted = status.code == Status.INFO and status.message == "interrupted"
+    return status.code in (Status.SUCCESS, Status.ERROR) or interrupted
 
 
 def write(out, header, weights, sound):
@@ -47,7 +55,7 @@ def main():
     parser.add_argument("--target", default="127.0.0.1:8082")
     parser.add_argument("--token")
     parser.add_argument("--stream", default="demo")
-    parser.add_argument("--request", default="hello")
+    parser.add_argument("--request", default="", help="without it the next request of the stream")
     parser.add_argument("--object", default="")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/animation-python"))
     options = parser.parse_args()

@@ -3,6 +3,7 @@
 import argparse
 import array
 import math
+import secrets
 import sys
 import time
 import wave
@@ -85,7 +86,7 @@ def main():
     parser.add_argument("--target", default="127.0.0.1:8082")
     parser.add_argument("--token")
     parser.add_argument("--stream", default="demo")
-    parser.add_argument("--request", default="hello")
+    parser.add_argument("--request", default=f"utterance-{secrets.token_hex(4)}", help="new in each run")
     parser.add_argument("--object", default="claire")
     parser.add_argument("--wav")
     parser.add_argument("--seconds", type=float, default=5)
