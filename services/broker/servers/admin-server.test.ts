@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
@@ -203,6 +204,28 @@ test('the number of watchers is limited', async t => {
     response.destroy()
     return response.statusCode === 200
   })
+})
+
+test('one address cannot take all connections', async t => {
+  const { ask, port } = await start(t)
+  const sockets = Array.from({ length: 300 }, () =>
+    connect({ host: '127.0.0.1', port, localAddress: '127.0.0.2' }),
+  )
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+  })
+  let closed = 0
+  for (const socket of sockets) {
+    socket
+      .on('error', () => {})
+      .on('close', () => {
+        closed += 1
+      })
+    socket.resume().write('GET /streams HTTP/1.1\r\nX: ')
+  }
+  await waitFor('the others to be closed', () => closed >= 300 - 64)
+  assert.equal((await ask('/streams')).status, 200)
+  assert.equal(closed, 300 - 64)
 })
 
 test('a request with a body, a long head or another method is rejected', async t => {

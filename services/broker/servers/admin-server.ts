@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
@@ -6,6 +7,7 @@ import type { Log } from '@tollway/chassis/log.ts'
 import { createServer } from '@tollway/chassis/node-http.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
+import { createTally } from '../streams/tally.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import { createHttpsServer } from './https-server.ts'
 import { pageListener, requestTimeoutMs, send } from './page-server.ts'
@@ -24,6 +26,10 @@ export interface AdminServerOptions {
 /** Wrong tokens of an IPv4 address, or of the /64 network of an IPv6 address. */
 const failuresPerMinute = 10
 const maxConnections = 256
+/** Of one address, so that no address can take all. */
+const maxConnectionsOfPeer = 64
+/** The interval in which requests that do not arrive are ended. */
+const connectionsCheckingInterval = 1_000
 const maxHeaderBytes = 16 * 1024
 
 /**
@@ -77,8 +83,19 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
     maxHeaderSize: maxHeaderBytes,
     headersTimeout: requestTimeoutMs,
     requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval,
   }
   const server = tls === undefined ? createServer(limits, guarded) : createHttpsServer(tls, limits, guarded)
+  limitConnectionsOfPeers(server)
   server.maxConnections = maxConnections
   return server
+}
+
+function limitConnectionsOfPeers(server: Server): void {
+  const connections = createTally()
+  server.prependListener('connection', (socket: Socket) => {
+    const peer = addressKey(socket.remoteAddress ?? '')
+    if (connections.take(peer, maxConnectionsOfPeer)) socket.once('close', () => connections.release(peer))
+    else socket.destroy()
+  })
 }
