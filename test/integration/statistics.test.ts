@@ -43,7 +43,8 @@ const names = {
     ratelimit.redis_pool.cx_total
     ratelimit.redis_pool.cx_local_close
     ratelimit.redis_pool.breaker_open
-    ratelimit.redis_pool.breaker_opened`,
+    ratelimit.redis_pool.breaker_opened
+    ratelimit.backend.failing`,
   perSecond: `
     ratelimit.redis_per_second_pool.cx_active
     ratelimit.redis_per_second_pool.cx_total
@@ -62,7 +63,8 @@ const names = {
     ratelimit.memcache.keys_requested
     ratelimit.memcache.keys_found
     ratelimit.memcache.breaker_open
-    ratelimit.memcache.breaker_opened`,
+    ratelimit.memcache.breaker_opened
+    ratelimit.backend.failing`,
   localCache: `
     ratelimit.localcache.evacuateCount
     ratelimit.localcache.expiredCount
