@@ -10,7 +10,7 @@ import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints/endpoints.ts'
 import { RefusedError } from './failure.ts'
 import { createOpenapiDocument, openapiPath } from './openapi.ts'
-import { type Request, runEndpoint } from './run-endpoint.ts'
+import { type Reply, type Request, runEndpoint } from './run-endpoint.ts'
 import {
   bodyOf,
   createJsonServer,
@@ -95,18 +95,25 @@ async function handle(
     const waitMs = signUps?.take(addressKey(request.ip)) ?? 0
     if (waitMs > 0) return sendRefusal(reply, refuse('too_many_requests'), waitMs)
   }
-  const { outcome, retryAfterMs, replayed = false } = await runEndpoint(payments, endpoint, read(request))
-  if (isRefused(outcome)) {
-    const isUnknownKey = outcome.refusal.code === 'unauthorized'
-    const refusal = isUnknownKey ? await guard?.countFailedKey(request.ip) : null
-    if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
-    return sendRefusal(reply, outcome, retryAfterMs)
-  }
+  const parsed = read(request)
+  const { apiKey } = parsed
+  const run = () => runEndpoint(payments, endpoint, parsed)
+  const reached =
+    guard === null || apiKey === null || endpoint.kind === 'sign-up'
+      ? await run()
+      : await guard.lookUp({ address: request.ip, apiKey }, run, isUnknownKey)
+  if ('waitMs' in reached) return sendRefusal(reply, refuse('too_many_requests'), reached.waitMs)
+  const { outcome, retryAfterMs, replayed = false } = reached
+  if (isRefused(outcome)) return sendRefusal(reply, outcome, retryAfterMs)
   if (replayed) {
     onReplay()
     reply.header('idempotency-replayed', 'true')
   }
   return sendAnswer(reply, outcome)
+}
+
+function isUnknownKey({ outcome }: Reply): boolean {
+  return isRefused(outcome) && outcome.refusal.code === 'unauthorized'
 }
 
 function read(request: FastifyRequest): Request {

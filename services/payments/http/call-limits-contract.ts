@@ -72,6 +72,38 @@ test('after many keys that open nothing no key of that address is looked up', as
   assert.deepEqual(await callAll({ failed_key: 2 }, calls), ['401', '401', '429 30', '429 30', '200'])
 })
 
+test('of wrong keys that arrive at once few are looked up, and a right one among them gets its answer', async () => {
+  let lookedUp = 0
+  const { storage } = api.payments
+  const counting: typeof storage = {
+    ...storage,
+    read: async work => {
+      lookedUp += 1
+      return storage.read(work)
+    },
+  }
+  const limits = createLocalCallLimits({ ...plenty, failed_key: 20 }, api.clock)
+  const server = createApiServer({
+    ...{ payments: { ...api.payments, storage: counting }, clock: api.clock, log: silentLog, randomBytes },
+    ...{ signUps: null, onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
+    guard: createCallGuard(limits, api.clock),
+  })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  const call = async (key: string) => {
+    const answer = await fetch(`http://127.0.0.1:${port}/me`, { headers: { authorization: basic(key) } })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  const right = await Promise.all(Array.from({ length: 100 }, () => call(shop.key)))
+  assert.deepEqual(new Set(right), new Set([200]))
+  lookedUp = 0
+  const wrong = await Promise.all(Array.from({ length: 300 }, (_, index) => call(`tollway_wrong_${index}`)))
+  assert.equal(wrong.filter(status => status === 401).length, 20)
+  // Those that run when the limit is reached end too.
+  assert.ok(lookedUp <= 20 + 8, `${lookedUp} keys were looked up`)
+  await server.close(100)
+})
+
 test('500 wrong keys at once get few answers other than 429', async () => {
   const calls = Array.from({ length: 500 }, (_, index) => [one, `tollway_${index}`] as const)
   const answers = await callAll({ failed_key: 60 }, calls)
