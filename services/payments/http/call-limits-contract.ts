@@ -72,7 +72,7 @@ test('after many keys that open nothing no key of that address is looked up', as
   assert.deepEqual(await callAll({ failed_key: 2 }, calls), ['401', '401', '429 30', '429 30', '200'])
 })
 
-test('of wrong keys that arrive at once few are looked up, and a right one among them gets its answer', async () => {
+test('of wrong keys that arrive at once few are looked up, and right ones get their answer', async () => {
   let lookedUp = 0
   const { storage } = api.payments
   const counting: typeof storage = {
