@@ -119,11 +119,10 @@ function countFigures({ limit, record, rest, counted }: Observed): CountFigures 
  */
 function recoveryMs(calls: readonly CallRecord[], { goneMs }: Round): number {
   const later = calls.filter(({ dueMs }) => dueMs >= goneMs).sort((a, b) => a.dueMs - b.dueMs)
-  const endMs = ({ dueMs, latencyMs }: CallRecord) => dueMs + latencyMs
   const first = later.find(isAnswer)
   if (first === undefined) return Number.POSITIVE_INFINITY
   const failures = later.slice(0, later.indexOf(first))
-  return Math.max(endMs(first), ...failures.map(endMs)) - goneMs
+  return Math.max(...[first, ...failures].map(({ endedMs }) => endedMs)) - goneMs
 }
 
 function goalsOf(

@@ -4,7 +4,7 @@ import type { CallRecord } from './load/fault-load.ts'
 
 type CallLatencies = Pick<AnswerFigures, 'p50Ms' | 'p99Ms' | 'p999Ms' | 'maxMs' | 'loadLate'>
 
-/** Returns the latencies of calls, and the lateness of the load that they include. */
+/** Returns the latencies of calls, and the lateness of the load. */
 export function callLatencies(calls: readonly CallRecord[]): CallLatencies {
   const latencies = Float64Array.from(calls, ({ latencyMs }) => latencyMs)
   return {

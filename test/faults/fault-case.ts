@@ -49,7 +49,7 @@ export interface AnswerFigures extends LatencyFigures {
   readonly maxMs: number
   /** The latency after the circuit breaker had time to open; undefined when it was not measured. */
   readonly openP99Ms: number | undefined
-  /** The lateness of a paced load, which the latencies include; undefined for another load. */
+  /** The lateness of a paced load, which the latencies do not include; undefined for another load. */
   readonly loadLate: LatencyFigures | undefined
   /** Every error by its status and message, the most frequent first. */
   readonly messages: readonly (readonly [message: string, count: number])[]

@@ -97,7 +97,7 @@ function figures({ record, struckMs, endedMs }: Struck): Pick<FaultReport, 'answ
   const { calls, sent } = record
   const during = calls.filter(({ dueMs }) => dueMs >= struckMs && dueMs < endedMs)
   const lost = calls.filter(({ outcome }) => outcome === 'lost')
-  const lastLossMs = lost.reduce((last, { dueMs, latencyMs }) => Math.max(last, dueMs + latencyMs), struckMs)
+  const lastLossMs = lost.reduce((last, { endedMs }) => Math.max(last, endedMs), struckMs)
   const count = (outcome: string) => during.filter(one => one.outcome === outcome).length
   const goals: GoalLine[] =
     lost.length === 0

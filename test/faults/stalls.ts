@@ -96,8 +96,8 @@ function report(
   const first = stalls[0]?.beginMs ?? 0
   const measured = calls.filter(({ dueMs }) => dueMs >= first)
   const errors = measured.filter(({ outcome }) => outcome !== okAnswer)
-  const met = ({ dueMs, latencyMs }: CallRecord) =>
-    stalls.some(({ beginMs, endMs }) => dueMs <= endMs && dueMs + latencyMs >= beginMs)
+  const met = ({ dueMs, endedMs }: CallRecord) =>
+    stalls.some(({ beginMs, endMs }) => dueMs <= endMs && endedMs >= beginMs)
   const beyond = errors.filter(call => !met(call))
   // A busy machine can stall longer than the deadline by itself, but not at each of these stalls.
   const costly = stalls.filter(({ beginMs }, index) => {

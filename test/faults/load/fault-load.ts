@@ -42,10 +42,11 @@ export interface CallRecord {
   readonly call: number
   /** The time at which it was due, in the time of `performance.now()`. */
   readonly dueMs: number
-  /** The time from then to its answer, including the wait of calls that could not be sent. */
-  readonly latencyMs: number
-  /** The part of the latency that passed before the load noticed that the call was due. */
+  /** The lateness of the load itself: the time from then until it noticed that the call was due. */
   readonly loadLateMs: number
+  readonly endedMs: number
+  /** From `dueMs` to `endedMs`, without that lateness; includes the wait of calls that could not be sent. */
+  readonly latencyMs: number
   /** `OK`, `OVER_LIMIT`, the number of a status and its message, `cancelled`, or `lost`. */
   readonly outcome: string
 }
@@ -153,8 +154,9 @@ async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { 
     return Array.from(recorded.calls.values(), (call, place) => {
       const dueMs = startedMs + (call * 1000) / callsPerSecond
       const outcome = names[outcomes[place] ?? 0] ?? ''
-      const latencyMs = (endsMs[place] ?? 0) - dueMs
-      return { call, dueMs, latencyMs, loadLateMs: latenessesMs[call] ?? 0, outcome }
+      const loadLateMs = latenessesMs[call] ?? 0
+      const endedMs = endsMs[place] ?? 0
+      return { call, dueMs, loadLateMs, endedMs, latencyMs: endedMs - dueMs - loadLateMs, outcome }
     })
   }
 
