@@ -81,9 +81,12 @@ def errors_with_details(channel):
     fails(grpc.StatusCode.UNIMPLEMENTED, channel, "/test.Test/Nothing")
 
 
-def compressed_messages_are_refused(channel):
-    gzip = grpc.Compression.Gzip
-    fails(grpc.StatusCode.UNIMPLEMENTED, channel, ECHO, b"x" * 10_000, compression=gzip)
+def compressed_messages_are_accepted(channel):
+    message = b"x" * 10_000
+    answer = unary(channel)(message, timeout=10, compression=grpc.Compression.Gzip)
+    expect(answer == message, "a message that is compressed with gzip")
+    deflate = grpc.Compression.Deflate
+    fails(grpc.StatusCode.UNIMPLEMENTED, channel, ECHO, message, compression=deflate)
     expect(unary(channel)(b"next", timeout=10) == b"next", "the next call")
 
 
@@ -186,7 +189,7 @@ CHECKS = [
     metadata_both_ways,
     more_metadata_than_is_taken,
     errors_with_details,
-    compressed_messages_are_refused,
+    compressed_messages_are_accepted,
     deadlines,
     cancellations,
     streams_of_each_kind,

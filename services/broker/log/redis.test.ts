@@ -155,7 +155,8 @@ describe('the log in Redis', { skip }, () => {
   })
 
   test('all keys are in one slot, so that one node of a Redis Cluster serves them', async t => {
-    const node = await startRedis(['--cluster-enabled', 'yes'])
+    const [busPort] = await freePorts(1)
+    const node = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`])
     t.after(() => node.stop())
     await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
     await waitFor('the cluster', async () =>

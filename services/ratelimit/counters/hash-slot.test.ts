@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { freePorts } from '../../../test/support/free-ports.ts'
 import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { slotOf } from './hash-slot.ts'
@@ -21,7 +22,8 @@ test('slots of keys, with and without a hash tag', () => {
 
 describe('slots', { skip: missingProgram('redis-server') }, () => {
   test('are those of Redis for any key', async t => {
-    const redis: RedisServer = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', '0'])
+    const [busPort] = await freePorts(1)
+    const redis: RedisServer = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`])
     t.after(() => redis.stop())
     const character = fc.oneof(fc.constantFrom('{', '}', 'a', 'ß', '€'), fc.string({ unit: 'grapheme' }))
     const keys = fc

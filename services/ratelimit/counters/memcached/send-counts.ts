@@ -35,9 +35,14 @@ export function createCountSender(connection: Connection, clock: Clock, calls: C
         return
       }
       const again: number[] = []
-      for (const [place, answer] of answers.entries()) {
-        if (answer instanceof CountersError) forgetKey(items[place])
-        if (answer === forgotten && before[place] !== 'add') again.push(place)
+      const dropped = new Set<string>()
+      for (const [place, item] of items.entries()) {
+        const answer = answers[place]
+        if (answer instanceof CountersError) item.touched.expirySentSeconds = 0
+        const isDropped = answer === forgotten && before[place] !== 'add'
+        // A read that follows such an increment of its key found no counter either.
+        if (isDropped || (item.by === 0 && dropped.has(item.key))) again.push(place)
+        if (isDropped) dropped.add(item.key)
       }
       if (again.length === 0) onAnswers(answers, problem)
       else sendAgain(items, answers, [{ places: again, send: count }], all => onAnswers(all, problem))
@@ -125,10 +130,6 @@ function readAnswers(
     } else answers.push(kind === undefined || isReplyTo(kind, beforeReply) ? answer : undefined)
   }
   return hasNoMisfit(answers) ? answers : undefined
-}
-
-function forgetKey(item: Increment | undefined): void {
-  if (item !== undefined) item.touched.expirySentSeconds = 0
 }
 
 function isReplyTo(kind: 'add' | 'touch', reply: Reply): boolean {
