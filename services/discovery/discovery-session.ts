@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { hashContent } from '@tollway/chassis/hash-content.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { statusCodes } from '@tollway/grpc/status.ts'
 import type {
@@ -122,8 +122,5 @@ interface Fingerprint {
 async function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): Promise<Fingerprint> {
   const hashes = await hashResources(resources)
   const types = resources.map(resource => resource.typeUrl)
-  const content = createHash('sha256')
-    .update(JSON.stringify([typeUrl, types, hashes]))
-    .digest('base64')
-  return { content, hashes }
+  return { content: hashContent(JSON.stringify([typeUrl, types, hashes])), hashes }
 }

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { hashContent } from '@tollway/chassis/hash-content.ts'
 
 /** The bytes that are hashed in one turn of the event loop, which takes one to three milliseconds. */
 const bytesPerTurn = 1024 * 1024
@@ -15,7 +15,7 @@ export async function hashResources(
       await nextTurn()
       left = bytesPerTurn
     }
-    hashes.push(createHash('sha256').update(value).digest('base64'))
+    hashes.push(hashContent(value))
     left -= value.length
   }
   return hashes

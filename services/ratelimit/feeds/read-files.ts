@@ -1,9 +1,10 @@
+import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { DomainConfig, Problem } from '../rules/config.ts'
 import { parseYaml } from '../rules/parse-yaml.ts'
 import { maxDocumentCharacters } from '../rules/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
-import { decodePart, hashOf, type OpenReading, type Part } from './reading.ts'
+import { decodePart, type OpenReading, type Part } from './reading.ts'
 
 /** A longer file is rejected before it is read. No text has more characters than bytes. */
 export const maxFileBytes = maxDocumentCharacters
@@ -34,7 +35,7 @@ function partOf({ path, key, bytes }: FoundFile, hash: string | undefined): Part
     ...{ source: key, bytes, hash },
     read() {
       const content = readBoundedFile(path, maxFileBytes)
-      const found = hashOf(content)
+      const found = hashContent(content)
       if (hash !== undefined && found !== hash) throw new Error('the file changed while it was read')
       return {
         hash: found,

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { DomainConfig, Problem } from '../rules/config.ts'
 import type { FoundFiles } from './find-files.ts'
 import type { Resources } from './read-resources.ts'
@@ -56,8 +55,4 @@ export function orProblem<T>({ source }: Part, work: () => T): T | { readonly pr
   } catch (error) {
     return { problems: [{ source, path: '', message: (error as Error).message }] }
   }
-}
-
-export function hashOf(content: Uint8Array): string {
-  return createHash('sha256').update(content).digest('base64')
 }

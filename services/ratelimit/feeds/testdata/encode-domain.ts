@@ -1,6 +1,7 @@
+import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { hashOf, type Reading } from '../reading.ts'
+import type { Reading } from '../reading.ts'
 import { rateLimitTypeUrl } from '../resource-type.ts'
 
 /** Encodes a resource with one descriptor of the key `k` and a limit per minute. */
@@ -13,5 +14,5 @@ export function encodeDomain(domain: string, requestsPerUnit: number, { name = d
 /** Returns the reading of a response with these resources. */
 export function responseOf(...values: readonly Uint8Array[]): Reading {
   const resources = values.map(value => ({ typeUrl: rateLimitTypeUrl, value }))
-  return { from: 'response', typeUrl: rateLimitTypeUrl, resources, hashes: values.map(hashOf) }
+  return { from: 'response', typeUrl: rateLimitTypeUrl, resources, hashes: values.map(hashContent) }
 }
