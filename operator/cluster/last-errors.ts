@@ -1,10 +1,10 @@
-/** The tasks that failed and are repeated. What is repeated is awaited, which reports say. */
+/** The last errors of tasks that are repeated. Reports show them as the cause of a wait. */
 export interface LastErrors {
   failed(task: string, error: unknown): void
   succeeded(task: string): void
   /** Runs a task and records its outcome. */
   watch(task: string, run: () => Promise<void>): Promise<void>
-  /** Returns the tasks that failed last time, each with its error; empty when there is none. */
+  /** Returns each task whose last run failed, with its error; empty when all succeeded. */
   current(): string
 }
 

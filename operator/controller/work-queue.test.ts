@@ -108,7 +108,7 @@ test('a failure that names a time is not repeated before it', async t => {
   assert.equal(runs.length, 2)
 })
 
-test('timeouts halve the runs at a time, and successes restore them one by one', async t => {
+test('timeouts halve the runs at a time, and successes restore them gradually', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs, active } = startQueue(8)
   for (let key = 0; key < 100; key++) queue.add(`${key}`)

@@ -24,7 +24,7 @@ export interface WorkQueueOptions {
   readonly reconcile: (key: string) => Promise<Outcome>
   /**
    * The most runs at a time. A run that fails with the reason `Timeout` halves the number, and successes restore it
-   * one by one: a server that is too slow for many requests at once never completes any of them.
+   * gradually: a server that is too slow for many requests at once never completes any of them.
    */
   readonly concurrency: number
   readonly onError: (key: string, error: unknown, retryMs: number) => void

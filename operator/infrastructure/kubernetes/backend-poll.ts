@@ -27,7 +27,7 @@ export interface BackendPollTiming {
   readonly intervalMs: number
   /** Of one request. */
   readonly timeoutMs: number
-  /** Requests at a time, whatever the number of pods. */
+  /** The maximum number of requests at a time. */
   readonly concurrency: number
 }
 

@@ -190,7 +190,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     await known(workload.name)
     wanted.set(workload.name, workload)
     const afterMs = await makeTrue(workload.name)
-    // The queue knows to wait; what it finds then is what is wanted then.
+    // The queue runs after the delay, and applies the workload that is wanted at that time.
     if (afterMs !== undefined) repairs.add(workload.name)
   }
 

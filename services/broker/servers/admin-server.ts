@@ -34,7 +34,7 @@ const maxHeaderBytes = 16 * 1024
 
 /**
  * The admin API: the pages of streams, for callers with a token. An address with too many wrong tokens is
- * rejected for a while, whatever token it sends, so that nobody can try tokens at a high rate.
+ * rejected for some seconds, even with a valid token, which limits the rate of guesses.
  */
 export function createAdminServer({ pages, tokens, tls, ...options }: AdminServerOptions): Server {
   const { clock, stats, log } = options

@@ -109,8 +109,8 @@ export function checkPending(
 }
 
 /**
- * Checks the amount of a refund. Disputes claim what was captured also where they came before the capture, and their
- * order does not matter.
+ * Checks the amount of a refund: at most the captured amount less refunds and disputes. A dispute also counts when it
+ * came before the capture.
  */
 export function checkRefundable(transaction: Transaction, amount: bigint): Refused | undefined {
   const { capturedAmount, refundedAmount, disputedAmount } = transaction

@@ -32,7 +32,7 @@ function get(list: string, query: string) {
   return api.call('GET', `/merchants/${shop.merchantId}/${list}?limit=50&${query}`, { key: shop.key })
 }
 
-/** How many records come, whatever the format is. */
+/** Returns the number of records in the answer, in JSON or CSV. */
 async function found(list: string, query: string): Promise<number> {
   const { status, json, text } = await get(list, query)
   assert.equal(status, 200, `${query}: ${text}`)

@@ -10,7 +10,7 @@ const maxReasonCharacters = 500
 const maxTimeMs = 8.64e15
 const maxQuotedCharacters = 80
 
-/** Returns what is wrong with a value; undefined for a right one. */
+/** Returns the problem of a value; undefined for a valid one. */
 type Check = (value: unknown) => string | undefined
 
 const name: Check = value => textProblem(value, maxNameCharacters)
@@ -48,7 +48,7 @@ const checks: Readonly<Record<ProcessorEvent['kind'], Readonly<Record<string, Ch
 /**
  * Checks what an adapter returned as an event, since it comes from outside: types, lengths and ranges.
  *
- * @returns the first problem, as `field: what was found and what is allowed`; undefined for a right event
+ * @returns the first problem, as `field: what was found and what is allowed`; undefined for a valid event
  */
 export function findEventProblem(event: unknown): string | undefined {
   if (typeof event !== 'object' || event === null) return `${quote(event)} is not an event`
@@ -62,7 +62,7 @@ export function findEventProblem(event: unknown): string | undefined {
   return undefined
 }
 
-/** What is stored of an event with a problem: its id, and its start as text. */
+/** The stored form of an invalid event: its id, and its first characters as text. */
 export interface MalformedEvent {
   readonly kind: 'malformed'
   readonly id: string

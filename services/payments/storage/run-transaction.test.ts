@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createTransactionRunner, defaultRetryLimits, type Session } from './run-transaction.ts'
 import type { Tx } from './storage.ts'
 
-/** A session that keeps what is sent to it. BEGIN is answered when the test says so. */
+/** A session that records the statements that it gets. It answers BEGIN when the test decides. */
 function fakeSession() {
   const sent: string[] = []
   const begun = Promise.withResolvers<readonly unknown[]>()

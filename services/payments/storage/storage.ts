@@ -36,8 +36,8 @@ export interface Tx {
   /** One statement with `$1`-style parameters. @throws StorageError */
   query<Row>(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>
   /**
-   * Sends a statement whose result nobody needs, and does not wait for it. If it fails, the transaction does, and
-   * nothing of it stays. After the last of them the commit is sent without waiting either.
+   * Sends a statement without a result, and does not wait for it. If it fails, the whole transaction is rolled back.
+   * The commit follows the last statement without a wait either.
    */
   send(sql: string, params?: readonly SqlValue[]): void
   /** Several statements without parameters, for migrations. @throws StorageError */
