@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { seededRandom } from '../support/api-proxy.ts'
 import { type BackendFault, randomFault } from '../support/backend-proxy.ts'
 import { backendFault } from './backend-fault.ts'
@@ -133,14 +134,19 @@ const ofRedis: readonly FaultCase[] = [
   }),
 ]
 
-/** Injects each fault for some tenths of a second, one at a time, until it is removed. */
+/**
+ * Injects each fault for some tenths of a second, one at a time, until it is removed. The first one makes
+ * calls fail; the others of a short run may all be shorter than the deadline.
+ */
 function randomFaults(): FaultCase {
   let running: Promise<void> | undefined
   let going = false
   async function strike({ proxy }: ProxiedRedis, random: () => number): Promise<void> {
+    await proxy.setFault({ kind: 'answer', line: `-${loading}` })
+    await delay(200)
     while (going) {
       await proxy.setFault(random() < 0.3 ? undefined : randomFault(random))
-      await new Promise(resolve => setTimeout(resolve, 20 + 200 * random()))
+      await delay(20 + 200 * random())
     }
     await proxy.setFault()
   }
