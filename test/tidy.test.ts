@@ -23,7 +23,8 @@ const files = tracked
   .filter(path => path.endsWith('.ts') && !path.startsWith('proto/gen/') && existsSync(join(root, path)))
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
 const isTest = (path: string) =>
-  /\.test\.ts$|-under-test\.ts$|-contract(\.ts$|\/)|\/testdata\//.test(path) || path.startsWith('test/')
+  /\.(test|contract)\.ts$|-under-test\.ts$|-contract(\.ts$|\/)|\/(testdata|testing)\//.test(path) ||
+  path.startsWith('test/')
 
 const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'/gm
 
@@ -229,10 +230,10 @@ test('functions fit a screen', () => {
 
 test('files are named in kebab-case, and no folder or file is a junk drawer', () => {
   const wrong = files.filter(path => {
-    const parts = path.split('/').map(part => part.replace(/(\.test|\.d)?\.ts$/, ''))
+    const parts = path.split('/').map(part => part.replace(/(\.test|\.contract|\.d)?\.ts$/, ''))
     return (
       parts.some(part => /^(utils?|common|helpers?|misc|types|shared|lib)$/.test(part)) ||
-      !/^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/.test(basename(path))
+      !/^[a-z0-9]+(-[a-z0-9]+)*(\.test|\.contract)?\.ts$/.test(basename(path))
     )
   })
   assert.deepEqual(wrong, [])

@@ -1,7 +1,7 @@
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { match } from '@tollway/ratelimit/rules/match.ts'
-import { parseYaml } from '@tollway/ratelimit/rules/parse-yaml.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { domain, nestedQuestions, nestedRules } from './configurations.ts'
 import { uniform } from './load/requests.ts'
 

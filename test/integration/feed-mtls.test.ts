@@ -30,7 +30,7 @@ import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
 import { encodeRateLimitDomain, rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { createFeed } from '../../operator/xds/server.ts'
-import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testdata/start-feed.ts'
+import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testing/start-feed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 

@@ -2,8 +2,12 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { readExposition } from '../../services/ratelimit/stats/exposition-under-test.ts'
-import { listenTcp, listenUdp, type Receiver } from '../../services/ratelimit/stats/receivers-under-test.ts'
+import { readExposition } from '../../services/ratelimit/stats/sinks/testing/read-exposition.ts'
+import {
+  listenTcp,
+  listenUdp,
+  type Receiver,
+} from '../../services/ratelimit/stats/sinks/testing/receivers.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'

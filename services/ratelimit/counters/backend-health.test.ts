@@ -6,7 +6,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { type BackendHealthOptions, createBackendHealth } from './backend-health.ts'
 import { createErrorWatch, errorWatchLimits } from './error-watch.ts'
 import { createMemoryCounters } from './memory.ts'
-import { createRedisCounters } from './redis.ts'
+import { createRedisCounters } from './redis/redis.ts'
 
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 

@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
 import { type Hit, maxCount } from './counters.ts'
-import { countersContract } from './counters-contract.ts'
 import { createMemoryCounters, type MemoryCounters } from './memory.ts'
-import { stopWhenOverContract } from './stop-when-over-contract.ts'
+import { countersContract } from './testing/counters.contract.ts'
+import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
 
 function openMemory(
   maxKeys?: number,

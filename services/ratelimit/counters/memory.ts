@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { look, stoppedBatch } from './batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
-import { look, stoppedBatch } from './split-batch.ts'
 
 export interface MemoryCountersOptions {
   /**

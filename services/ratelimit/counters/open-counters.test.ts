@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { unreadStats } from './backend-stats.ts'
 import { type CountersSettings, openCounters } from './open-counters.ts'
-import { hit } from './redis-under-test.ts'
+import { hit } from './redis/testing/open-redis-counters.ts'
 
 const settings: CountersSettings = {
   backendType: 'redis',

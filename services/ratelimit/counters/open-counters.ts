@@ -1,14 +1,14 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { BackendStats } from './backend-stats.ts'
-import type { BusyPollMode } from './busy-poll.ts'
-import type { TlsOptions } from './connect-socket.ts'
+import type { BusyPollMode } from './connections/busy-poll.ts'
+import type { TlsOptions } from './connections/connect-socket.ts'
+import { followTlsFiles } from './connections/follow-tls-files.ts'
 import type { Counters } from './counters.ts'
-import { followTlsFiles } from './follow-tls-files.ts'
 import { createMemoryCounters } from './memory.ts'
 import { createPerSecondCounters } from './per-second.ts'
-import { createRedisCounters } from './redis.ts'
-import type { RedisCountersOptions } from './redis-setup.ts'
+import { createRedisCounters } from './redis/redis.ts'
+import type { RedisCountersOptions } from './redis/redis-setup.ts'
 
 /** The settings that the counters need, under the names of the settings' table. */
 export interface CountersSettings {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
-import { countersContract } from './counters-contract.ts'
 import { createMemoryCounters } from './memory.ts'
 import { createPerSecondCounters } from './per-second.ts'
-import { stopWhenOverContract } from './stop-when-over-contract.ts'
+import { countersContract } from './testing/counters.contract.ts'
+import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
 
 function open(stopWhenOver = false) {
   let nowMs = 5_000

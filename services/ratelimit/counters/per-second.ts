@@ -1,5 +1,5 @@
+import { addInTwoSteps, addSplit } from './batching/split-batch.ts'
 import type { Counters, Hit } from './counters.ts'
-import { addInTwoSteps, addSplit } from './split-batch.ts'
 import { withHealth } from './with-health.ts'
 
 export interface PerSecondOptions {

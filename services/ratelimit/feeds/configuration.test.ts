@@ -4,9 +4,9 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { limitsOf } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
-import { filesReading, openConfiguration } from './configuration-under-test.ts'
 import type { Reading } from './reading.ts'
-import { responseOf } from './testdata/encode-domain.ts'
+import { responseOf } from './testing/encode-domain.ts'
+import { filesReading, openConfiguration } from './testing/open-configuration.ts'
 
 const yaml = (domain: string, unit = 'minute') =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: ${unit}, requests_per_unit: 1}}]\n`

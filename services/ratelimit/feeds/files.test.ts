@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { openConfiguration } from './configuration-under-test.ts'
 import { createFileFeed, type FileFeedOptions } from './files.ts'
 import { maxFileBytes } from './read-files.ts'
+import { openConfiguration } from './testing/open-configuration.ts'
 
 const yaml = (domain: string, limit: number) =>
   `domain: ${domain}\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: ${limit}}}]\n`

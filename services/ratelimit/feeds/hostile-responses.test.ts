@@ -11,10 +11,10 @@ import {
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import fc from 'fast-check'
-import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/rules-under-test.ts'
-import { openConfiguration } from './configuration-under-test.ts'
+import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/testing/rules-of-yaml.ts'
 import { rateLimitTypeUrl } from './resource-type.ts'
 import { subscribe } from './subscribe.ts'
+import { openConfiguration } from './testing/open-configuration.ts'
 
 function open() {
   const { configuration, inForce } = openConfiguration('camel')

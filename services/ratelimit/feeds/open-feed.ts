@@ -1,6 +1,6 @@
 import type { Log } from '@tollway/chassis/log.ts'
 import type { Settings } from '../settings.ts'
-import type { Stats } from '../stats/stats.ts'
+import type { Stats } from '../stats/registry/stats.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
 import { createFileFeed } from './files.ts'

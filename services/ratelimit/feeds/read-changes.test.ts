@@ -5,10 +5,10 @@ import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { limitsOf } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
-import { openConfiguration } from './configuration-under-test.ts'
 import { findFiles } from './find-files.ts'
 import type { Reading } from './reading.ts'
-import { encodeDomain, responseOf } from './testdata/encode-domain.ts'
+import { encodeDomain, responseOf } from './testing/encode-domain.ts'
+import { openConfiguration } from './testing/open-configuration.ts'
 
 const anyValue = [{ key: 'k', value: 'v' }]
 

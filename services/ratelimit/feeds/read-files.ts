@@ -1,8 +1,8 @@
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { DomainConfig, Problem } from '../rules/config.ts'
-import { parseYaml } from '../rules/parse-yaml.ts'
-import { maxDocumentCharacters } from '../rules/yaml-size.ts'
+import { parseYaml } from '../rules/yaml/parse-yaml.ts'
+import { maxDocumentCharacters } from '../rules/yaml/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
 import { decodePart, type OpenReading, type Part } from './reading.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inShort, type Response, startServer } from '../../discovery/testdata/management-server.ts'
 import { rateLimitTypeUrl } from './resource-type.ts'
-import { response, startFeed } from './testdata/start-feed.ts'
+import { response, startFeed } from './testing/start-feed.ts'
 
 test('resources are requested by their type and become active', async t => {
   const server = await startServer(t)

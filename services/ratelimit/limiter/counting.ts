@@ -1,6 +1,6 @@
+import { look } from '../counters/batching/split-batch.ts'
 import { type Counters, type Hit, maxCount } from '../counters/counters.ts'
-import { MalformedKeyError } from '../counters/memcached/legal-key.ts'
-import { look } from '../counters/split-batch.ts'
+import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
 /** The result of a call whose hits could not be counted: an error, or a decision without the backend. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { describeRules } from './describe.ts'
-import { rulesOf } from './rules-under-test.ts'
+import { rulesOf } from './testing/rules-of-yaml.ts'
 
 test('limits are listed one per line, as in the reference', () => {
   const rules = rulesOf(`

@@ -6,7 +6,7 @@ import { compileDomain } from './compile-domain.ts'
 import type { DescriptorConfig } from './config.ts'
 import { field, findRecord, none, recordCount, textAt, topLevel, wordOf } from './domain-table.ts'
 import { match } from './match.ts'
-import { configOf } from './rules-under-test.ts'
+import { configOf } from './testing/rules-of-yaml.ts'
 
 const word = fc.oneof(fc.constantFrom('a', 'ab', 'b', 'ключ', '🚀', '\ud800'), fc.string({ maxLength: 3 }))
 const place = fc.record({ key: word, value: fc.oneof(fc.constant(''), word) })

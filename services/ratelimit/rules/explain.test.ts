@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { explain } from './explain.ts'
-import { entriesOf, linesOf, rulesOf } from './rules-under-test.ts'
+import { entriesOf, linesOf, rulesOf } from './testing/rules-of-yaml.ts'
 
 const rules = rulesOf(
   `

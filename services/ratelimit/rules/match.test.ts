@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { compile, limitsOf } from './compile.ts'
 import { match, overrideLimit } from './match.ts'
-import { entriesOf, linesOf, rulesOf } from './rules-under-test.ts'
+import { entriesOf, linesOf, rulesOf } from './testing/rules-of-yaml.ts'
 
 interface Case {
   readonly rule: string

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sanitizeStatName } from './names.ts'
-import { linesOf } from './rules-under-test.ts'
+import { linesOf } from './testing/rules-of-yaml.ts'
 
 const names = `
 domain.foo|bar                           -> domain.foo_bar

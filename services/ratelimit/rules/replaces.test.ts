@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { match } from './match.ts'
 import { replacedLimits } from './replaces.ts'
-import { entriesOf, linesOf, rulesOf } from './rules-under-test.ts'
+import { entriesOf, linesOf, rulesOf } from './testing/rules-of-yaml.ts'
 
 const rules = rulesOf(`
 domain: d

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { DescriptorConfig } from './config.ts'
 import { maxFindings } from './findings.ts'
 import { formatProblem } from './format-problem.ts'
-import { configOf, cpuMsOf, maxHostileCpuMs } from './rules-under-test.ts'
+import { configOf, cpuMsOf, maxHostileCpuMs } from './testing/rules-of-yaml.ts'
 import { maxDescriptorDepth, type ValidateOptions, validate } from './validate.ts'
 
 const asFiles: ValidateOptions = { mergeDomainConfigs: false, spelling: 'snake' }

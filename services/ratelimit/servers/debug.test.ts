@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createStats, type Stats } from '../stats/stats.ts'
+import { createStats, type Stats } from '../stats/registry/stats.ts'
 import { createDebugServer } from './debug.ts'
 import { createProbePages } from './probe-pages.ts'
-import { listen } from './servers-under-test.ts'
+import { listen } from './testing/open-limiter.ts'
 
 const probes = createProbePages(
   () => 'the backend is away',

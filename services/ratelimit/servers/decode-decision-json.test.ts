@@ -5,7 +5,7 @@ import { RateLimitRequestSchema } from '@tollway/proto/envoy/service/ratelimit/v
 import fc from 'fast-check'
 import { type DecisionRequest, maxParts, RequestError } from '../limiter/decision.ts'
 import { decodeDecisionJson } from './decode-decision-json.ts'
-import { toDecisionRequest } from './servers-under-test.ts'
+import { toDecisionRequest } from './testing/open-limiter.ts'
 
 const runs = Number(process.env['FC_RUNS'] ?? 1000)
 const seed = Number(process.env['FC_SEED'] ?? 20_260_401)

@@ -7,7 +7,7 @@ import { RateLimitRequestSchema } from '@tollway/proto/envoy/service/ratelimit/v
 import fc from 'fast-check'
 import { type DecisionRequest, maxParts } from '../limiter/decision.ts'
 import { decodeDecisionRequest } from './decode-decision-request.ts'
-import { toDecisionRequest } from './servers-under-test.ts'
+import { toDecisionRequest } from './testing/open-limiter.ts'
 
 type Answer = { readonly request: DecisionRequest } | { readonly thrown: true }
 

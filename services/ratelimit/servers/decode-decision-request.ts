@@ -2,11 +2,11 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import { maxCount } from '../counters/counters.ts'
 import { appended } from '../limiter/appended.ts'
 import { type DecisionRequest, type DescriptorRequest, type Entry, maxParts } from '../limiter/decision.ts'
+import { StringInterner } from './string-interner.ts'
 import { overrideUnits } from './wire-enums.ts'
 import { WireReader } from './wire-reader.ts'
-import { WordMemory } from './word-memory.ts'
 
-const words = new WordMemory()
+const words = new StringInterner()
 
 /**
  * Decodes an envoy.service.ratelimit.v3.RateLimitRequest, with the same result as

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import type { Decision } from '../limiter/decision.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
-import { decisions } from './servers-under-test.ts'
+import { decisions } from './testing/open-limiter.ts'
 
 function check(decision: Decision): void {
   const text = encodeDecisionJson(decision)

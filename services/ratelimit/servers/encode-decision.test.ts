@@ -19,7 +19,7 @@ import fc from 'fast-check'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
 import type { Json } from '../rules/config.ts'
 import { encodeDecision } from './encode-decision.ts'
-import { decisions } from './servers-under-test.ts'
+import { decisions } from './testing/open-limiter.ts'
 import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'
 
 /** Encodes a decision with the generated message. */

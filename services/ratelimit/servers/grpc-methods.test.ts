@@ -17,7 +17,7 @@ import type { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { rateLimitMethods } from './grpc-methods.ts'
-import { openLimiter } from './servers-under-test.ts'
+import { openLimiter } from './testing/open-limiter.ts'
 
 type Request = MessageInitShape<typeof RateLimitRequestSchema>
 

@@ -1,7 +1,7 @@
 import type { Log } from '@tollway/chassis/log.ts'
 import { openServerTls, type ServerTlsSettings } from '@tollway/grpc/open-server-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
-import type { Stats } from '../stats/stats.ts'
+import type { Stats } from '../stats/registry/stats.ts'
 
 /**
  * Opens the TLS of the gRPC server; see `openServerTls`. Each load of the files is counted as

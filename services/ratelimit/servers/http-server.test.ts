@@ -7,7 +7,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { createHttpServer, maxBodyBytes } from './http-server.ts'
-import { openLimiter } from './servers-under-test.ts'
+import { openLimiter } from './testing/open-limiter.ts'
 
 interface Options {
   readonly limiter?: Limiter

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { WordMemory } from './word-memory.ts'
+import type { StringInterner } from './string-interner.ts'
 
 /**
  * Strings of a message up to this size are substrings of one text of the whole message: one call out of
@@ -79,7 +79,7 @@ export class WireReader {
   }
 
   /** Reads a frequent string, such as a domain or a key, which `words` usually has. */
-  word(words: WordMemory): string {
+  word(words: StringInterner): string {
     const start = this.#passString()
     const end = this.at
     return words.find(this.#bytes, start, end) ?? words.keep(this.#text(start, end), end - start)

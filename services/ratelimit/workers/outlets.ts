@@ -6,8 +6,8 @@ import { createServer } from '@tollway/chassis/node-http.ts'
 import { createDebugServer } from '../servers/debug.ts'
 import { createProbePages } from '../servers/probe-pages.ts'
 import type { Settings } from '../settings.ts'
-import { openSink } from '../stats/open-sink.ts'
-import type { Stats } from '../stats/stats.ts'
+import type { Stats } from '../stats/registry/stats.ts'
+import { openSink } from '../stats/sinks/open-sink.ts'
 import type { Question } from './messages.ts'
 
 export interface OutletOptions {

@@ -9,7 +9,7 @@ import {
   createMemcachedCounters,
   type MemcachedCounters,
   type MemcachedCountersOptions,
-} from '../memcached.ts'
+} from './memcached.ts'
 
 /** Handles the requests of one write; `say` sends bytes. */
 type Answer = (requests: string, say: (bytes: string) => void, socket: Socket) => void

@@ -1,6 +1,6 @@
 import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
-import { pickServer } from './pick-server.ts'
-import type { ServerAddress } from './server-list.ts'
+import { pickServer } from './servers/pick-server.ts'
+import type { ServerAddress } from './servers/server-list.ts'
 
 /** The connected servers in their order. */
 export interface NodeList {

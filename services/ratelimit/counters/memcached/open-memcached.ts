@@ -1,10 +1,10 @@
 import type { Log } from '@tollway/chassis/log.ts'
 import type { BackendStats } from '../backend-stats.ts'
-import type { BusyPollMode } from '../busy-poll.ts'
-import type { TlsOptions } from '../connect-socket.ts'
+import type { BusyPollMode } from '../connections/busy-poll.ts'
+import type { TlsOptions } from '../connections/connect-socket.ts'
+import { followTlsFiles } from '../connections/follow-tls-files.ts'
 import type { Counters } from '../counters.ts'
-import { followTlsFiles } from '../follow-tls-files.ts'
-import { createMemcachedCounters } from '../memcached.ts'
+import { createMemcachedCounters } from './memcached.ts'
 
 /** The settings of memcached, as `settings.ts` parses them. */
 export interface MemcachedSettings {

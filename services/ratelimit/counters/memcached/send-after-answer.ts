@@ -1,5 +1,5 @@
+import type { Count, Increment } from '../batching/sum-equal-keys.ts'
 import { CountersError, maxCount } from '../counters.ts'
-import type { Count, Increment } from '../sum-equal-keys.ts'
 import type { SendCounts } from './send-counts.ts'
 
 /** Called with the number of hits that could not be counted after their callers were answered, and why. */

@@ -6,12 +6,12 @@ import { startMemcached } from '../../../../test/support/memcached-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { unreadStats } from '../backend-stats.ts'
-import { createBreakers } from '../circuit-breaker.ts'
-import type { Increment } from '../sum-equal-keys.ts'
+import type { Increment } from '../batching/sum-equal-keys.ts'
+import { createBreakers } from '../connections/circuit-breaker.ts'
 import { createCallStats } from './call-stats.ts'
-import { createConnection } from './connection.ts'
+import { createConnection } from './protocol/connection.ts'
 import { createCountSender } from './send-counts.ts'
-import { parseServerList } from './server-list.ts'
+import { parseServerList } from './servers/server-list.ts'
 
 const skip = missingProgram('memcached')
 

@@ -1,12 +1,12 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Send, sendAgain } from '../batching/send.ts'
+import type { Count, Increment } from '../batching/sum-equal-keys.ts'
+import { needsExpiry } from '../batching/touched-keys.ts'
 import { CountersError } from '../counters.ts'
-import { type Send, sendAgain } from '../send.ts'
-import type { Count, Increment } from '../sum-equal-keys.ts'
-import { needsExpiry } from '../touched-keys.ts'
 import type { CallStats } from './call-stats.ts'
-import type { Connection } from './connection.ts'
-import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
-import { addRequest, expiryOf, getRequest, incrRequest, touchRequest } from './request.ts'
+import type { Connection } from './protocol/connection.ts'
+import { isErrorReply, isValueReply, type Reply } from './protocol/reply-parser.ts'
+import { addRequest, expiryOf, getRequest, incrRequest, touchRequest } from './protocol/request.ts'
 
 export type SendCounts = Send<Increment, Count>
 

@@ -1,6 +1,6 @@
+import { type Again, sendAgain } from '../batching/send.ts'
+import type { Count, Increment } from '../batching/sum-equal-keys.ts'
 import { type CountersError, maxCount } from '../counters.ts'
-import { type Again, sendAgain } from '../send.ts'
-import type { Count, Increment } from '../sum-equal-keys.ts'
 import type { SendCounts } from './send-counts.ts'
 
 /** Smaller addends would have to be added to one key billions of times to exceed 64 bits. */

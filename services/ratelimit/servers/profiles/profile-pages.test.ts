@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { createStats } from '../../stats/stats.ts'
+import { createStats } from '../../stats/registry/stats.ts'
 import { createDebugServer } from '../debug.ts'
-import { listen } from '../servers-under-test.ts'
+import { listen } from '../testing/open-limiter.ts'
 
 function start(t: TestContext): Promise<string> {
   return listen(

@@ -1,0 +1,54 @@
+import type { Counters, Hit } from '../counters.ts'
+
+type Add = Counters['add']
+
+/**
+ * Adds each hit at its owner, all owners at once, and joins the values. When one owner fails, the others may
+ * have counted.
+ *
+ * @param ownerOf returns the owner of the hit at the index `place`
+ */
+export async function addSplit<Owner>(
+  batch: readonly Hit[],
+  ownerOf: (hit: Hit, place: number) => Owner,
+  addTo: (owner: Owner, part: readonly Hit[]) => ReturnType<Add>,
+): Promise<readonly number[]> {
+  const parts = new Map<Owner, { readonly hits: Hit[]; readonly places: number[] }>()
+  for (const [place, hit] of batch.entries()) {
+    const owner = ownerOf(hit, place)
+    const part = parts.get(owner) ?? { hits: [], places: [] }
+    parts.set(owner, part)
+    part.hits.push(hit)
+    part.places.push(place)
+  }
+  const all: number[] = batch.map(() => 0)
+  await Promise.all(
+    [...parts].map(async ([owner, { hits, places }]) => {
+      const values = await addTo(owner, hits)
+      for (const [index, place] of places.entries()) all[place] = values[index] ?? 0
+    }),
+  )
+  return all
+}
+
+/**
+ * Where a key would exceed its limit counts only such keys, otherwise all, in the reference's two steps:
+ * read, then count. Hits of other callers between the steps are not seen.
+ */
+export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<readonly number[]> {
+  return add(stoppedBatch(batch, await add(batch.map(look))))
+}
+
+/**
+ * Returns the batch to count, given the counters' values before it: where a key would exceed its limit, other
+ * keys are only read.
+ */
+export function stoppedBatch(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
+  const exceeds = ({ hits, limit }: Hit, place: number) => (befores[place] ?? 0) + hits > limit
+  if (!batch.some(exceeds)) return batch
+  return batch.map((hit, place) => (exceeds(hit, place) ? hit : look(hit)))
+}
+
+export function look(hit: Hit): Hit {
+  return { ...hit, hits: 0 }
+}

@@ -1,0 +1,157 @@
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { type BackendStats, unreadStats } from '../backend-stats.ts'
+import { addSplit } from '../batching/split-batch.ts'
+import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
+import type { BusyPollMode } from '../connections/busy-poll.ts'
+import { createBreakers } from '../connections/circuit-breaker.ts'
+import type { TlsOptions } from '../connections/connect-socket.ts'
+import { type Counters, CountersError, type Hit } from '../counters.ts'
+import { withHealth } from '../with-health.ts'
+import { createCallStats } from './call-stats.ts'
+import { createNodeList } from './node-list.ts'
+import { isLegalKey, MalformedKeyError } from './protocol/legal-key.ts'
+import type { OnUncounted } from './send-after-answer.ts'
+import { parseServerList } from './servers/server-list.ts'
+import { type ResolveSrv, watchSrv } from './servers/srv-watch.ts'
+
+export interface MemcachedCountersOptions {
+  /** `host:port,host:port`; see `parseServerList`. Either this or `srv` is set; empty for none. */
+  readonly hostPort?: string | readonly string[]
+  /** The name of an SRV record, `_service._proto.name`, that lists the servers; empty for none. */
+  readonly srv?: string
+  /**
+   * The interval of SRV lookups after the record was found. Defaults to 0: the record is not looked up again.
+   */
+  readonly srvRefreshMs?: number
+  /** Looks up the record. Defaults to the system's resolver. */
+  readonly resolveSrv?: ResolveSrv
+  /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
+  readonly tls?: TlsOptions | (() => TlsOptions)
+  /**
+   * Count after the answer, as the reference does: callers that arrive at the same moment may exceed a limit.
+   * Counts are exact when left out.
+   */
+  readonly countAfterAnswer?: boolean
+  /** With `countAfterAnswer`, called once for each write that failed. */
+  readonly onUncounted?: OnUncounted
+  /** The timeout of an `add`. */
+  readonly deadlineMs?: number
+  /** A connection whose server has not answered for the first time within this time is closed, */
+  readonly connectTimeoutMs?: number
+  /** and so is one that owes replies and has sent nothing for this time. */
+  readonly stallTimeoutMs?: number
+  /** Whether the event loop polls for replies that are expected early. */
+  readonly busyPoll?: BusyPollMode
+  /** The most hits of one server that are collected or written and not yet answered. */
+  readonly maxHitsInFlight?: number
+  /** The number of keys for each server whose counters this process remembers to exist. */
+  readonly maxTouchedKeys?: number
+  /** For deadlines, and for expiries that are sent as a time. Defaults to the system's clock. */
+  readonly clock?: Clock
+  /** Where the statistics of memcached's replies are kept; none when left out. */
+  readonly stats?: BackendStats
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /**
+   * Called when a server is lost or is back or cannot be reached at first, and when the record is not found.
+   */
+  readonly onWarning?: (text: string) => void
+}
+
+export interface MemcachedCounters extends Counters {
+  add(batch: readonly Hit[]): Promise<readonly number[]>
+}
+
+const closedText = 'the counters are closed'
+
+/**
+ * Counters in memcached, distributed over its servers by key (`pickServer`). `createCountSender` documents
+ * how they are counted. One connection to each server carries all calls: the calls of one turn of the event
+ * loop share a write. All processes must have the same servers in the same order; otherwise they use
+ * different counters.
+ *
+ * Healthy while any server is healthy, once each of them was tried. While a server is away, calls with one of
+ * its keys are rejected at once with the reason; the other keys do not depend on it. The server is
+ * reconnected with delays that grow to a second. Keys have at most 250 bytes; a call with an illegal key is
+ * rejected with a `MalformedKeyError` and counts nothing.
+ *
+ * @throws Error when neither or both of list and record are given, or one of them cannot be parsed.
+ */
+export function createMemcachedCounters(options: MemcachedCountersOptions): MemcachedCounters {
+  const { hostPort = '', srv = '', resolveSrv, srvRefreshMs = 0 } = options
+  const { random, clock = systemClock, onWarning = () => {} } = options
+  if (srv !== '' && hostPort.length > 0) throw new Error('Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set')
+  if (srv === '' && hostPort.length === 0) {
+    throw new Error('neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set')
+  }
+  const nodes = createNodeList({ ...nodeOptions(options, clock), onWarning })
+  const watch =
+    srv === ''
+      ? undefined
+      : watchSrv({
+          name: srv,
+          refreshMs: srvRefreshMs,
+          random,
+          clock,
+          ...(resolveSrv === undefined ? {} : { resolve: resolveSrv }),
+          onServers: nodes.set,
+          onProblem(problem) {
+            nodes.setProblem(problem)
+            onWarning(problem)
+          },
+        })
+  if (watch === undefined) nodes.set(parseServerList(hostPort))
+  let closed = false
+
+  function reject(error: CountersError): Promise<never> {
+    return Promise.reject(error)
+  }
+
+  function add(batch: readonly Hit[]): Promise<readonly number[]> {
+    if (closed) return reject(new CountersError(closedText))
+    const [first] = batch
+    if (first === undefined) return Promise.resolve([])
+    if (!batch.every(({ key }) => isLegalKey(key))) return reject(new MalformedKeyError())
+    const node = nodes.nodeOf(first.key)
+    if (node === undefined) return reject(new CountersError(nodes.problem()))
+    if (batch.length === 1 || batch.every(({ key }) => nodes.nodeOf(key) === node)) return node.add(batch)
+    return addSplit(
+      batch,
+      ({ key }) => nodes.nodeOf(key) ?? node,
+      (owner, part) => owner.add(part),
+    )
+  }
+
+  function problem(): string {
+    if (closed) return closedText
+    return nodes.healthy() ? '' : nodes.problem()
+  }
+
+  async function close(): Promise<void> {
+    closed = true
+    watch?.close()
+    await nodes.close()
+  }
+
+  return withHealth({ add, onHealth: nodes.onHealth, close }, { healthy: nodes.healthy, problem })
+}
+
+function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
+  const { tls, countAfterAnswer = false, onUncounted = () => {}, random } = options
+  const { stats = unreadStats, onWarning = () => {} } = options
+  return {
+    ...(tls === undefined ? {} : { tls }),
+    ...(options.busyPoll && { busyPoll: options.busyPoll }),
+    ...(countAfterAnswer ? { afterAnswer: onUncounted } : {}),
+    connectTimeoutMs: options.connectTimeoutMs ?? 1_000,
+    stallTimeoutMs: options.stallTimeoutMs ?? 1_000,
+    deadlineMs: options.deadlineMs ?? 100,
+    maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
+    maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
+    calls: createCallStats(stats),
+    newBreaker: createBreakers({ stats, prefix: 'ratelimit.memcache', onWarning }),
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
+    clock,
+  }
+}

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { freePorts } from '../../../../../test/support/free-ports.ts'
+import { type RedisServer, startRedis } from '../../../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../../../test/support/require-server.ts'
+import { slotOf } from './hash-slot.ts'
+
+test('slots of keys, with and without a hash tag', () => {
+  // 0x31c3 is the check value of CRC16 (XMODEM).
+  assert.equal(slotOf('123456789'), 0x31c3)
+  const equal: readonly [string, string][] = [
+    ['{user1000}.following', 'user1000'],
+    ['foo{{bar}}zap', '{bar'],
+    ['foo{bar}{zap}', 'bar'],
+    ['ä{ö}ü', 'ö'],
+  ]
+  for (const [key, same] of equal) assert.equal(slotOf(key), slotOf(same), key)
+  assert.notEqual(slotOf('foo{}{bar}'), slotOf('bar'))
+  assert.equal(slotOf(''), 0)
+})
+
+describe('slots', { skip: missingProgram('redis-server') }, () => {
+  test('are those of Redis for any key', async t => {
+    const [busPort] = await freePorts(1)
+    const redis: RedisServer = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`])
+    t.after(() => redis.stop())
+    const character = fc.oneof(fc.constantFrom('{', '}', 'a', 'ß', '€'), fc.string({ unit: 'grapheme' }))
+    const keys = fc
+      .sample(fc.array(character, { maxLength: 8 }), 60)
+      .map(parts => parts.join('').replaceAll('\0', ''))
+    await Promise.all(
+      keys.map(async key => {
+        assert.equal(String(slotOf(key)), await redis.command('CLUSTER', 'KEYSLOT', key), JSON.stringify(key))
+      }),
+    )
+  })
+})

@@ -1,0 +1,99 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Call, createPipeline, type Pipeline, type SendCalls } from '../batching/pipeline.ts'
+import { missingAnswer, type Send } from '../batching/send.ts'
+import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
+import { createTouchedKeys } from '../batching/touched-keys.ts'
+import { CountersError, type Hit } from '../counters.ts'
+import type { RespConnection } from './resp/connection.ts'
+import { createIncrementSender } from './send-increments.ts'
+import { createScriptSender } from './send-scripts.ts'
+
+/** The counters of one Redis, which may have all of them or those of some slots. */
+export interface RedisNode {
+  readonly connection: RespConnection
+  /** As `Counters.add`. Rejects at once while the connection is not usable. */
+  add(batch: readonly Hit[]): Promise<readonly number[]>
+  /** As `add`, but where a key would exceed its limit only such keys are incremented. The call is atomic. */
+  addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
+  /** Sends without batching, for items that another node redirected here. */
+  readonly sendIncrements: Send<Increment, Count>
+  readonly sendCalls: Send<Call, readonly number[]>
+  close(): Promise<void>
+}
+
+export interface RedisNodeOptions {
+  readonly connection: RespConnection
+  readonly limits: RedisLimits
+  /** Why calls are rejected while the connection is not usable. Defaults to the connection's problem. */
+  readonly problem?: () => string
+  /** Called with the text of each error reply. */
+  readonly onRefusal?: (text: string) => void
+  /** Handles the answers that redirect to another node. */
+  readonly follow?: Follow
+}
+
+/** The limits and delays of the calls of one connection. */
+export interface RedisLimits {
+  /** The timeout of an `add`. */
+  readonly deadlineMs: number
+  /** How long commands are collected before they are written; 0 for one turn of the event loop. */
+  readonly windowMs: number
+  /** Collected hits are written early when there are this many; 0 for no such limit. */
+  readonly limit: number
+  /** The most hits that are collected or written and not yet answered; beyond it `add` rejects at once. */
+  readonly maxHitsInFlight: number
+  /** The number of keys whose expiry this process remembers to have set. */
+  readonly maxTouchedKeys: number
+  /** For the deadlines. Defaults to the system's clock. */
+  readonly clock?: Clock
+}
+
+/** @param of returns the function of another node that sends the same kind of items */
+export type Follow = <Item, Answer>(
+  send: Send<Item, Answer>,
+  of: (node: RedisNode) => Send<Item, Answer>,
+) => Send<Item, Answer>
+
+const followNothing: Follow = send => send
+
+export function createRedisNode(options: RedisNodeOptions): RedisNode {
+  const { connection, limits, onRefusal = () => {}, follow = followNothing } = options
+  const { problem = () => connection.problem } = options
+  const touchedKeys = createTouchedKeys(limits.maxTouchedKeys)
+  const sendIncrements = createIncrementSender(connection, onRefusal)
+  const sendCalls = createScriptSender(connection, touchedKeys, onRefusal)
+  const increments = follow(sendIncrements, node => node.sendIncrements)
+  const calls = follow(sendCalls, node => node.sendCalls)
+  const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })
+  const scripts = createPipeline({ ...limits, send: eachForItself(calls) })
+  // Redis may have restarted without data, so every key may be new to it.
+  connection.onHealth(healthy => {
+    if (!healthy) touchedKeys.clear()
+  })
+  let closed = false
+
+  function addTo(pipeline: Pipeline, batch: readonly Hit[]): Promise<readonly number[]> {
+    if (closed || connection.usable) return pipeline.add(batch)
+    return Promise.reject(new CountersError(problem()))
+  }
+
+  return {
+    connection,
+    add: batch => addTo(sums, batch),
+    addUnlessOver: batch => addTo(scripts, batch),
+    sendIncrements,
+    sendCalls,
+    close() {
+      closed = true
+      sums.close()
+      scripts.close()
+      return connection.close()
+    },
+  }
+}
+
+function eachForItself(send: Send<Call, readonly number[]>): SendCalls {
+  return (calls, onAnswers) => {
+    send(calls, (answers, problem) => onAnswers(index => answers[index] ?? missingAnswer(problem)))
+  }
+}

@@ -1,0 +1,124 @@
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type BackendStats, unreadStats } from '../backend-stats.ts'
+import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
+import type { BusyPollMode } from '../connections/busy-poll.ts'
+import { breakerSilenceMs, type CreateBreaker, createBreakers } from '../connections/circuit-breaker.ts'
+import type { TlsOptions } from '../connections/connect-socket.ts'
+import type { Counters, Hit } from '../counters.ts'
+import { createEvictionWarning } from './eviction-warning.ts'
+import type { RedisAddress } from './redis-address.ts'
+import type { RedisLimits } from './redis-node.ts'
+import type { RespConnection } from './resp/connection.ts'
+import { createPoolStats, type PoolName, type PoolStats } from './resp/pool-stats.ts'
+import type { SessionOptions } from './resp/session.ts'
+
+export interface RedisCountersOptions {
+  /** `single`, `sentinel` or `cluster`, in any letter case. Defaults to `single`. */
+  readonly type?: string
+  /** See `parseRedisAddress`. */
+  readonly url: string
+  /** Applies only if the address of a single Redis is a bare name; see `parseRedisAddress`. */
+  readonly socketType?: 'unix' | 'tcp'
+  /** `password` or `user:password`; takes precedence over the URL. */
+  readonly auth?: string
+  /** The login of the sentinels, in the same form. */
+  readonly sentinelAuth?: string
+  /** Enables TLS, also to the sentinels; see `SessionOptions.tls`. */
+  readonly tls?: TlsOptions | (() => TlsOptions)
+  /**
+   * Where a key of a batch would exceed its limit, only such keys are counted. On one Redis that is atomic;
+   * over several slots of a cluster it takes two steps, and hits of other callers between the steps are not
+   * seen.
+   */
+  readonly stopWhenOver?: boolean
+  /** The timeout of an `add`. */
+  readonly deadlineMs?: number
+  /** How long commands are collected before they are written; 0 for one turn of the event loop. */
+  readonly pipelineWindowMs?: number
+  /** Collected hits are written early when there are this many; 0 for no such limit. */
+  readonly pipelineLimit?: number
+  /**
+   * The most hits of one connection that are collected or written and not yet answered; beyond it `add`
+   * rejects at once.
+   */
+  readonly maxHitsInFlight?: number
+  /** The number of keys for each connection whose expiry this process remembers to have set. */
+  readonly maxTouchedKeys?: number
+  /**
+   * A connection that is not established within this time, or owes replies and has sent nothing for this
+   * time, is closed.
+   */
+  readonly stallTimeoutMs?: number
+  /** How often the slots of a healthy cluster are refreshed. */
+  readonly clusterRefreshMs?: number
+  /** Whether the event loop polls for replies that are expected early. */
+  readonly busyPoll?: BusyPollMode
+  /** For the deadlines. Defaults to the system's clock. */
+  readonly clock?: Clock
+  /** Where the connections' statistics are kept, and under which name; none when left out. */
+  readonly stats?: BackendStats
+  readonly pool?: PoolName
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Called once when the server's settings may lose counters, and when a circuit breaker opens or closes. */
+  readonly onWarning?: (text: string) => void
+}
+
+export interface RedisCounters extends Counters {
+  add(batch: readonly Hit[]): Promise<readonly number[]>
+  /**
+   * The statistics of the connections that carry counters, without those that only find out where Redis is.
+   */
+  readonly pool: PoolStats
+}
+
+/** The options that all connections of one set of counters share. */
+export interface RedisSetup {
+  /** The session options for a Redis that has counters. */
+  readonly session: Omit<SessionOptions, 'endpoint'>
+  /** The same without a login. */
+  readonly transport: Omit<SessionOptions, 'endpoint'>
+  readonly newBackoff: () => Backoff
+  readonly pool: PoolStats
+  readonly newBreaker: CreateBreaker
+  readonly limits: RedisLimits
+  readonly stopWhenOver: boolean
+  readonly clusterRefreshMs: number
+  readonly random: () => number
+  /** Checks the settings of the first Redis whose connection becomes healthy. */
+  readonly inspect: (connection: RespConnection) => void
+}
+
+export function createRedisSetup(options: RedisCountersOptions, address: RedisAddress): RedisSetup {
+  const { random, clock, onWarning, tls } = options
+  const secure = tls ?? ('secure' in address && address.secure ? {} : undefined)
+  const transport = {
+    ...(secure === undefined ? {} : { tls: secure }),
+    timeoutMs: options.stallTimeoutMs ?? 1_000,
+    ...(options.busyPoll && { busyPoll: options.busyPoll }),
+    ...(clock === undefined ? {} : { clock }),
+  }
+  const deadlineMs = options.deadlineMs ?? 100
+  const session = { ...address.login, ...transport, silenceMs: breakerSilenceMs(deadlineMs) }
+  const { stats = unreadStats, pool = 'redis_pool' } = options
+  return {
+    session,
+    transport,
+    newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
+    pool: createPoolStats(stats, pool),
+    newBreaker: createBreakers({ stats, prefix: `ratelimit.${pool}`, onWarning: onWarning ?? (() => {}) }),
+    limits: {
+      deadlineMs,
+      windowMs: options.pipelineWindowMs ?? 0,
+      limit: options.pipelineLimit ?? 0,
+      maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
+      maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
+      ...(clock === undefined ? {} : { clock }),
+    },
+    stopWhenOver: options.stopWhenOver ?? false,
+    clusterRefreshMs: options.clusterRefreshMs ?? 5_000,
+    random,
+    inspect: createEvictionWarning(session, onWarning),
+  }
+}

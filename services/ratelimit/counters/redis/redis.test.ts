@@ -1,0 +1,421 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../../test/support/require-server.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { sendSums } from '../batching/sum-equal-keys.ts'
+import { createTouchedKeys } from '../batching/touched-keys.ts'
+import { maxCount } from '../counters.ts'
+import { countersContract } from '../testing/counters.contract.ts'
+import { stopWhenOverContract } from '../testing/stop-when-over.contract.ts'
+import { createRedisCounters } from './redis.ts'
+import type { RedisCounters } from './redis-setup.ts'
+import { connected } from './resp/testing/connect-to.ts'
+import { createIncrementSender } from './send-increments.ts'
+import { hit, openRedis, problemOf, startLoad, type TestedOptions } from './testing/open-redis-counters.ts'
+
+const skip = missingProgram('redis-server')
+
+describe('counters in Redis', { skip }, () => {
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+  })
+  after(() => redis.stop())
+
+  countersContract('Redis over a unix socket', async t => {
+    await redis.command('FLUSHALL')
+    const url = redis.socketPath
+    return { counters: await openRedis(t, { url }), peer: await openRedis(t, { url }) }
+  })
+
+  countersContract('Redis over TCP, with a window', async t => {
+    await redis.command('FLUSHALL')
+    const url = `127.0.0.1:${redis.port}`
+    return {
+      counters: await openRedis(t, { url, pipelineWindowMs: 1, pipelineLimit: 7 }),
+      peer: await openRedis(t, { url }),
+    }
+  })
+
+  stopWhenOverContract('Redis', async t => {
+    await redis.command('FLUSHALL')
+    const options = { url: redis.socketPath, stopWhenOver: true }
+    return { counters: await openRedis(t, options), peer: await openRedis(t, options) }
+  })
+
+  /** For tests that leave the server in its initial state. */
+  async function openShared(t: TestContext, options: Partial<TestedOptions> = {}): Promise<RedisCounters> {
+    await redis.command('FLUSHALL')
+    const counters = await openRedis(t, { url: redis.url, ...options })
+    t.after(() => counters.close())
+    return counters
+  }
+
+  async function assertExpiry(key: string): Promise<void> {
+    await waitFor(`${key} to have an expiry`, async () => Number(await redis.command('TTL', key)) > 0)
+  }
+
+  test('every key gets its expiry in the same write', async t => {
+    const counters = await openShared(t)
+    await counters.add([hit('a'), hit('b', 2, 1_000), hit('b', 1, 2_000)])
+    assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
+    assert.match(await redis.command('TTL', 'b'), /^(1999|2000)$/)
+  })
+
+  test('a key that is new only to Redis gets its expiry again', async t => {
+    const counters = await openShared(t)
+    await counters.add([hit('a'), hit('b')])
+    await redis.command('FLUSHALL')
+    assert.deepEqual(await counters.add([hit('a', 5), hit('b', maxCount), hit('b', 2)]), [
+      5,
+      maxCount,
+      maxCount,
+    ])
+    await assertExpiry('a')
+    await assertExpiry('b')
+  })
+
+  test('keys with the same hash have separate counts and expiries', async t => {
+    await redis.command('FLUSHALL')
+    const connection = await connected(t, { endpoint: { path: redis.socketPath } })
+    const oneHash = { low: 1, high: 1, of() {} }
+    const send = sendSums(
+      createIncrementSender(connection, () => {}),
+      createTouchedKeys(100, oneHash),
+    )
+    const keys = ['a', 'b', 'c', 'a']
+    for (const round of [1, 2]) {
+      const values = await new Promise(resolve => {
+        const calls = keys.map(key => ({ batch: [hit(key)] }))
+        send(calls, answerOf => resolve(calls.map((_, index) => answerOf(index, index))))
+      })
+      assert.deepEqual(values, [[2 * round - 1], [round], [round], [2 * round]])
+    }
+    for (const key of keys) await assertExpiry(key)
+  })
+
+  test('the expiry is sent only with the first touch, and again after the key was forgotten', async t => {
+    const counters = await openShared(t, { maxTouchedKeys: 4 })
+    await counters.add([hit('a')])
+    await redis.command('PERSIST', 'a')
+    await counters.add([hit('a')])
+    assert.equal(await redis.command('TTL', 'a'), '-1')
+    for (const key of ['b', 'c', 'd', 'e', 'f']) await counters.add([hit(key)])
+    await counters.add([hit('a')])
+    await assertExpiry('a')
+  })
+
+  for (const stopWhenOver of [false, true]) {
+    test(`a longer unit sends the expiry again, and jitter does not; scripts: ${stopWhenOver}`, async t => {
+      const counters = await openShared(t, { stopWhenOver })
+      const add = (expirySeconds: number, jitterSeconds: number) =>
+        counters.add([{ ...hit('a', 1, expirySeconds), jitterSeconds }])
+      await add(60, 5)
+      assert.match(await redis.command('TTL', 'a'), /^6[45]$/)
+      await redis.command('PERSIST', 'a')
+      await add(60, 300)
+      assert.equal(await redis.command('TTL', 'a'), '-1')
+      await add(3_600, 7)
+      assert.match(await redis.command('TTL', 'a'), /^360[67]$/)
+      await redis.command('PERSIST', 'a')
+      await add(60, 0)
+      await add(3_600, 300)
+      assert.equal(await redis.command('TTL', 'a'), '-1')
+    })
+  }
+
+  test('adding 0 neither creates a key nor prolongs one', async t => {
+    const counters = await openShared(t)
+    assert.deepEqual(await counters.add([hit('a', 0)]), [0])
+    assert.equal(await redis.command('EXISTS', 'a'), '0')
+    await counters.add([hit('a', 1, 60)])
+    await counters.add([hit('a', 0, 1_000)])
+    assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
+  })
+
+  test('values below 2^53-1 stay exact after a counter was beyond it', async t => {
+    const counters = await openShared(t)
+    await redis.command('SET', 'a', String(maxCount - 2))
+    await redis.command('SET', 'full', String(2n ** 63n - 1n))
+    const values = await counters.add([hit('a', 1), hit('full', 1), hit('a', 1), hit('a', 8), hit('b', 1)])
+    assert.deepEqual(values, [maxCount - 1, maxCount, maxCount, maxCount, 1])
+    assert.deepEqual(await counters.add([hit('a', 0), hit('full', 0)]), [maxCount, maxCount])
+    assert.equal(await redis.command('GET', 'a'), String(BigInt(maxCount) + 8n))
+  })
+
+  test('an error of one key does not affect the other keys', async t => {
+    const counters = await openShared(t)
+    await redis.command('RPUSH', 'list', 'x')
+    await redis.command('SET', 'word', 'x')
+    const good = counters.add([hit('a')])
+    const [list, word, looked] = [hit('list'), hit('word'), hit('word', 0)].map(each => counters.add([each]))
+    assert.match(await problemOf(list ?? good), /^WRONGTYPE /)
+    assert.match(await problemOf(word ?? good), /^ERR value is not an integer/)
+    assert.match(await problemOf(looked ?? good), /not a whole number|not an integer/)
+    assert.deepEqual(await good, [1])
+  })
+
+  test('temporary errors of Redis are reported with its text and do not end the connection', async t => {
+    const counters = await openShared(t)
+    await redis.command('REPLICAOF', '127.0.0.1', '1')
+    assert.match(await problemOf(counters.add([hit('a')])), /^READONLY /)
+    assert.deepEqual(await counters.add([hit('a', 0)]), [0])
+    await redis.command('REPLICAOF', 'NO', 'ONE')
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1')
+    assert.match(await problemOf(counters.add([hit('a')])), /^OOM /)
+    await redis.command('CONFIG', 'SET', 'maxmemory', '0')
+    assert.deepEqual(await counters.add([hit('a')]), [1])
+    await assertExpiry('a')
+    assert.equal(counters.healthy, true)
+  })
+
+  test('a warning is logged only when Redis may evict counters', async t => {
+    const warnings: string[] = []
+    const inspected = async () =>
+      (await redis.command('INFO', 'commandstats')).includes('cmdstat_info:calls=2')
+    await redis.command('CONFIG', 'RESETSTAT')
+    await redis.command('INFO')
+    await openShared(t, { onWarning: text => warnings.push(text) })
+    await waitFor('the settings to be looked at', inspected)
+    await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru', 'maxmemory', '100mb')
+    t.after(() => redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction', 'maxmemory', '0'))
+    await openShared(t, { onWarning: text => warnings.push(text) })
+    await waitFor('the warning', () => warnings.length > 0)
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0] ?? '', /maxmemory-policy allkeys-lru/)
+  })
+
+  test('scripts: every key gets its expiry, and adding 0 creates none', async t => {
+    const counters = await openShared(t, { stopWhenOver: true })
+    assert.deepEqual(await counters.add([hit('a'), hit('b', 2, 1_000), hit('c', 0)]), [1, 2, 0])
+    assert.match(await redis.command('TTL', 'a'), /^(59|60)$/)
+    assert.match(await redis.command('TTL', 'b'), /^(999|1000)$/)
+    assert.equal(await redis.command('EXISTS', 'c'), '0')
+  })
+
+  test('scripts: invalid values and failed writes are errors that affect no other keys', async t => {
+    const counters = await openShared(t, { stopWhenOver: true })
+    await redis.command('SET', 'word', 'x')
+    const good = counters.add([hit('a')])
+    assert.match(await problemOf(counters.add([hit('a'), hit('word')])), /^ERR value is not an integer/)
+    assert.deepEqual(await good, [1])
+    assert.deepEqual(await counters.add([hit('a')]), [2])
+  })
+
+  test('scripts that Redis does not have any more are sent again and count once', async t => {
+    const counters = await openShared(t, { stopWhenOver: true })
+    const load = startLoad(t, counters)
+    for (let flush = 0; flush < 10; flush += 1) {
+      const answeredBefore = load.values.length
+      await redis.command('SCRIPT', 'FLUSH')
+      await waitFor('answers', () => load.values.length > answeredBefore + 100)
+    }
+    await load.stop()
+    assert.deepEqual(load.failures, [])
+    assert.equal(new Set(load.values).size, load.values.length)
+    assert.equal(await redis.command('GET', 'load'), String(load.values.length))
+  })
+
+  test('eight processes admit exactly the limit', async t => {
+    const limit = 1_000
+    const processes = await Promise.all(Array.from({ length: 8 }, () => openShared(t)))
+    let admitted = 0
+    async function work(counters: RedisCounters): Promise<void> {
+      for (let round = 0; round < 50; round += 1) {
+        const [value = 0] = await counters.add([hit('one')])
+        if (value <= limit) admitted += 1
+      }
+    }
+    await Promise.all(processes.flatMap(counters => Array.from({ length: 5 }, () => work(counters))))
+    assert.equal(admitted, limit)
+  })
+
+  test('connections are counted in the statistics', async t => {
+    const { pool } = await openShared(t)
+    const counts = () => [pool.cxActive, pool.cxTotal, pool.cxLocalClose].join(' ')
+    assert.equal(counts(), '1 1 0')
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await waitFor('the next connection', () => counts() === '1 2 1')
+  })
+
+  test('aborted connections lose no value and count nothing twice', async t => {
+    const counters = await openShared(t)
+    const load = startLoad(t, counters)
+    for (let cut = 0; cut < 5; cut += 1) {
+      const answeredBefore = load.values.length
+      await waitFor('answers', () => load.values.length > answeredBefore + 200)
+      await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    }
+    await load.stop()
+    const total = Number(await redis.command('GET', 'load'))
+    assert.equal(new Set(load.values).size, load.values.length, 'a value was returned twice')
+    assert.ok(total >= load.values.length, `${total} were counted, ${load.values.length} were answered`)
+    const most = load.values.length + load.failures.length
+    assert.ok(total <= most, `${total} were counted, at most ${most} were sent`)
+    await waitFor('Redis to answer', () => counters.healthy)
+  })
+})
+
+describe('failures of Redis', { skip }, () => {
+  test('Redis dies and restarts: calls fail at once, then count from 0, nothing twice', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await openRedis(t, { url: redis.socketPath })
+    t.after(() => counters.close())
+    const health: boolean[] = []
+    counters.onHealth(healthy => health.push(healthy))
+    const before = startLoad(t, counters)
+    await waitFor('answers', () => before.values.length > 500)
+    await redis.kill('SIGKILL')
+    await waitFor('the loss to be noticed', () => !counters.healthy)
+    await before.stop()
+    const startMs = performance.now()
+    assert.match(await problemOf(counters.add([hit('load')])), /lost|ENOENT|ECONNREFUSED|ECONNRESET|EPIPE/)
+    assert.ok(performance.now() - startMs < 100)
+
+    await redis.restart()
+    const afterwards = startLoad(t, counters)
+    await waitFor('answers', () => afterwards.values.length > 500)
+    await afterwards.stop()
+    assert.deepEqual(
+      afterwards.values.toSorted((a, b) => a - b),
+      afterwards.values.map((_, index) => index + 1),
+    )
+    assert.equal(await redis.command('GET', 'load'), String(afterwards.values.length))
+    assert.ok(Number(await redis.command('TTL', 'load')) > 0)
+    assert.deepEqual(health, [false, true])
+  })
+
+  test('Redis hangs: calls are rejected at their deadline, and counted again when it continues', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 150, stallTimeoutMs: 60_000 })
+    t.after(() => counters.close())
+    await redis.kill('SIGSTOP')
+    const startMs = performance.now()
+    const problems = await Promise.all(Array.from({ length: 6 }, () => problemOf(counters.add([hit('a')]))))
+    const tookMs = performance.now() - startMs
+    for (const problem of problems) assert.match(problem, /did not answer within 150 ms/)
+    assert.ok(tookMs >= 148 && tookMs < 1_500, `it took ${tookMs} ms`)
+    await redis.kill('SIGCONT')
+    const [value] = await waitFor('an answer', () => counters.add([hit('a')]))
+    assert.ok(value !== undefined && value > 5, `the counter is ${value}`)
+  })
+
+  test('Redis hangs longer: the connection is closed, and calls fail at once', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, stallTimeoutMs: 100 })
+    t.after(() => counters.close())
+    await redis.kill('SIGSTOP')
+    await problemOf(counters.add([hit('a')]))
+    await waitFor('the connection to be given up', () => !counters.healthy)
+    assert.doesNotMatch(await problemOf(counters.add([hit('a')])), /did not answer within/)
+    await redis.kill('SIGCONT')
+    await waitFor('Redis to answer', () => counters.healthy, 3_000)
+    await waitFor('an answer', () => counters.add([hit('a')]))
+  })
+
+  test('unanswered hits are bounded', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const counters = await openRedis(t, { url: redis.url, deadlineMs: 15, maxHitsInFlight: 10 })
+    t.after(() => counters.close())
+    await redis.kill('SIGSTOP')
+    const calls = Array.from({ length: 11 }, () => problemOf(counters.add([hit('a')])))
+    assert.match(await (calls.pop() ?? ''), /too many hits in flight: 10 and 1 more; the limit is 10/)
+    await Promise.all(calls)
+  })
+
+  test('Redis is loading its data: unhealthy, and calls get its error', async t => {
+    const redis = await startRedis(['--enable-debug-command', 'yes'])
+    t.after(() => redis.stop())
+    await redis.command('DEBUG', 'POPULATE', '2000', 'key', '100')
+    const counters = await openRedis(t, { url: redis.socketPath, stallTimeoutMs: 60_000 })
+    t.after(() => counters.close())
+    // 1 ms for each key, with events in between.
+    await redis.command(
+      'CONFIG',
+      'SET',
+      'loading-process-events-interval-bytes',
+      '1024',
+      'key-load-delay',
+      '1000',
+    )
+    const reloaded = redis.command('DEBUG', 'RELOAD').catch(() => '')
+    await waitFor('an answer about loading', async () => {
+      const text = await counters.add([hit('a')]).then(
+        () => '',
+        error => error.message,
+      )
+      return text.startsWith('LOADING ')
+    })
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').catch(() => '')
+    await waitFor('calls to be refused while it loads', async () => {
+      if (counters.healthy) return false
+      return /^LOADING /.test(await problemOf(counters.add([hit('a')])))
+    })
+    await redis.command('CONFIG', 'SET', 'key-load-delay', '0')
+    await reloaded
+    await waitFor('Redis to answer', () => counters.healthy)
+    await waitFor('an answer', () => counters.add([hit('a')]))
+  })
+
+  test('Redis is not running: calls are rejected with the reason, and close works', async () => {
+    const counters = createRedisCounters({ url: '/nonexistent/redis.sock', random: Math.random })
+    await waitFor('the first try', async () => /ENOENT/.test(await problemOf(counters.add([hit('a')]))))
+    assert.equal(counters.healthy, false)
+    await counters.close()
+    assert.equal(await problemOf(counters.add([hit('a')])), 'the counters are closed')
+    const closedAtOnce = createRedisCounters({ url: '127.0.0.1:1', random: Math.random })
+    await closedAtOnce.close()
+    await closedAtOnce.close()
+  })
+})
+
+describe('Redis with a password', { skip }, () => {
+  const password = 'hunter2:with:colons'
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+    await redis.command('ACL', 'SETUSER', 'tollway', 'on', `>${password}`, '~*', '+@all')
+    await redis.command('ACL', 'SETUSER', 'default', 'resetpass', '>plain')
+  })
+  after(() => redis.stop())
+
+  const encoded = encodeURIComponent(password)
+  const accepted: readonly [string, (redis: RedisServer) => { url: string; auth?: string }][] = [
+    ['the password alone', ({ socketPath }) => ({ url: socketPath, auth: 'plain' })],
+    ['user:password', ({ socketPath }) => ({ url: socketPath, auth: `tollway:${password}` })],
+    ['a URL', ({ port }) => ({ url: `redis://tollway:${encoded}@127.0.0.1:${port}/3` })],
+    ['a URL without a user', ({ port }) => ({ url: `redis://:plain@127.0.0.1:${port}` })],
+    ['both, of which auth counts', ({ port }) => ({ url: `redis://x:y@127.0.0.1:${port}`, auth: 'plain' })],
+  ]
+  for (const [name, address] of accepted) {
+    test(`it accepts ${name}`, async t => {
+      const counters = await openRedis(t, address(redis))
+      t.after(() => counters.close())
+      assert.deepEqual(await counters.add([hit(name)]), [1])
+    })
+  }
+
+  const refused: readonly [string, RegExp, (redis: RedisServer) => { url: string; auth?: string }][] = [
+    ['no password', /^NOAUTH /, ({ port }) => ({ url: `127.0.0.1:${port}` })],
+    ['a wrong one', /^WRONGPASS /, ({ port }) => ({ url: `redis://tollway:hunter3@127.0.0.1:${port}` })],
+    [
+      'a database that is not there',
+      /^ERR DB /,
+      ({ port }) => ({ url: `redis://:plain@127.0.0.1:${port}/99` }),
+    ],
+  ]
+  for (const [name, words, address] of refused) {
+    test(`with ${name}, calls get the error of Redis without the password`, async t => {
+      const counters = createRedisCounters({ ...address(redis), random: Math.random })
+      t.after(() => counters.close())
+      await waitFor('the refusal', async () => words.test(await problemOf(counters.add([hit('a')]))))
+      assert.doesNotMatch(await problemOf(counters.add([hit('a')])), /hunter|plain/)
+      assert.equal(counters.healthy, false)
+    })
+  }
+})

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { createRespConnection, type RespConnection, type RespConnectionOptions } from '../connection.ts'
+import type { Reply } from '../reply-parser.ts'
+import { createRequestWriter, requestHead } from '../request-writer.ts'
+
+const patience = { interval: 5, timeout: 10_000 }
+
+/** Opens a connection that reconnects at once; it is closed after the test. */
+export function connectTo(t: TestContext, options: Partial<RespConnectionOptions>): RespConnection {
+  const backoff = createBackoff({ initialMs: 5, maxMs: 20, factor: 2, jitter: 0, random: Math.random })
+  const connection = createRespConnection({ timeoutMs: 5_000, backoff, ...options })
+  t.after(() => connection.close())
+  return connection
+}
+
+export async function connected(
+  t: TestContext,
+  options: Parameters<typeof connectTo>[1],
+): Promise<RespConnection> {
+  const connection = connectTo(t, options)
+  await t.waitFor(() => assert.ok(connection.healthy, connection.problem), patience)
+  return connection
+}
+
+/** The replies, and why some are missing. */
+export interface Outcome {
+  readonly replies: readonly Reply[]
+  readonly problem: string | undefined
+}
+
+/** Sends the requests, such as `INCRBY a 1`, in one write. */
+export function ask(connection: RespConnection, ...lines: string[]): Promise<Outcome> {
+  const requests = createRequestWriter()
+  for (const line of lines) {
+    const [name = '', ...args] = line.split(' ')
+    requests.begin(requestHead(name, args.length))
+    for (const argument of args) requests.text(argument)
+  }
+  return new Promise(resolve => {
+    connection.send(requests, (replies, problem) => resolve({ replies, problem }))
+  })
+}
+
+/** Waits until the connection has failed with a matching problem. */
+export function waitForProblem(t: TestContext, connection: RespConnection, words: RegExp): Promise<void> {
+  return t.waitFor(() => assert.match(connection.problem, words), patience)
+}

@@ -1,0 +1,137 @@
+import type { OnAnswers, Send } from '../batching/send.ts'
+import type { Count, Increment } from '../batching/sum-equal-keys.ts'
+import { needsExpiry } from '../batching/touched-keys.ts'
+import { CountersError } from '../counters.ts'
+import type { RespConnection } from './resp/connection.ts'
+import { isErrorReply, type Reply } from './resp/reply-parser.ts'
+import { createRequestWriter, requestHead } from './resp/request-writer.ts'
+
+/** The error of Redis for a sum beyond 64 bits. */
+const overflowError = /^ERR increment or decrement would overflow/
+/** The count that replaces an overflow: it and each share of the sum are above any reported value. */
+const overflown = 2n ** 63n
+
+const incrby = requestHead('INCRBY', 2)
+const expire = requestHead('EXPIRE', 2)
+const get = requestHead('GET', 1)
+export const askingHead = requestHead('ASKING', 0)
+
+/**
+ * Sends increments as `INCRBY`. `EXPIRE` is in the same write at this process's first touch of a key and when
+ * a hit needs a longer expiry than the one that was sent; it is sent again when the reply shows that the key
+ * was new. Every other addition is one command. Adding 0 is a `GET`, which neither creates nor prolongs a
+ * key, and which a read-only replica answers.
+ *
+ * All commands are in one write. Redis runs them in order and independently, so a failed one does not affect
+ * the others.
+ *
+ * @param onRefusal called with the text of each error reply
+ */
+export function createIncrementSender(
+  connection: RespConnection,
+  onRefusal: (text: string) => void,
+): Send<Increment, Count> {
+  const requests = createRequestWriter()
+
+  function begin(head: Uint8Array, key: string, asking: boolean): void {
+    if (asking) requests.begin(askingHead)
+    requests.begin(head)
+    requests.text(key)
+  }
+
+  function writeExpiry({ key, expirySeconds, jitterSeconds, touched }: Increment, asking: boolean): void {
+    touched.expirySentSeconds = expirySeconds + jitterSeconds
+    begin(expire, key, asking)
+    requests.integer(touched.expirySentSeconds)
+  }
+
+  /** Returns whether an EXPIRE was written with the increment. */
+  function writeIncrement(increment: Increment, asking: boolean): boolean {
+    const { key, by, touched, expirySeconds } = increment
+    begin(by === 0 ? get : incrby, key, asking)
+    if (by === 0) return false
+    requests.integer(by)
+    if (!needsExpiry(touched, expirySeconds)) return false
+    writeExpiry(increment, asking)
+    return true
+  }
+
+  /**
+   * For keys that this process had touched and that were new to Redis: they were evicted, flushed or had
+   * expired.
+   */
+  function sendExpiries(increments: readonly Increment[], asking: boolean): void {
+    if (increments.length === 0) return
+    for (const increment of increments) writeExpiry(increment, asking)
+    connection.send(requests, replies => {
+      const outcomes = withoutAsking(replies, asking)
+      for (const [index, { touched }] of increments.entries()) {
+        if (isFailure(outcomes[index])) touched.expirySentSeconds = 0
+      }
+    })
+  }
+
+  return (increments, onAnswers: OnAnswers<Count>, asking = false) => {
+    const firsts = increments.filter(increment => writeIncrement(increment, asking))
+    connection.send(requests, (replies, problem) => {
+      const read = readReplies(increments, firsts, withoutAsking(replies, asking), onRefusal)
+      onAnswers(read.answers, problem)
+      sendExpiries(read.renewed, asking)
+    })
+  }
+}
+
+/** Drops the replies to ASKING, one of which precedes each other reply. */
+export function withoutAsking(replies: readonly Reply[], asking: boolean): readonly Reply[] {
+  return asking ? replies.filter((_, index) => index % 2 === 1) : replies
+}
+
+/**
+ * @param firsts the increments that were sent with an EXPIRE
+ * @returns the answers for which there are replies, and the increments whose key was new to Redis, but not to
+ *   this process
+ */
+function readReplies(
+  increments: readonly Increment[],
+  firsts: readonly Increment[],
+  replies: readonly Reply[],
+  onRefusal: (text: string) => void,
+): { answers: readonly (Count | CountersError)[]; renewed: readonly Increment[] } {
+  const answers: (Count | CountersError)[] = []
+  const renewed: Increment[] = []
+  let position = 0
+  let first = 0
+  for (const increment of increments) {
+    const reply = replies[position]
+    position += 1
+    if (reply !== undefined) answers.push(answerOf(reply, onRefusal))
+    if (increment === firsts[first]) {
+      if (isFailure(reply) || isFailure(replies[position])) increment.touched.expirySentSeconds = 0
+      position += 1
+      first += 1
+    } else if (increment.by > 0 && reply === increment.by) renewed.push(increment)
+  }
+  return { answers, renewed }
+}
+
+function isFailure(reply: Reply | undefined): boolean {
+  return reply === undefined || isErrorReply(reply)
+}
+
+/** The reply to INCRBY is an integer, that to GET a string or null. */
+function answerOf(reply: Reply, onRefusal: (text: string) => void): Count | CountersError {
+  if (typeof reply === 'number' || typeof reply === 'bigint') return reply
+  if (reply === null) return 0
+  if (isErrorReply(reply)) return errorOf(reply.error, onRefusal)
+  if (typeof reply !== 'string' || !/^-?\d{1,19}$/.test(reply)) {
+    return new CountersError('a counter in Redis is not a whole number')
+  }
+  const count = Number(reply)
+  return Number.isSafeInteger(count) ? count : BigInt(reply)
+}
+
+function errorOf(text: string, onRefusal: (text: string) => void): Count | CountersError {
+  if (overflowError.test(text)) return overflown
+  onRefusal(text)
+  return new CountersError(text)
+}

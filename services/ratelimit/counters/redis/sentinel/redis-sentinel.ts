@@ -1,0 +1,58 @@
+import { withHealth } from '../../with-health.ts'
+import type { RedisAddress, RedisLogin } from '../redis-address.ts'
+import { createRedisNode } from '../redis-node.ts'
+import type { RedisCounters, RedisSetup } from '../redis-setup.ts'
+import { createRespConnection } from '../resp/connection.ts'
+import { watchSentinels } from './sentinel-watch.ts'
+
+/**
+ * Counters in the Redis that the sentinels report as the master, provided that ROLE confirms it. The
+ * sentinels are asked again at once when its connection is lost or when it replies that it is a replica.
+ */
+export function createSentinelCounters(
+  setup: RedisSetup,
+  { master, sentinels }: RedisAddress & { readonly type: 'sentinel' },
+  sentinelLogin: RedisLogin,
+): RedisCounters {
+  const { session, pool, newBackoff, newBreaker, limits, stopWhenOver, random } = setup
+  const connection = createRespConnection({
+    ...session,
+    masterOnly: true,
+    backoff: newBackoff(),
+    breaker: newBreaker(`Redis ${master}`),
+    stats: pool,
+  })
+  setup.inspect(connection)
+  const watch = watchSentinels({
+    master,
+    sentinels,
+    session: { ...sentinelLogin, ...setup.transport },
+    newBackoff,
+    onMaster: connection.moveTo,
+    isServing: () => connection.healthy,
+    random,
+  })
+  connection.onHealth(healthy => {
+    if (!healthy) watch.soon()
+  })
+  const problem = () => (connection.endpoint === undefined ? watch.problem : connection.problem)
+  const node = createRedisNode({
+    connection,
+    limits,
+    problem,
+    onRefusal(text) {
+      if (text.startsWith('READONLY')) connection.renew(text)
+    },
+  })
+  const add = stopWhenOver ? node.addUnlessOver : node.add
+  const close = async () => {
+    await Promise.all([node.close(), watch.close()])
+  }
+  return withHealth(
+    { add, onHealth: connection.onHealth, close, pool },
+    {
+      healthy: () => connection.healthy,
+      problem: () => (connection.healthy ? '' : problem()),
+    },
+  )
+}

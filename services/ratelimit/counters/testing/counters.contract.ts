@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { type Counters, CountersError, type Hit, maxCount } from '../counters.ts'
+
+/** An empty backend, ready for use. */
+export interface OpenedCounters {
+  readonly counters: Counters
+  /** The same counters as seen by another process; left out for a backend within the process. */
+  readonly peer?: Counters
+  /** Advances the backend's clock if the test controls it; left out if real time passes. */
+  readonly elapse?: (seconds: number) => void
+}
+
+/**
+ * Registers the tests that each implementation of `Counters` must pass.
+ *
+ * @param open called once for each test; the counters that it opened are closed after the test
+ * @param skip the reason to skip the suite, or false
+ */
+export function countersContract(
+  name: string,
+  open: (t: TestContext) => Promise<OpenedCounters>,
+  skip: string | false = false,
+): void {
+  describe(`${name} as counters`, { skip }, () => {
+    const tests = { ...additionTests, ...concurrencyTests, ...lifeTests }
+    for (const [rule, run] of Object.entries(tests)) {
+      test(rule, async t => run(await openFor(t, open), t))
+    }
+  })
+}
+
+async function openFor(
+  t: TestContext,
+  open: (t: TestContext) => Promise<OpenedCounters>,
+): Promise<OpenedCounters> {
+  const opened = await open(t)
+  t.after(() => Promise.all([opened.counters.close(), opened.peer?.close()]))
+  return opened
+}
+
+type ContractTest = (opened: OpenedCounters, t: TestContext) => Promise<void> | void
+
+/** `a=3 b=1`: three hits of the counter a, then one of b, all of which expire after a minute. */
+function hitsOf(text: string): Hit[] {
+  return text.split(' ').map(pair => {
+    const [key = '', hits] = pair.split('=')
+    return { key, hits: Number(hits), expirySeconds: 60, limit: maxCount }
+  })
+}
+
+const additionTests: Record<string, ContractTest> = {
+  'values come in the order of the batch, equal keys in sequence': async ({ counters }) => {
+    const table: readonly [string, readonly number[]][] = [
+      ['a=1', [1]],
+      ['a=1 b=5 c=2', [2, 5, 2]],
+      ['c=1 a=1 b=1', [3, 3, 6]],
+      ['a=1 b=1 a=2 a=3', [4, 7, 6, 9]],
+      ['a=0 a=1 a=0', [9, 10, 10]],
+    ]
+    for (const [batch, values] of table) assert.deepEqual(await counters.add(hitsOf(batch)), values, batch)
+  },
+
+  'an empty batch has no values': async ({ counters }) => {
+    assert.deepEqual(await counters.add([]), [])
+  },
+
+  'adding 0 reads and counts nothing': async ({ counters }) => {
+    assert.deepEqual(await counters.add(hitsOf('a=0 b=0')), [0, 0])
+    assert.deepEqual(await counters.add(hitsOf('a=2')), [2])
+    assert.deepEqual(await counters.add(hitsOf('a=0')), [2])
+    assert.deepEqual(await counters.add(hitsOf('a=1 b=1')), [3, 1])
+  },
+
+  'keys with any characters are distinct': async ({ counters }) => {
+    const keys = [
+      'a',
+      'a ',
+      'A',
+      '__proto__',
+      'constructor',
+      'ä_\r\n$1\r\n',
+      '\u0000',
+      'x'.repeat(100_000),
+      '',
+    ]
+    const batch = keys.map((key, index) => ({ key, hits: index + 1, expirySeconds: 60, limit: maxCount }))
+    const expected = keys.map((_, index) => index + 1)
+    assert.deepEqual(await counters.add(batch), expected)
+    assert.deepEqual(
+      await counters.add(batch),
+      expected.map(value => 2 * value),
+    )
+  },
+
+  'a counter is exact up to 2^53-1 and is reported as 2^53-1 beyond': async ({ counters }) => {
+    const most = maxCount
+    const table: readonly [string, readonly number[]][] = [
+      [`a=${most - 2}`, [most - 2]],
+      ['a=1 b=1', [most - 1, 1]],
+      ['a=1 a=1 b=1 a=1', [most, most, 2, most]],
+      ['a=0 b=0', [most, 2]],
+      [`c=${most} c=${most} b=1`, [most, most, 3]],
+      [`d=1 d=${most} d=${most} d=1`, [1, most, most, most]],
+    ]
+    for (const [batch, values] of table) assert.deepEqual(await counters.add(hitsOf(batch)), values, batch)
+  },
+
+  'a counter that overflows the integers of the backend stays at 2^53-1': async ({ counters }) => {
+    const most = maxCount
+    // The sum, 1,100 times 2^53, does not fit in 64 bits.
+    const batch = hitsOf(Array(1_100).fill(`a=${most}`).join(' '))
+    assert.deepEqual(await counters.add([...batch, ...hitsOf('b=1')]), [...batch.map(() => most), 1])
+    assert.deepEqual(await counters.add(hitsOf('a=1 b=1 a=0')), [most, 2, most])
+  },
+}
+
+const concurrencyTests: Record<string, ContractTest> = {
+  'calls of one turn are counted in their order': async ({ counters }) => {
+    const batches = ['a=1 b=2', 'a=1', 'b=3 a=2', 'a=0', 'c=1 a=1']
+    const values = await Promise.all(batches.map(batch => counters.add(hitsOf(batch))))
+    assert.deepEqual(values, [[1, 2], [2], [5, 4], [4], [1, 5]])
+  },
+
+  'concurrent callers get each value exactly once': async opened => {
+    await assertExact([opened.counters])
+  },
+
+  'concurrent callers of two processes get each value exactly once': async ({ counters, peer }, t) => {
+    if (peer === undefined) t.skip('no other process can see these counters')
+    else await assertExact([counters, peer])
+  },
+
+  'one process sees the counts of the other': async ({ counters, peer }, t) => {
+    if (peer === undefined) {
+      t.skip('no other process can see these counters')
+      return
+    }
+    assert.deepEqual(await counters.add(hitsOf('a=3')), [3])
+    assert.deepEqual(await peer.add(hitsOf('a=0 a=1')), [3, 4])
+    assert.deepEqual(await counters.add(hitsOf('a=1')), [5])
+  },
+}
+
+/** Many workers concurrently add 1 to one key; the values must be 1 to N, once each. */
+async function assertExact(processes: readonly Counters[]): Promise<void> {
+  const workers = 20
+  const rounds = 50
+  const values: number[] = []
+  async function work(counters: Counters, worker: number): Promise<void> {
+    for (let round = 0; round < rounds; round += 1) {
+      const [own = 0, shared = 0] = await counters.add(hitsOf(`own-${worker}=1 shared=1`))
+      assert.equal(own, round + 1)
+      values.push(shared)
+    }
+  }
+  const all = processes.flatMap((counters, index) =>
+    Array.from({ length: workers }, (_, worker) => work(counters, index * workers + worker)),
+  )
+  await Promise.all(all)
+  values.sort((a, b) => a - b)
+  assert.deepEqual(
+    values,
+    Array.from({ length: processes.length * workers * rounds }, (_, index) => index + 1),
+  )
+}
+
+const lifeTests: Record<string, ContractTest> = {
+  'a healthy backend has no problem': ({ counters }) => {
+    assert.equal(counters.healthy, true)
+    assert.equal(counters.problem, '')
+  },
+
+  'a counter expires independently of others': async ({ counters, elapse }) => {
+    const brief = { key: 'brief', hits: 3, expirySeconds: 1, limit: maxCount }
+    const long = { key: 'long', hits: 3, expirySeconds: 60, limit: maxCount }
+    // The unit of a rule may change within the window of a counter.
+    const changed = { ...brief, key: 'changed' }
+    assert.deepEqual(await counters.add([changed]), [3])
+    assert.deepEqual(await counters.add([{ ...changed, expirySeconds: 60 }]), [6])
+    assert.deepEqual(await counters.add([changed]), [9])
+    assert.deepEqual(await counters.add([brief, long]), [3, 3])
+    assert.deepEqual(await counters.add([{ ...brief, hits: 0 }]), [3])
+    await waitFor('the counter to expire', async () => {
+      elapse?.(0.5)
+      const [value] = await counters.add([{ ...brief, hits: 0 }])
+      return value === 0
+    })
+    assert.deepEqual(await counters.add([brief, { ...long, hits: 0 }]), [3, 3])
+    assert.deepEqual(await counters.add([{ ...changed, hits: 0 }]), [9], 'the longer unit is kept')
+  },
+
+  'a closed backend rejects running and later calls': async ({ counters }) => {
+    const running = Promise.resolve(counters.add(hitsOf('a=1'))).catch((error: unknown) => error)
+    await counters.close()
+    assert.equal(counters.problem === '', counters.healthy)
+    // The call may already have been answered.
+    const outcome = await running
+    assert.ok(Array.isArray(outcome) || outcome instanceof CountersError, String(outcome))
+    // The calls reject; they do not throw.
+    const [one, look] = [counters.add(hitsOf('a=1')), counters.add(hitsOf('a=0'))]
+    await assert.rejects(Promise.resolve(one), CountersError)
+    await assert.rejects(Promise.resolve(look), /closed/)
+    await counters.close()
+  },
+}

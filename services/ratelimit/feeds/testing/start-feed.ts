@@ -1,0 +1,52 @@
+import type { TestContext } from 'node:test'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { createFeedConnection, type FeedConnectionOptions } from '@tollway/discovery/feed-connection.ts'
+import { createXdsFeed } from '@tollway/discovery/xds-feed.ts'
+import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import type { Response } from '../../../discovery/testdata/management-server.ts'
+import { rateLimitTypeUrl } from '../resource-type.ts'
+import { subscribe } from '../subscribe.ts'
+import { openConfiguration } from './open-configuration.ts'
+
+/** Starts a feed that loads a configuration from a management server. */
+export function startFeed(t: TestContext, server: string, options: Partial<FeedConnectionOptions> = {}) {
+  const under = openConfiguration('camel')
+  const { configuration, log } = under
+  const feed = createXdsFeed({
+    ...subscribe(configuration),
+    connection: createFeedConnection({ server, maxMessageBytes: 1024 * 1024, ...options }),
+    nodeId: 'pod-1',
+    nodeMetadata: new Map([['uid', 'u-1']]),
+    connectRetryMs: 20,
+    backoff: { initialMs: 10, maxMs: 40, factor: 2, jitter: 0 },
+    random: () => 0.5,
+    clock: systemClock,
+    log,
+  })
+  feed.start()
+  t.after(() => feed.stop())
+  return { ...under, feed }
+}
+
+/**
+ * Builds a response from `a:1 b:2`: domains, each with one limit. A limit that is not a number becomes an
+ * invalid unit.
+ */
+export function response(version: string, text: string, more: Partial<Response> = {}): Response {
+  const words = text.split(' ').filter(word => word !== '')
+  const resources = words.map(word => {
+    const [domain = '', limit] = word.split(':')
+    const count = Number(limit)
+    const rateLimit = Number.isNaN(count)
+      ? { unit: RateLimitUnit.UNKNOWN }
+      : { unit: RateLimitUnit.MINUTE, requestsPerUnit: count }
+    const config = create(RateLimitConfigSchema, {
+      name: `shop/${domain}`,
+      domain,
+      descriptors: [{ key: 'k', rateLimit }],
+    })
+    return { typeUrl: rateLimitTypeUrl, value: toBinary(RateLimitConfigSchema, config) }
+  })
+  return { versionInfo: version, typeUrl: rateLimitTypeUrl, nonce: `nonce of ${version}`, resources, ...more }
+}

@@ -1,0 +1,81 @@
+import { compile, type RuleSet } from '../compile.ts'
+import type { DomainConfig } from '../config.ts'
+import { formatProblem } from '../format-problem.ts'
+import type { Entry } from '../match.ts'
+import { validate } from '../validate.ts'
+import { parseYaml } from '../yaml/parse-yaml.ts'
+
+/** Only for tests: parses a YAML text, which must have no syntax problems. */
+export function configOf(yaml: string, name = 'test.yaml'): DomainConfig {
+  const parsed = parseYaml(name, yaml)
+  if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('\n'))
+  return parsed.value
+}
+
+/** Only for tests: compiles YAML texts; the statistics of a limit are its name. */
+export function rulesOf(...yamls: string[]): RuleSet<string> {
+  const configs = yamls.map((yaml, index) => configOf(yaml, `test${index}.yaml`))
+  const { problems } = validate(configs, { mergeDomainConfigs: true, spelling: 'snake' })
+  if (problems.length > 0) throw new Error(problems.map(formatProblem).join('\n'))
+  return compile(configs, { mergeDomainConfigs: true, attach: name => name })
+}
+
+/** Only for tests: parses `user=alice path=/x` to a request's entries. `empty=` has the empty value. */
+export function entriesOf(text: string): readonly Entry[] {
+  return text
+    .split(' ')
+    .filter(part => part !== '')
+    .map(part => {
+      const [key = '', ...value] = part.split('=')
+      return { key, value: value.join('=') }
+    })
+}
+
+/** Only for tests: returns the lines of a table, without empty lines and surrounding spaces. */
+export function linesOf(table: string): string[] {
+  return table
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line !== '')
+}
+
+/**
+ * The most CPU time for a small hostile configuration: 100 ms are promised, on a machine that is at most
+ * three times slower than usual. A normal configuration takes a hundredth of it.
+ */
+export const maxHostileCpuMs = 3 * 100
+
+const maxTries = 3
+
+/**
+ * Returns the CPU time of this thread for some work, without other programs. Returns the least of a few tries
+ * if the first took long, since a garbage collection can fall into any of them.
+ */
+export function cpuMsOf(work: () => void): number {
+  let leastMs = Number.POSITIVE_INFINITY
+  for (let tries = 0; tries < maxTries && leastMs >= maxHostileCpuMs; tries++) {
+    const spentMs = startCpuTimer()
+    work()
+    leastMs = Math.min(leastMs, spentMs())
+  }
+  return leastMs
+}
+
+/** The same for asynchronous work; it includes other work that runs meanwhile. */
+export async function asyncCpuMsOf(work: () => Promise<void>): Promise<number> {
+  let leastMs = Number.POSITIVE_INFINITY
+  for (let tries = 0; tries < maxTries && leastMs >= maxHostileCpuMs; tries++) {
+    const spentMs = startCpuTimer()
+    await work()
+    leastMs = Math.min(leastMs, spentMs())
+  }
+  return leastMs
+}
+
+function startCpuTimer(): () => number {
+  const before = process.threadCpuUsage()
+  return () => {
+    const { user, system } = process.threadCpuUsage(before)
+    return (user + system) / 1000
+  }
+}

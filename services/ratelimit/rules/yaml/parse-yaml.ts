@@ -1,0 +1,282 @@
+import {
+  type DescriptorConfig,
+  type DomainConfig,
+  isRequestsPerUnit,
+  type Json,
+  type JsonObject,
+  maxRequestsPerUnit,
+  type Problem,
+  type RateLimitConfig,
+} from '../config.ts'
+import { createFindings, type Findings, fieldPath } from '../findings.ts'
+import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
+
+/**
+ * Parses a configuration file. Every problem includes `name`. The text is checked in the reference's two
+ * steps, each with its messages: first every key at any depth must be a known one, then each field must have
+ * its type. All problems are reported, not only the first. `validate` checks the meaning.
+ *
+ * As in the reference, a number or a boolean in a text field is accepted as written (`value: 5` is "5"), and
+ * null is the same as leaving a field out. Known keys at a place where they have no meaning are accepted with
+ * a warning.
+ */
+export function parseYaml(
+  name: string,
+  text: string,
+):
+  | { readonly value: DomainConfig; readonly warnings: readonly Problem[] }
+  | { readonly problems: readonly Problem[] } {
+  const findings = createFindings()
+  const read = readYaml(text)
+  if ('error' in read) {
+    findings.problem(name, '', `${loadError}${read.error}`)
+    return { problems: findings.problems }
+  }
+  if (read.ignored > 0) {
+    findings.warn(name, '', `only the first document is read; ${read.ignored} more follow`)
+  }
+  const root = read.document ?? emptyMap
+  const context: Context = { source: name, findings, reported: new Set() }
+  if (!isMap(root)) report(context, '', `${loadError}the document cannot be ${shown(root)}`, 'a map')
+  else checkKeys(context, root, '')
+  const { problems, warnings } = findings
+  if (findings.isFull()) return { problems }
+  const value = decodeDomain(context, isMap(root) ? root : emptyMap)
+  return problems.length > 0 ? { problems } : { value, warnings }
+}
+
+const loadError = 'error loading config file: yaml: '
+const emptyMap: YamlMap = new Map()
+
+const domainKeys = ['domain', 'descriptors']
+const descriptorKeys = [
+  'key',
+  'value',
+  'rate_limit',
+  'descriptors',
+  'shadow_mode',
+  'quota_mode',
+  'detailed_metric',
+  'value_to_metric',
+  'share_threshold',
+  'metadata',
+]
+const rateLimitKeys = ['unit', 'requests_per_unit', 'unlimited', 'name', 'replaces']
+const replacesKeys = ['name']
+const legalKeys = new Set([...domainKeys, ...descriptorKeys, ...rateLimitKeys])
+const allowedKeys = `one of ${[...legalKeys].join(', ')}`
+
+interface Context {
+  readonly source: string
+  readonly findings: Findings
+  /** The paths that already have a problem, which the second step does not report again. */
+  readonly reported: Set<string>
+}
+
+function report(
+  { source, findings, reported }: Context,
+  path: string,
+  message: string,
+  allowed?: string,
+): void {
+  if (reported.has(path)) return
+  reported.add(path)
+  findings.problem(source, path, message, allowed)
+}
+
+/** The first step: checks keys and types of values at any depth. Everything below `metadata` is free-form. */
+function checkKeys(context: Context, map: YamlMap, path: string): void {
+  for (const [key, value] of map) {
+    if (context.findings.isFull()) return
+    if (typeof key !== 'string') {
+      const place = fieldPath(path, shown(key))
+      report(context, place, `config error, key is not of type string: ${printed(key)}`)
+    } else if (!legalKeys.has(key)) {
+      report(context, fieldPath(path, key), `config error, unknown key '${key}'`, allowedKeys)
+    } else if (key !== 'metadata') {
+      checkValue(context, value, fieldPath(path, key))
+    }
+  }
+}
+
+function checkValue(context: Context, value: YamlValue, path: string): void {
+  if (isMap(value)) checkKeys(context, value, path)
+  else if (isList(value)) {
+    for (const [index, item] of value.entries()) {
+      if (context.findings.isFull()) return
+      const place = `${path}[${index}]`
+      if (isMap(item)) checkKeys(context, item, place)
+      else {
+        const message = `config error, yaml file contains list of type other than map: ${printed(item)}`
+        report(context, place, message, 'a map')
+      }
+    }
+  } else if (value !== null && typeof value !== 'string' && value.type === 'float') {
+    report(
+      context,
+      path,
+      'error checking config',
+      `a text, such as "${value.text}", a whole number or a boolean`,
+    )
+  }
+}
+
+function decodeDomain(context: Context, map: YamlMap): DomainConfig {
+  const fields = readFields(context, map, '', domainKeys)
+  return {
+    name: context.source,
+    domain: fields.text('domain'),
+    descriptors: fields.maps('descriptors', (item, path) => decodeDescriptor(context, item, path)),
+  }
+}
+
+function decodeDescriptor(context: Context, map: YamlMap, path: string): DescriptorConfig {
+  const fields = readFields(context, map, path, descriptorKeys)
+  const rateLimit = fields.map('rate_limit')
+  const metadata = map.get('metadata') ?? null
+  return {
+    key: fields.text('key'),
+    value: fields.text('value'),
+    ...(rateLimit && { rateLimit: decodeRateLimit(context, rateLimit, fieldPath(path, 'rate_limit')) }),
+    shadowMode: fields.boolean('shadow_mode'),
+    detailedMetric: fields.boolean('detailed_metric'),
+    quotaMode: fields.boolean('quota_mode'),
+    valueToMetric: fields.boolean('value_to_metric'),
+    shareThreshold: fields.boolean('share_threshold'),
+    ...(metadata !== null && { metadata: decodeMetadata(context, metadata, fieldPath(path, 'metadata')) }),
+    descriptors: fields.maps('descriptors', (item, place) => decodeDescriptor(context, item, place)),
+  }
+}
+
+function decodeRateLimit(context: Context, map: YamlMap, path: string): RateLimitConfig {
+  const fields = readFields(context, map, path, rateLimitKeys)
+  return {
+    unit: fields.text('unit'),
+    requestsPerUnit: fields.count('requests_per_unit'),
+    unlimited: fields.boolean('unlimited'),
+    name: fields.text('name'),
+    replaces: fields.maps('replaces', (item, place) =>
+      readFields(context, item, place, replacesKeys).text('name'),
+    ),
+  }
+}
+
+/** The fields of one map. Each method returns the default of a field that is missing, null or invalid. */
+interface Fields {
+  text(field: string): string
+  boolean(field: string): boolean
+  /** An integer from 0 to 2^32-1; undefined when left out. */
+  count(field: string): number | undefined
+  map(field: string): YamlMap | undefined
+  /** Decodes each map of a list. */
+  maps<T>(field: string, decode: (item: YamlMap, path: string) => T): readonly T[]
+}
+
+function readFields(context: Context, map: YamlMap, path: string, known: readonly string[]): Fields {
+  for (const key of map.keys()) {
+    if (typeof key !== 'string' || known.includes(key) || !legalKeys.has(key)) continue
+    const allowed = `here one of ${known.join(', ')}`
+    context.findings.warn(context.source, fieldPath(path, key), `'${key}' has no meaning here`, allowed)
+  }
+  const find = (field: string) => map.get(field) ?? null
+  const refuse = (field: string, found: YamlValue, allowed: string) =>
+    report(context, fieldPath(path, field), `${loadError}${field} cannot be ${shown(found)}`, allowed)
+  return {
+    text(field) {
+      const found = find(field)
+      if (found === null || typeof found === 'string') return found ?? ''
+      if (!isMap(found) && !isList(found)) return found.text
+      refuse(field, found, 'a text')
+      return ''
+    },
+    boolean(field) {
+      const found = find(field)
+      const value = readBoolean(found)
+      if (value === undefined) refuse(field, found, 'true or false')
+      else if (typeof found === 'string') {
+        const message = `'${found}' is read as ${value}, as in YAML 1.1`
+        context.findings.warn(context.source, fieldPath(path, field), message, 'true or false')
+      }
+      return value ?? false
+    },
+    count(field) {
+      const found = find(field)
+      if (found === null) return undefined
+      const value = scalarOf(found)
+      if (isRequestsPerUnit(value)) return value
+      refuse(field, found, `a whole number from 0 to ${maxRequestsPerUnit}`)
+      return undefined
+    },
+    map(field) {
+      const found = find(field)
+      if (found === null || isMap(found)) return found ?? undefined
+      refuse(field, found, 'a map')
+      return undefined
+    },
+    maps(field, decode) {
+      const found = find(field)
+      if (found === null) return []
+      if (!isList(found)) refuse(field, found, 'a list of maps')
+      const items = isList(found) ? found : []
+      return items.map((item, index) => {
+        const place = `${fieldPath(path, field)}[${index}]`
+        return decode(isMap(item) ? item : emptyMap, place)
+      })
+    },
+  }
+}
+
+function scalarOf(value: YamlValue): string | number | boolean | undefined {
+  if (value === null || isMap(value) || isList(value)) return undefined
+  return typeof value === 'string' ? value : value.value
+}
+
+/** The other words of YAML 1.1 are accepted as in the reference; null is false. */
+function readBoolean(found: YamlValue): boolean | undefined {
+  if (found === null) return false
+  const value = scalarOf(found)
+  if (typeof value === 'boolean') return value
+  if (typeof value !== 'string') return undefined
+  if (/^(?:y|Y|yes|Yes|YES|on|On|ON)$/.test(value)) return true
+  return /^(?:n|N|no|No|NO|off|Off|OFF)$/.test(value) ? false : undefined
+}
+
+function decodeMetadata(context: Context, metadata: YamlValue, path: string): JsonObject {
+  if (isMap(metadata)) return decodeObject(context, metadata, path)
+  report(context, path, `error parsing metadata: it cannot be ${shown(metadata)}`, 'a map')
+  return {}
+}
+
+function decodeObject(context: Context, map: YamlMap, path: string): JsonObject {
+  const members = [...map].map(([key, item]): [string, Json] => {
+    const place = fieldPath(path, shown(key))
+    if (typeof key === 'string') return [key, decodeJson(context, item, fieldPath(path, key))]
+    report(context, place, `error parsing metadata: key is not of type string: ${printed(key)}`)
+    return ['', null]
+  })
+  return Object.fromEntries(members)
+}
+
+function decodeJson(context: Context, value: YamlValue, path: string): Json {
+  if (value === null || typeof value === 'string') return value
+  if (isMap(value)) return decodeObject(context, value, path)
+  if (isList(value)) return value.map((item, index) => decodeJson(context, item, `${path}[${index}]`))
+  if (typeof value.value === 'boolean' || Number.isFinite(value.value)) return value.value
+  report(context, path, `error parsing metadata: ${value.text} is not a number of JSON`)
+  return null
+}
+
+/** Formats a value for messages. */
+function shown(value: YamlValue): string {
+  if (value === null) return 'null'
+  if (isMap(value)) return 'a map'
+  if (isList(value)) return 'a list'
+  return typeof value === 'string' ? `'${value}'` : value.text
+}
+
+/** Formats a value as the reference does in messages that do not quote it. */
+function printed(value: YamlValue): string {
+  if (typeof value === 'string') return value
+  if (isList(value)) return `[${value.slice(0, 10).map(printed).join(' ')}]`
+  return value === null ? '<nil>' : shown(value)
+}

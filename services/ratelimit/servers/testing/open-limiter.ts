@@ -1,0 +1,101 @@
+import type { Server } from 'node:http'
+import type { TestContext } from 'node:test'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
+import type { RateLimitRequest } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import fc from 'fast-check'
+import { CountersError, maxCount } from '../../counters/counters.ts'
+import { createMemoryCounters } from '../../counters/memory.ts'
+import type { Counting } from '../../limiter/counting.ts'
+import type { Decision, DecisionRequest } from '../../limiter/decision.ts'
+import { createLimiter } from '../../limiter/limiter.ts'
+import { compile } from '../../rules/compile.ts'
+import { units } from '../../rules/config.ts'
+import { parseYaml } from '../../rules/yaml/parse-yaml.ts'
+import { createLimitStats } from '../../stats/registry/limit-stats.ts'
+import { createStats } from '../../stats/registry/stats.ts'
+import { overrideUnits } from '../wire-enums.ts'
+
+/** 42 seconds before the end of a minute. */
+export const nowSeconds = 1_000_038
+
+const clock: Clock = { nowMs: () => nowSeconds * 1000, monotonicMs: () => 0 }
+
+const yaml = `
+domain: d
+descriptors:
+  - {key: user, rate_limit: {name: x, unit: minute, requests_per_unit: 1}}
+  - {key: week, rate_limit: {unit: week, requests_per_unit: 5}}
+  - {key: free, rate_limit: {unlimited: true}}
+`
+
+/** Opens a limiter with a few rules, and counters in memory or counters that fail with this text. */
+export function openLimiter(failure?: string) {
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const parsed = parseYaml('test.yaml', yaml)
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems))
+  const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
+  const limiter = createLimiter({
+    rules: () => rules,
+    counting: failure === undefined ? createMemoryCounters({ clock }) : failingCounters(failure),
+    stats,
+    limitStats,
+    clock,
+    random: () => 0,
+    cacheKeyPrefix: '',
+    expirationJitterMaxSeconds: 0,
+    nearLimitRatio: 0.8,
+    shadowMode: false,
+    quotaMode: false,
+    dynamicMetadata: false,
+  })
+  return { limiter, stats }
+}
+
+function failingCounters(text: string): Counting {
+  return { add: () => Promise.reject(new CountersError(text)) }
+}
+
+/** Converts the generated message, with which the handwritten decoders are compared. */
+export function toDecisionRequest(message: RateLimitRequest): DecisionRequest {
+  return {
+    domain: message.domain,
+    descriptors: message.descriptors.map(({ entries, hitsAddend, limit }) => ({
+      entries: entries.map(({ key, value }) => ({ key, value })),
+      hitsAddend: hitsAddend === undefined ? undefined : countOf(hitsAddend),
+      limit: limit && { requestsPerUnit: limit.requestsPerUnit, unit: overrideUnits[limit.unit] },
+    })),
+    hitsAddend: message.hitsAddend,
+  }
+}
+
+/** Values above the largest count are reduced to it. */
+function countOf(hits: bigint): number {
+  return hits > BigInt(maxCount) ? maxCount : Number(hits)
+}
+
+const uint32 = fc.oneof(fc.constant(0), fc.nat(300), fc.integer({ min: 0, max: 0xffffffff }))
+const limits = fc.record({
+  name: fc.oneof(fc.constant(''), fc.string({ unit: 'grapheme', size: 'medium' })),
+  requestsPerUnit: uint32,
+  unit: fc.constantFrom(...units),
+  resetSeconds: fc.integer({ min: 1, max: 31_536_000 }),
+})
+const statuses = fc.record(
+  { over: fc.boolean(), remaining: uint32, limit: limits },
+  { requiredKeys: ['over', 'remaining'] },
+)
+
+/** Every kind of decision of a limiter. */
+export const decisions: fc.Arbitrary<Decision> = fc.record({
+  over: fc.boolean(),
+  statuses: fc.array(statuses),
+})
+
+/** Binds the server to a free port until the test ends; returns `http://127.0.0.1:port`. */
+export async function listen(t: TestContext, server: Server): Promise<string> {
+  const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
+  t.after(() => closeHttp(server, 0))
+  return `http://127.0.0.1:${port}`
+}

@@ -1,0 +1,206 @@
+import {
+  applyMappings,
+  defaultBuckets,
+  type Mapped,
+  type Mapping,
+  type MetricKind,
+} from '../mapping/mapping.ts'
+import { countsAtMost } from '../registry/histogram.ts'
+import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../registry/stats.ts'
+import { expositionType, headerLines, labelsText, metricName, sampleLine } from './exposition-format.ts'
+import { splitOwnTags } from './own-tags.ts'
+
+/** The answer to a scrape. */
+export interface Exposition {
+  readonly contentType: string
+  /** The text as pieces of bytes: joining or garbage-collecting a large one would block the event loop. */
+  readonly pieces: readonly Buffer[]
+}
+
+export interface ExpositionOptions {
+  readonly stats: Stats
+  readonly mappings: readonly Mapping[]
+  /** Labels of every metric; a mapping's label with the same name takes precedence. */
+  readonly extraTags: ReadonlyMap<string, string>
+  /** Report timers in milliseconds; otherwise in seconds, as the default mapping names them. */
+  readonly timersInMilliseconds: boolean
+  /** Called once for each metric that cannot be exposed. */
+  onProblem(message: string): void
+}
+
+/** The number of series that are written in one turn of the event loop, before decisions run again. */
+const seriesPerTurn = 500
+
+/**
+ * Returns a function that writes all statistics as Prometheus metrics. The mapping of a name is computed once
+ * and cached. Statistics without a mapping keep their name, with `_` for invalid characters, and appear as
+ * soon as they are not 0: a limit without hits needs no metrics. Statistics with the same metric and labels
+ * after mapping are summed.
+ */
+export function createExposition(options: ExpositionOptions): () => Promise<Exposition> {
+  const register = createFamilies(options)
+  const write = async () => {
+    await register.update()
+    const pieces: Buffer[] = []
+    for (const family of register.families.values()) await writeFamily(family, pieces)
+    return { contentType: expositionType, pieces }
+  }
+  let running: Promise<Exposition> | undefined
+  return () => {
+    // Concurrent scrapes share their answer, since each would need the same turns.
+    running ??= write().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+}
+
+/** All samples of one name, which must be consecutive. */
+interface Family {
+  readonly name: string
+  readonly kind: MetricKind
+  readonly help: string
+  readonly series: Map<string, Series>
+}
+
+interface Series {
+  readonly labels: string
+  readonly sources: Source[]
+  readonly mapped: boolean
+  /** The factor from the value to the reported one. */
+  readonly scale: number
+  readonly buckets: readonly number[]
+}
+
+type Source = NamedCounter | Gauge | NamedHistogram
+
+function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onProblem }: ExpositionOptions) {
+  const families = new Map<string, Family>()
+  /** By every name that a sample can have: a histogram has several. */
+  const taken = new Map<string, Family>()
+  const extraLabels = [...extraTags].map(([name, value]) => [labelName(name), value] as const)
+  const sources: readonly (readonly [MetricKind, Pick<readonly Source[], 'length' | 'at'>])[] = [
+    ['counter', stats.counters],
+    ['gauge', stats.gauges],
+    ['timer', stats.histograms],
+  ]
+  const known = new Map<MetricKind, number>()
+  const reported = new Set<string>()
+
+  const findFamily = (kind: MetricKind, name: string, help: string): Family | undefined => {
+    const found = families.get(name)
+    if (found?.kind === kind) return found
+    const names = kind === 'timer' ? ['', '_bucket', '_sum', '_count'].map(suffix => name + suffix) : [name]
+    const other = names.map(sample => taken.get(sample)).find(family => family !== undefined)
+    if (other !== undefined || name === '') return undefined
+    const family: Family = { name, kind, help, series: new Map() }
+    for (const sample of names) taken.set(sample, family)
+    families.set(name, family)
+    return family
+  }
+  const add = (kind: MetricKind, source: Source) => {
+    const own = splitOwnTags(source.name)
+    const mapped = applyMappings(mappings, kind, own.name)
+    if (mapped?.mapping.drop) return
+    const name = metricName(mapped?.name ?? own.name)
+    const family = findFamily(kind, name, helpOf(mapped))
+    if (family === undefined) {
+      // Only names in use get here, so this set is not larger than those.
+      if (reported.has(name)) return
+      reported.add(name)
+      onProblem(`the ${kind} ${source.name} is not exposed: its metric name "${name}" is in use or empty`)
+      return
+    }
+    const labels = labelsText(new Map([...extraLabels, ...own.tags, ...(mapped?.labels ?? [])]))
+    const series = family.series.get(labels)
+    if (series !== undefined) {
+      series.sources.push(source)
+      return
+    }
+    const unit = kind === 'timer' && !timersInMilliseconds ? 0.001 : 1
+    family.series.set(labels, {
+      labels,
+      sources: [source],
+      mapped: mapped !== undefined,
+      scale: unit * (mapped?.mapping.scale ?? 1),
+      buckets: mapped?.mapping.buckets ?? defaultBuckets,
+    })
+  }
+  return {
+    families,
+    /** Adds the series that were created since the last call. */
+    async update() {
+      for (const [kind, list] of sources) {
+        for (let index = known.get(kind) ?? 0; index < list.length; index++) {
+          const source = list.at(index)
+          if (source !== undefined) add(kind, source)
+          known.set(kind, index + 1)
+          if (index % seriesPerTurn === 0) await nextTurn()
+        }
+      }
+    },
+  }
+}
+
+function helpOf(mapped: Mapped | undefined): string {
+  return mapped?.mapping.help || 'A statistic of the rate limit service.'
+}
+
+/** Converts any text to a label name that the format does not reserve. */
+function labelName(text: string): string {
+  const name = metricName(text)
+  return name.startsWith('__') || name === 'le' ? `tag_${name}` : name
+}
+
+async function writeFamily({ name, kind, help, series }: Family, pieces: Buffer[]): Promise<void> {
+  let header = headerLines(name, kind === 'timer' ? 'histogram' : kind, help)
+  let piece = ''
+  let read = 0
+  for (const one of series.values()) {
+    const lines = kind === 'timer' ? histogramLines(name, one) : valueLine(name, one)
+    if (lines !== '') piece += header + lines
+    if (lines !== '') header = ''
+    read += 1
+    if (read % seriesPerTurn > 0) continue
+    pieces.push(Buffer.from(piece))
+    piece = ''
+    await nextTurn()
+  }
+  pieces.push(Buffer.from(piece))
+}
+
+function valueLine(name: string, { labels, sources, mapped, scale }: Series): string {
+  let value = 0
+  for (const source of sources) {
+    if ('value' in source) value += source.value
+    else if ('read' in source) value += source.read()
+  }
+  return value === 0 && !mapped ? '' : sampleLine(name, labels, value * scale)
+}
+
+function histogramLines(name: string, { labels, sources, scale, buckets }: Series): string {
+  const bounds = buckets.map(bound => bound / scale)
+  const totals = bounds.map(() => 0)
+  let count = 0
+  let sumMs = 0
+  for (const source of sources) {
+    if (!('counts' in source)) continue
+    for (const [index, atMost] of countsAtMost(source.counts, bounds).entries()) {
+      totals[index] = (totals[index] ?? 0) + atMost
+    }
+    count += source.count()
+    sumMs += source.sumMs()
+  }
+  const bucketLine = (bound: string, total: number) =>
+    sampleLine(`${name}_bucket`, labels === '' ? `le="${bound}"` : `${labels},le="${bound}"`, total)
+  return [
+    ...buckets.map((bound, index) => bucketLine(String(bound), totals[index] ?? 0)),
+    bucketLine('+Inf', count),
+    sampleLine(`${name}_sum`, labels, sumMs * scale),
+    sampleLine(`${name}_count`, labels, count),
+  ].join('')
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise(resolve => setImmediate(resolve))
+}

@@ -1,0 +1,61 @@
+import { type Change, createChanges } from '../registry/changes.ts'
+import { quantileMs } from '../registry/histogram.ts'
+import type { Stats } from '../registry/stats.ts'
+import { splitOwnTags } from './own-tags.ts'
+import type { Sink } from './sink.ts'
+
+/** The size of one write: writing each line separately would be a system call for each. */
+const writeCharacters = 64 * 1024
+
+/**
+ * Writes the changes since the last flush, one JSON object per line: `{"name":…,"type":"counter","value":…}`.
+ * A counter's value is its increase, a gauge's its current value. A timer has the count, the median and the
+ * 99th percentile in milliseconds of the added durations. Each line has its tags as `"tags":{…}`.
+ */
+export function createLogSink(
+  stats: Stats,
+  write: (text: string) => void,
+  extraTags: ReadonlyMap<string, string> = new Map(),
+): Sink {
+  const pass = createChanges(stats)
+  const described = (statName: string) => {
+    const { name, tags } = splitOwnTags(statName)
+    const all = [...extraTags, ...tags]
+    return all.length === 0 ? { name } : { name, tags: Object.fromEntries(all) }
+  }
+  const gauges = new Map<string, number>()
+  let stopped = false
+  const changed = (change: Change) => {
+    if (change.kind !== 'gauge') return true
+    const before = gauges.get(change.name) ?? 0
+    gauges.set(change.name, change.value)
+    return before !== change.value
+  }
+  const flush = () => {
+    if (stopped) return
+    let text = ''
+    for (const change of pass()) {
+      if (changed(change)) text += `${JSON.stringify({ ...described(change.name), ...shown(change) })}\n`
+      if (text.length < writeCharacters) continue
+      write(text)
+      text = ''
+    }
+    if (text !== '') write(text)
+  }
+  return {
+    flush,
+    async stop() {
+      flush()
+      stopped = true
+    },
+  }
+}
+
+function shown(change: Change) {
+  const { kind: type } = change
+  if (change.kind === 'counter') return { type, value: change.added }
+  if (change.kind === 'gauge') return { type, value: change.value }
+  const { counts } = change
+  const count = counts.reduce((sum, some) => sum + some, 0)
+  return { type, count, p50_ms: quantileMs(counts, 0.5), p99_ms: quantileMs(counts, 0.99) }
+}

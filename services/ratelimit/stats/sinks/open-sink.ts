@@ -1,0 +1,150 @@
+import { readFile } from 'node:fs/promises'
+import type { Log } from '@tollway/chassis/log.ts'
+import { formatProblem } from '../../rules/format-problem.ts'
+import { defaultMappings } from '../mapping/default-mappings.ts'
+import type { Mapping } from '../mapping/mapping.ts'
+import { parseMappingFile } from '../mapping/mapping-file.ts'
+import { readMogrifiers } from '../mapping/mogrifiers.ts'
+import type { Stats } from '../registry/stats.ts'
+import { dogstatsdDialect } from './dogstatsd.ts'
+import { createExposition } from './exposition.ts'
+import { createLogSink } from './log-sink.ts'
+import { type PrometheusServerOptions, startPrometheusServer } from './prometheus-server.ts'
+import type { Sink } from './sink.ts'
+import { type Dialect, statsdDialect } from './statsd-lines.ts'
+import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
+import { openTcpTransport } from './tcp-transport.ts'
+import type { TransportOptions } from './transport.ts'
+import { openUdpTransport } from './udp-transport.ts'
+
+/** The settings of sinks, as `settings.ts` parses them. */
+export interface SinkSettings {
+  readonly disableStats: boolean
+  /** Empty when unset: then it is on unless another sink is. */
+  readonly usePushStats: boolean | ''
+  readonly useAgentStats: boolean
+  readonly usePullStats: boolean
+  readonly statsFlushIntervalMs: number
+  readonly pushStatsHost: string
+  readonly pushStatsPort: number
+  readonly pushStatsProtocol: 'tcp' | 'udp'
+  readonly extraTags: ReadonlyMap<string, string>
+  /** The names of mogrifiers. */
+  readonly agentStatsMogrifiers: readonly string[]
+  readonly pullStatsAddress: { readonly host: string; readonly port: number }
+  readonly pullStatsPath: string
+  /** Empty for the default mapping. */
+  readonly pullStatsMapperFile: string
+  readonly pullStatsTimersInMilliseconds: boolean
+}
+
+export interface SinkEnvironment {
+  readonly stats: Stats
+  readonly log: Log
+  /** The process's environment: the settings of a mogrifier are named after it. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly random: () => number
+  /**
+   * Updates the statistics before they are read; left out where they are always current. It must not reject.
+   */
+  readonly refresh?: () => Promise<void>
+  /** The pages for probes on the port of the metrics. */
+  readonly probe: PrometheusServerOptions['probe']
+  /** The output of the log sink. */
+  write(text: string): void
+}
+
+/**
+ * Opens the configured sink, and flushes it periodically until it is stopped. As in the reference, statistics
+ * go to a statsd server by default, and to the log sink if that is disabled. Rejects with all problems: two
+ * sinks that are both enabled, a mogrifier, a mapping file, an address that cannot be bound.
+ */
+export async function openSink(
+  settings: SinkSettings,
+  environment: SinkEnvironment,
+): Promise<{ stop(): Promise<void> }> {
+  if (settings.disableStats) return { async stop() {} }
+  const sink = await createSink(settings, environment)
+  const { refresh } = environment
+  const flush = refresh === undefined ? sink.flush : () => void refresh().then(sink.flush)
+  const timer = setInterval(flush, settings.statsFlushIntervalMs)
+  return {
+    stop() {
+      clearInterval(timer)
+      return sink.stop()
+    },
+  }
+}
+
+function createSink(settings: SinkSettings, environment: SinkEnvironment): Promise<Sink> | Sink {
+  const { usePushStats, useAgentStats, usePullStats, pushStatsProtocol, extraTags } = settings
+  const on = [
+    usePushStats === true && 'USE_PUSHSTATS',
+    useAgentStats && 'USE_AGENTSTATS',
+    usePullStats && 'USE_PULLSTATS',
+  ].filter(name => name !== false)
+  if (on.length > 1) {
+    const found = `${on.join(' and ')} are both true`
+    throw new Error(`unable to use more than one stats sink at the same time: ${found}; allowed: one of them`)
+  }
+  if (useAgentStats) return statsd(settings, environment, 'udp', agentDialect(settings, environment))
+  if (usePullStats) return prometheus(settings, environment)
+  if (usePushStats === false) return createLogSink(environment.stats, environment.write, extraTags)
+  return statsd(settings, environment, pushStatsProtocol, statsdDialect(extraTags))
+}
+
+function statsd(
+  { pushStatsHost: host, pushStatsPort: port }: SinkSettings,
+  { stats, log, random }: SinkEnvironment,
+  protocol: 'tcp' | 'udp',
+  dialect: Dialect,
+): Sink {
+  const open = protocol === 'tcp' ? openTcpTransport : openUdpTransport
+  return createStatsdSink({
+    stats,
+    dialect,
+    openTransport(onWritable) {
+      const dropped = stats.counter(droppedLinesName)
+      const options: TransportOptions = { host, port, dropped, log, random, onWritable }
+      return open(options)
+    },
+  })
+}
+
+function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }: SinkEnvironment): Dialect {
+  const mogrifiers = readMogrifiers(agentStatsMogrifiers, env)
+  if ('value' in mogrifiers) return dogstatsdDialect(extraTags, mogrifiers.value)
+  throw new Error(mogrifiers.problems.map(({ name, message }) => `${name}: ${message}`).join('\n'))
+}
+
+async function prometheus(
+  settings: SinkSettings,
+  { stats, log, refresh, probe }: SinkEnvironment,
+): Promise<Sink> {
+  const { pullStatsAddress, pullStatsPath, extraTags, pullStatsTimersInMilliseconds } = settings
+  const write = createExposition({
+    stats,
+    mappings: await readMappings(settings.pullStatsMapperFile, log),
+    extraTags,
+    timersInMilliseconds: pullStatsTimersInMilliseconds,
+    onProblem: message => log.warn(message),
+  })
+  const onDefect = (error: unknown) =>
+    log.error('write metrics failed: internal error', { error: (error as Error).stack ?? String(error) })
+  const expose = async () => {
+    await refresh?.()
+    return write()
+  }
+  return startPrometheusServer({ ...pullStatsAddress, path: pullStatsPath, expose, probe, onDefect })
+}
+
+async function readMappings(path: string, log: Log): Promise<readonly Mapping[]> {
+  if (path === '') return defaultMappings
+  const text = await readFile(path, 'utf8').catch((error: Error) => {
+    throw new Error(`PULLSTATS_MAPPER_YAML: ${error.message}`)
+  })
+  const read = parseMappingFile('PULLSTATS_MAPPER_YAML', text)
+  if ('problems' in read) throw new Error(read.problems.map(formatProblem).join('\n'))
+  for (const warning of read.warnings) log.warn(formatProblem(warning))
+  return read.value
+}

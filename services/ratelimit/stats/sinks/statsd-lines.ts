@@ -1,0 +1,140 @@
+import { type Change, createChanges } from '../registry/changes.ts'
+import { bucketMiddleMs } from '../registry/histogram.ts'
+import type { Stats } from '../registry/stats.ts'
+import { splitOwnTags } from './own-tags.ts'
+
+/** The parts of a line before and after `:value|type`. */
+export interface LineParts {
+  readonly head: string
+  readonly tail: string
+}
+
+/** Formats the name and the tags of a statistic. */
+export type Dialect = (name: string) => LineParts
+
+/**
+ * Formats tags in the reference's form for statsd, `name.__tag=value`, sorted by tag. Tags without a name or
+ * a value are left out, as there.
+ */
+export function statsdDialect(extraTags: ReadonlyMap<string, string>): Dialect {
+  const extra = tagsOf(extraTags)
+  const suffix = suffixOf(extra)
+  return statName => {
+    const { name, tags } = splitOwnTags(statName)
+    const own = tags.length === 0 ? suffix : suffixOf([...extra, ...tags].sort(byName))
+    return { head: `${lineName(name)}${own}`, tail: '' }
+  }
+}
+
+type Tag = readonly [name: string, value: string]
+
+const suffixOf = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${name}=${value}`).join('')
+const byName = ([a]: Tag, [b]: Tag) => (a < b ? -1 : 1)
+
+/** Returns the tags of every series, sorted by name and with the reference's changes to their values. */
+export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
+  return [...extraTags]
+    .filter(([name, value]) => name !== '' && value !== '')
+    .map(([name, value]) => [tagText(name), tagText(value).replaceAll('.', '_')] as const)
+    .sort(byName)
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not stand in a line.
+const unfitForName = /[\x00-\x1f\x7f:|]|\.(?=__)/g
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not stand in a line.
+const unfitForTag = /[\x00-\x1f\x7f:|,]/g
+
+/**
+ * Escapes a name for a line. It may contain values from callers, which must neither begin another line or
+ * field nor look like a tag.
+ */
+export function lineName(name: string): string {
+  return name.replace(unfitForName, '_')
+}
+
+/** Escapes the name or the value of a tag for a line. */
+export function tagText(text: string): string {
+  return text.replace(unfitForTag, '_')
+}
+
+/**
+ * The durations of one bucket are sent as one value with a sample rate of 1/n, which receivers count n times,
+ * so that a flush has as many lines as there are changed buckets and not as calls. A larger n is divided: its
+ * rate would be written with an exponent, which some receivers do not parse.
+ */
+const maxTimesOfLine = 100_000
+
+/** Returns a function that yields the lines of one flush, without line ends. */
+export function createStatsdLines(stats: Stats, dialect: Dialect): () => Generator<string, undefined> {
+  const pass = createChanges(stats)
+  return function* lines() {
+    for (const change of pass()) {
+      const { head, tail } = dialect(change.name)
+      if (change.kind === 'timer') {
+        for (const value of timerValues(change.counts)) yield `${head}:${value}${tail}`
+      } else {
+        const value = plainValue(change)
+        if (value !== undefined) yield `${head}:${value}${tail}`
+      }
+    }
+    return undefined
+  }
+}
+
+/**
+ * A gauge with a sign would change the last value instead of replacing it, so values below 0 are sent as 0.
+ */
+function plainValue(change: Exclude<Change, { kind: 'timer' }>): string | undefined {
+  if (change.kind === 'counter') return `${change.added}|c`
+  return Number.isFinite(change.value) ? `${Math.max(0, change.value)}|g` : undefined
+}
+
+function* timerValues(counts: Float64Array): Generator<string> {
+  for (const [bucket, count] of counts.entries()) {
+    const ms = bucketMiddleMs(bucket)
+    for (let left = count; left > 0; left -= maxTimesOfLine) {
+      const times = Math.min(left, maxTimesOfLine)
+      yield times === 1 ? `${ms}|ms` : `${ms}|ms|@${rateOf(times)}`
+    }
+  }
+}
+
+/** Slightly too small, since receivers divide 1 by it and truncate. */
+function rateOf(times: number): number {
+  return 1 / (times * (1 + 1e-12))
+}
+
+/** Whole lines that are sent together; `lines` is their number. */
+export interface Packet {
+  readonly text: string
+  readonly lines: number
+}
+
+/** Joins lines to packets of at most `maxBytes`; calls `onTooLong` for each line that fits in none. */
+export function* packLines(
+  lines: Iterable<string>,
+  maxBytes: number,
+  onTooLong: () => void,
+): Generator<Packet, undefined> {
+  let text = ''
+  let bytes = 0
+  let count = 0
+  for (const line of lines) {
+    const lineBytes = Buffer.byteLength(line) + 1
+    if (lineBytes > maxBytes) {
+      onTooLong()
+      continue
+    }
+    if (bytes + lineBytes > maxBytes) {
+      yield { text, lines: count }
+      text = ''
+      bytes = 0
+      count = 0
+    }
+    text += `${line}\n`
+    bytes += lineBytes
+    count += 1
+  }
+  if (count > 0) yield { text, lines: count }
+  return undefined
+}

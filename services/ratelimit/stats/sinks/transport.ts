@@ -1,0 +1,80 @@
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Counter } from '../registry/stats.ts'
+import type { Packet } from './statsd-lines.ts'
+
+/**
+ * Sends packets of lines. It connects, and reconnects after a loss; it never waits, never throws, and buffers
+ * a bounded number of bytes, because it reports when it takes no more.
+ */
+export interface Transport {
+  /** The largest packet in bytes. */
+  readonly packetBytes: number
+  /** Returns whether a packet may be written now. `onWritable` is called when it becomes writable again. */
+  writable(): boolean
+  /** Sends a packet; only while writable. Lines that were lost with the connection are added to `dropped`. */
+  write(packet: Packet): void
+  /** Resolves when everything is sent, or after `graceMs`; the rest is dropped then. */
+  close(graceMs: number): Promise<void>
+}
+
+export interface TransportOptions {
+  readonly host: string
+  readonly port: number
+  /** Counts lines. */
+  readonly dropped: Counter
+  readonly log: Log
+  /** Uniform in [0, 1): spreads the attempts to connect. */
+  readonly random: () => number
+  readonly onWritable: () => void
+}
+
+/** The delays between attempts to connect. */
+const waits = { initialMs: 500, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
+/** Sent packets may still be rejected, which is noticed a little later. */
+const settledMs = 300
+
+export interface Reconnect {
+  /** Records that the connection is lost, or could not be established: `connect` is called after a delay. */
+  lost(reason: string): void
+  /** Records a sent packet. If no loss follows for a while, the receiver is considered back. */
+  sent(): void
+  stop(): void
+}
+
+/**
+ * Calls `connect` after each loss, with growing delays, and logs the beginning and the end of an outage once.
+ */
+export function createReconnect(
+  { host, port, log, random }: TransportOptions,
+  connect: () => void,
+): Reconnect {
+  const backoff = createBackoff({ ...waits, random })
+  let away = false
+  let retry: NodeJS.Timeout | undefined
+  let settled: NodeJS.Timeout | undefined
+  const stop = () => {
+    clearTimeout(retry)
+    clearTimeout(settled)
+    settled = undefined
+  }
+  return {
+    lost(reason) {
+      stop()
+      if (!away)
+        log.warn('send statistics failed: they are kept until the receiver is back', { host, port, reason })
+      away = true
+      retry = setTimeout(connect, backoff.nextMs())
+    },
+    sent() {
+      if (!away) return
+      settled ??= setTimeout(() => {
+        away = false
+        settled = undefined
+        backoff.reset()
+        log.info('the receiver of statistics is back', { host, port })
+      }, settledMs)
+    },
+    stop,
+  }
+}
