@@ -8,6 +8,7 @@ import { ended as endedRefusal, type ResumeState, runGone, useToken } from './re
 import { Ring } from './ring.ts'
 import {
   describeEnd,
+  type EndListener,
   interruptedStatus,
   type LoggedRequest,
   LogRefusal,
@@ -56,6 +57,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   const running = new Map<string, Kept>()
   const all = new Map<string, Kept>()
   const watchers = new Set<Watcher>()
+  const endListeners = new Set<EndListener>()
   const interruptions = createInterruptions(clock)
   const budget = new ByteBudget(options.maxKeptBytes ?? defaultMaxKeptBytes)
   const ended = createEndedRequests({
@@ -123,6 +125,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
         kept.ring.release()
       },
     })
+    for (const report of endListeners) report(kept.request, end, kept.progress)
     // Releases the producer's call, which the callbacks refer to.
     kept.ring.onRoom(() => {})
     kept.onEnded = () => {}
@@ -179,6 +182,10 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
     healthy: true,
     problem: '',
     onHealth: () => () => {},
+    onEnd(listener) {
+      endListeners.add(listener)
+      return () => endListeners.delete(listener)
+    },
     async close() {
       if (closed) return
       closed = true

@@ -8,6 +8,7 @@ import { randomFault, startBackendProxy } from '../../../test/support/backend-pr
 import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import { reportedBy } from './end-contract.ts'
 import { type Collected, collect, openingOf, toBytes } from './log-under-test.ts'
 import { openRedisLog, patientTimings, quickTimings } from './redis-log-under-test.ts'
 import type { LoggedRequest, RequestWriter, StreamLog } from './stream-log.ts'
@@ -58,6 +59,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
   test('requests of a killed process are lost, and reported once to all brokers', async t => {
     const redis = await serve(t)
     const logs = [await open(t, redis.url), await open(t, redis.url)]
+    const reports = logs.map(log => reportedBy({ peer: log }))
     const program = fileURLToPath(new URL('redis-producer-under-test.ts', import.meta.url))
     const child = spawn(process.execPath, [program, redis.url, 'r1', '1', '2'], { stdio: 'inherit' })
     t.after(() => child.kill('SIGKILL'))
@@ -69,6 +71,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     for (const reader of readers)
       assert.equal(await endOf(reader), "lost: ERROR the producer's broker was lost")
     const [lost] = logs[0]?.list() ?? []
+    assert.deepEqual(reports.flat(), ['peer: r1 lost'])
     assert.equal((await streamOf(redis, lost as LoggedRequest)).match(/^end$/gm)?.length, 1)
     const again = await waitFor('the ids to be free', () => logs[0]?.open(openingOf('r1')))
     assert.notEqual(again.request.key, lost?.key)
@@ -157,11 +160,14 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
   test('data loss without a restart is detected', async t => {
     const redis = await serve(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
+    const reports = reportedBy({ one, two })
     const writer = await one.open(openingOf('r1'))
     const there = await collect(await requestAt(two))
     await redis.command('FLUSHALL')
     assert.equal(await endOf(there), 'lost: ERROR the log has lost the request')
     await waitFor('the producer to know', () => writer.endedBy)
+    await waitFor('the report', () => reports.length > 0)
+    assert.deepEqual(reports, ['one: r1 lost {}'])
   })
 
   test('requests continue after a restart of Redis with its data', async t => {

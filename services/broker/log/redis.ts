@@ -18,6 +18,7 @@ import { startReadLoop } from './redis/read-loop.ts'
 import { resumeRequest } from './redis/resume-request.ts'
 import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './redis/setup.ts'
 import {
+  type EndListener,
   LogRefusal,
   type RingCursor,
   type RingReader,
@@ -88,7 +89,8 @@ export function createRedisLog(options: RedisLogOptions): StreamLog {
 }
 
 function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog {
-  const { commands, clock, repeat, timings } = setup
+  const { podId, commands, clock, repeat, timings } = setup
+  const endListeners = new Set<EndListener>()
   const loop = startReadLoop({
     connection: reads,
     blockMs: Math.round(timings.stallMs / 2),
@@ -111,7 +113,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   const feeds = createFeeds({
     setup,
     loop,
-    onEnd: (filed, end) => directory.learn({ ...filed, ended: { end, atMs: clock.nowMs() } }),
+    onEnd: (filed, { end, by }) => directory.learn({ ...filed, ended: { end, by, atMs: clock.nowMs() } }),
     onProgress: reports.soon,
     onLeft: reports.left,
   })
@@ -129,16 +131,27 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     return known.local?.ring.read(reader) ?? (await feeds.read(known.filed, reader))
   }
 
-  function onEnded({ filed, local }: KnownRequest): void {
-    if (filed.ended !== undefined) local?.endedByOthers(filed.ended.end)
-    producers.settled(filed.key)
-    feeds.ended(filed.key)
+  function onEnded({ filed: { key, ended }, request, local }: KnownRequest): void {
+    if (ended === undefined) return
+    const { end, by = '' } = ended
+    local?.endedByOthers({ end, by })
+    producers.settled(key)
+    feeds.ended(key)
+    if (by === podId) reportEnd(request, end, local?.progress)
   }
 
-  function onVanished({ filed: { key }, local }: KnownRequest): void {
+  /** The end of a request that Redis has lost is reported by the broker of its producer. */
+  function onVanished({ filed, request, local }: KnownRequest): void {
+    const { key } = filed
+    const end = producers.endOf(key) ?? lostData
     local?.lose(lostData)
     producers.settled(key)
     feeds.giveUp(key, lostData)
+    if (filed.ended === undefined && filed.podId === podId) reportEnd(request, end, local?.progress)
+  }
+
+  function reportEnd(...ended: Parameters<EndListener>): void {
+    for (const report of endListeners) report(...ended)
   }
 
   /** While the process was paused it could not read messages: all timeouts start again. */
@@ -180,6 +193,10 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
       return life.problem
     },
     onHealth: life.onHealth,
+    onEnd(listener) {
+      endListeners.add(listener)
+      return () => endListeners.delete(listener)
+    },
     budget: setup.budget,
     async close() {
       if (closed) return

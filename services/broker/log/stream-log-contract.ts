@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
+import { endReportTests } from './end-contract.ts'
 import { type Collected, collect, openingOf, toBytes, toText } from './log-under-test.ts'
 import { resumeTests } from './resume-contract.ts'
 import { entryOverheadBytes, LogRefusal, type StreamLog } from './stream-log.ts'
@@ -24,7 +25,14 @@ export function streamLogContract(
   skip: string | false = false,
 ): void {
   describe(`${name} as a stream log`, { skip }, () => {
-    const tests = { ...readingTests, ...boundTests, ...watchTests, ...endTests, ...resumeTests }
+    const tests = {
+      ...readingTests,
+      ...boundTests,
+      ...watchTests,
+      ...endTests,
+      ...endReportTests,
+      ...resumeTests,
+    }
     const groups = [
       { tests, options: undefined },
       { tests: budgetTests, options: { maxKeptBytes } },

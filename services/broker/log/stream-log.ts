@@ -43,6 +43,11 @@ export interface StreamLog {
   /** The reason for being unhealthy, for people; empty if healthy. */
   readonly problem: string
   onHealth(listener: (healthy: boolean) => void): () => void
+  /**
+   * Reports each end that this process has given to a request, once, until the returned function is called. Of all
+   * processes that share the log, the one whose end is effective reports it, wherever the producer was connected.
+   */
+  onEnd(listener: EndListener): () => void
   /** The limit of this process's memory, in which its calls count what they hold, too. */
   readonly budget: ByteBudget
   /** Ends the requests of this process's producers with ERROR "shutting down", and stops all reports. */
@@ -93,6 +98,11 @@ export interface ResumedRequest {
   /** The progress of the last entry in the log. */
   readonly progress: Progress
 }
+
+/**
+ * `progress` is that of the last entry; undefined if the producer was not connected to this process. Must not throw.
+ */
+export type EndListener = (request: LoggedRequest, end: RequestEnd, progress: Progress | undefined) => void
 
 /** The state of the producer's owner after an entry; JSON that the log does not read. */
 export type Progress = object

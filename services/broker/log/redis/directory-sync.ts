@@ -50,23 +50,24 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
     onVanished(known)
   }
 
-  async function end(filed: FiledRequest, how: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
-    const answer = await endRequest(setup, filed, how, from)
+  async function endFor(filed: FiledRequest, wanted: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
+    const answer = await endRequest(setup, filed, wanted, from)
     if (answer.what === 'moved') return false
     if (answer.what === 'gone') {
       const known = directory.get(filed.key)
       if (known !== undefined) vanish(known)
       return false
     }
-    directory.learn({ ...filed, ended: { end: answer.by, atMs: clock.nowMs() } })
-    return answer.what === 'ended'
+    const { end, by } = answer
+    directory.learn({ ...filed, ended: { end, by, atMs: clock.nowMs() } })
+    return by === podId && end.how === wanted.how
   }
 
   /** Ends a request of a producer of this broker that is running only according to Redis. */
   async function endIfOver(filed: FiledRequest): Promise<void> {
     if (filed.podId !== podId || filed.ended !== undefined) return
     const how = endOfOwn(filed.key)
-    if (how !== undefined) await end(filed, how)
+    if (how !== undefined) await endFor(filed, how)
   }
 
   /** Removes an expired request from the directory. */
@@ -101,7 +102,7 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
       }
       await Promise.all([...found.values()].flatMap(filed => [endIfOver(filed), forgetIfExpired(filed)]))
     },
-    end,
+    end: endFor,
   }
 }
 

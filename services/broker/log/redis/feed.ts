@@ -1,5 +1,6 @@
 import { Ring, type RingWatch } from '../ring.ts'
-import { LogRefusal, type RequestEnd } from '../stream-log.ts'
+import { LogRefusal } from '../stream-log.ts'
+import { decodeEnd, type StoredEnd } from './end-request.ts'
 import type { FiledRequest } from './filed-request.ts'
 import { entryId, positionOf } from './keys.ts'
 import type { FollowedStream } from './read-loop.ts'
@@ -20,7 +21,7 @@ export interface Feed {
 
 export interface FeedOptions {
   /** Called once, when the end is read from Redis. */
-  readonly onEnd: (end: RequestEnd) => void
+  readonly onEnd: (stored: StoredEnd) => void
   readonly watch: RingWatch
 }
 
@@ -80,7 +81,7 @@ export function createFeed(
   setup: RedisLogSetup,
   filed: FiledRequest,
   ring: Ring,
-  onEnd: (end: RequestEnd) => void,
+  onEnd: (stored: StoredEnd) => void,
 ): Feed {
   const { key, epoch } = filed
   let inHurry = false
@@ -99,9 +100,9 @@ export function createFeed(
         const position = positionOf(id)
         if (value === undefined) return
         if (position === undefined) {
-          const end: RequestEnd = JSON.parse(String(value))
-          ring.finish(end)
-          onEnd(end)
+          const stored = decodeEnd(String(value))
+          ring.finish(stored.end)
+          onEnd(stored)
         } else if (position >= ring.nextPosition) {
           // Entries that Redis has lost, or dropped before they were read here, are a gap.
           ring.skipTo(position)

@@ -1,5 +1,6 @@
 import type { Ring, RingWatch } from '../ring.ts'
 import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../stream-log.ts'
+import type { StoredEnd } from './end-request.ts'
 import { catchUp, createFeed, type Feed, type FeedOptions, loadFeed } from './feed.ts'
 import type { FiledRequest } from './filed-request.ts'
 import type { ReadLoop } from './read-loop.ts'
@@ -43,7 +44,7 @@ export interface FeedsOptions {
   readonly setup: RedisLogSetup
   readonly loop: ReadLoop
   /** All entries and the end of the request were read; the directory may report the end later. */
-  readonly onEnd: (filed: FiledRequest, end: RequestEnd) => void
+  readonly onEnd: (filed: FiledRequest, stored: StoredEnd) => void
   /** `slowest` has changed enough for a report. */
   readonly onProgress: () => void
   /** No reader holds entries of the request any more. */
@@ -74,7 +75,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
       onProgress: () => changed(used),
       onClosed: () => left(used),
     }
-    const loading = open({ onEnd: end => onEnd(used.filed, end), watch })
+    const loading = open({ onEnd: stored => onEnd(used.filed, stored), watch })
     const used: UsedFeed = { filed, loading, feed: undefined, expected: 0, expectedHolders: 0 }
     feeds.set(filed.key, used)
     return used

@@ -27,6 +27,8 @@ export interface FiledRequest {
 
 export interface EndedAt {
   readonly end: RequestEnd
+  /** The broker that ended it; older versions of the broker do not write it. */
+  readonly by?: string
   /** By the clock of the broker that ended it. */
   readonly atMs: number
 }

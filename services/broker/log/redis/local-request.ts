@@ -10,7 +10,7 @@ import {
   type WriterEnd,
 } from '../stream-log.ts'
 import { createAppendQueue } from './append-queue.ts'
-import { endRequest } from './end-request.ts'
+import { decodeEnd, endRequest, type StoredEnd } from './end-request.ts'
 import type { FiledRequest } from './filed-request.ts'
 import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
 import { createRemoteReaders, type RemoteReaders } from './remote-readers.ts'
@@ -32,8 +32,10 @@ export interface LocalRequest {
   resume(): Omit<ResumedRequest, 'uses'> | undefined
   /** The producer has continued the request at another broker, which is the new owner. */
   moved(): void
+  /** The progress of the last entry. */
+  readonly progress: Progress
   /** Redis has an end that did not come from its producer. */
-  endedByOthers(end: RequestEnd): void
+  endedByOthers(stored: StoredEnd): void
   /** Redis has no end of it, and the request cannot continue. */
   lose(end: RequestEnd): void
   /** Ends it like its producer, which is notified. Never rejects: `lose` may come first. */
@@ -54,8 +56,10 @@ export interface LocalRequestOptions {
   /** The ring of the request, for a producer that comes from another broker. */
   readonly ring?: Ring
   readonly progress: Progress
-  /** Called once, at the end, with the bytes that Redis stores; undefined if Redis has no end. */
-  readonly onEnd: (end: RequestEnd, storedBytes: number | undefined) => void
+  /** Called once, at the end of a request whose end Redis has, with the bytes that Redis stores. */
+  readonly onEnd: (stored: StoredEnd, storedBytes: number) => void
+  /** Called instead, if Redis has no end. */
+  readonly onLost: (end: RequestEnd) => void
   /** Called instead, if the request has another owner. */
   readonly onMoved: () => void
 }
@@ -116,16 +120,25 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     ring.onRoom(() => {})
   }
 
-  function stop(end: RequestEnd, isInRedis: boolean): void {
+  function stop(stored: StoredEnd): void {
+    const { end } = stored
     if (over) return
     detach()
     ring.finish(end)
-    if (ending === undefined || (isInRedis && end.how !== ending.end.how)) writer.end(end)
-    if (isInRedis) ending?.done.resolve()
-    else ending?.done.reject(unavailable(full ? outOfMemory : 'the log did not take the end of the request'))
+    if (ending === undefined || end.how !== ending.end.how) writer.end(end)
+    ending?.done.resolve()
     writer.close()
-    if (isInRedis) options.onEnd(end, queue.storedBytes + header.length)
-    else options.onEnd(ending?.end ?? end, undefined)
+    options.onEnd(stored, queue.storedBytes + header.length)
+  }
+
+  function lose(end: RequestEnd): void {
+    if (over) return
+    detach()
+    ring.finish(end)
+    if (ending === undefined) writer.end(end)
+    ending?.done.reject(unavailable(full ? outOfMemory : 'the log did not take the end of the request'))
+    writer.close()
+    options.onLost(ending?.end ?? end)
   }
 
   function moved(): void {
@@ -161,17 +174,17 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       const answer = await untilAnswered(queue.send)
       if (answer === undefined) return
       if (answer === 'moved') return moved()
-      if (answer === 'gone') return stop({ how: 'lost', status: lostDataStatus }, false)
-      if (answer !== 'ok') return stop(JSON.parse(answer), true)
+      if (answer === 'gone') return lose({ how: 'lost', status: lostDataStatus })
+      if (answer !== 'ok') return stop(decodeEnd(answer))
       queue.taken()
       notifyRoom()
     }
     const end = ending?.end ?? overdue
     if (end === undefined) return
     const answer = await untilAnswered(() => endRequest(setup, filed, end))
-    if (answer?.what === 'gone') stop({ how: 'lost', status: lostDataStatus }, false)
+    if (answer?.what === 'gone') lose({ how: 'lost', status: lostDataStatus })
     else if (answer?.what === 'moved') moved()
-    else if (answer !== undefined) stop(answer.by, true)
+    else if (answer !== undefined) stop(answer)
   }
 
   async function run(): Promise<void> {
@@ -253,8 +266,11 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       return { writer: openWriter(), header, progress }
     },
     moved,
-    endedByOthers: end => stop(end, true),
-    lose: end => stop(end, false),
+    get progress() {
+      return progress
+    },
+    endedByOthers: stop,
+    lose,
     async shutDown(end) {
       if (over) return
       const isNews = ending === undefined
@@ -276,7 +292,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       const nowMs = clock.monotonicMs()
       expire(nowMs)
       if (owedSinceMs !== undefined && nowMs - owedSinceMs > timings.awayMs) {
-        stop({ how: 'lost', status: full ? fullStatus : awayStatus }, false)
+        lose({ how: 'lost', status: full ? fullStatus : awayStatus })
       }
     },
   }

@@ -8,6 +8,7 @@ import {
   type RequestWriter,
 } from '../stream-log.ts'
 import type { Directory } from './directory.ts'
+import type { StoredEnd } from './end-request.ts'
 import { encodeFiled, type FiledRequest, idsField } from './filed-request.ts'
 import { awayStatus, createLocalRequest, type LocalRequest } from './local-request.ts'
 import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
@@ -93,19 +94,19 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   }
 
   function add(filed: FiledRequest, taken: TakenOver): RequestWriter {
-    function onEnd(end: RequestEnd, storedBytes: number | undefined): void {
+    function onEnd({ end, by }: StoredEnd, storedBytes: number): void {
       running.delete(filed.key)
-      if (storedBytes === undefined) {
-        owed.set(filed.key, end)
-        return
-      }
       keep(filed, storedBytes)
-      directory.learn({ ...filed, ended: { end, atMs: clock.nowMs() } })
+      directory.learn({ ...filed, ended: { end, by, atMs: clock.nowMs() } })
+    }
+    function onLost(end: RequestEnd): void {
+      running.delete(filed.key)
+      owed.set(filed.key, end)
     }
     let writer: RequestWriter | undefined
     directory.host(filed, request => {
       const onMoved = () => running.delete(filed.key)
-      const local = createLocalRequest({ ...taken, setup, filed, request, onEnd, onMoved })
+      const local = createLocalRequest({ ...taken, setup, filed, request, onEnd, onLost, onMoved })
       running.set(filed.key, local)
       writer = local.openWriter()
       return local
