@@ -19,6 +19,7 @@ export const animationStreamRouteLimits = {
   maxTotalSeconds: 604_800,
   maxConsumers: 100_000,
   maxStreams: 100_000,
+  maxUrlLength: 2048,
 } as const
 
 const limits = animationStreamRouteLimits
@@ -223,27 +224,52 @@ const limitFields = {
   streams: limit('streams', 1, limits.maxStreams, 'Requests of the route at the same time, in each process.'),
 }
 
+const secretEntry = (defaultKey: string, keyDescription: string, description: string) =>
+  Type.Object(
+    {
+      name: Type.String({
+        minLength: 1,
+        maxLength: 253,
+        pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+        description: 'The name of the Secret, which is in the namespace of the route.',
+      }),
+      key: Type.String({
+        default: defaultKey,
+        minLength: 1,
+        maxLength: 253,
+        pattern: '^[-._a-zA-Z0-9]+$',
+        description: keyDescription,
+      }),
+    },
+    { required: ['name'], description },
+  )
+
 const tokenSecretRef = (description: string) =>
   Type.Optional(
-    Type.Object(
-      {
-        name: Type.String({
-          minLength: 1,
-          maxLength: 253,
-          pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
-          description: 'The name of the Secret, which is in the namespace of the route.',
-        }),
-        key: Type.String({
-          default: 'token',
-          minLength: 1,
-          maxLength: 253,
-          pattern: '^[-._a-zA-Z0-9]+$',
-          description: 'The entry with the token. Of several lines each one is a token.',
-        }),
-      },
-      { required: ['name'], description },
-    ),
+    secretEntry('token', 'The entry with the token. Of several lines each one is a token.', description),
   )
+
+const webhook = Type.Object(
+  {
+    url: Type.String({
+      maxLength: limits.maxUrlLength,
+      // Neither a user nor a fragment, as brokers require.
+      pattern: '^https?://[^\\s/?#@]+([/?][^\\s#]*)?$',
+      description: 'An http or https URL without a user, a password and a fragment.',
+    }),
+    secretRef: secretEntry(
+      'secret',
+      'The entry with the secret: "whsec_" and 24 to 64 random bytes in base64. Of two lines each one signs.',
+      'The secret that signs each message. While it is missing nothing is posted; streams are served all the same.',
+    ),
+  },
+  {
+    required: ['url', 'secretRef'],
+    description:
+      'Brokers post a signed message to this URL when a request begins and when it ends, as the Standard Webhooks ' +
+      'specification defines. Deliveries never delay a stream.',
+  },
+)
 
 const spec = Type.Object(
   {
@@ -278,6 +304,9 @@ const spec = Type.Object(
     ),
     pushTokenSecretRef: tokenSecretRef('The token to push only, in addition to that of tokenSecretRef.'),
     pullTokenSecretRef: tokenSecretRef('The token to pull only, in addition to that of tokenSecretRef.'),
+    notify: Type.Optional(
+      Type.Object({ webhook }, { required: ['webhook'], description: 'Who is notified of requests.' }),
+    ),
   },
   {
     ...notRequired,

@@ -51,6 +51,8 @@ export interface StreamRoute {
   readonly tokenSecret?: SecretEntry
   readonly pushTokenSecret?: SecretEntry
   readonly pullTokenSecret?: SecretEntry
+  /** Receives the begin and the end of each request. */
+  readonly webhook?: { readonly url: string; readonly secret: SecretEntry }
 }
 
 /** Empty fields match any value. */
@@ -99,6 +101,8 @@ export interface OpenedStreamRoute {
   readonly createdMs: number
   /** SHA-256 of each token that has the right, 32 bytes each; none where the right needs no token. */
   readonly tokens: { readonly push: readonly Uint8Array[]; readonly pull: readonly Uint8Array[] }
+  /** Absent while the secret is missing that signs its messages. */
+  readonly webhook?: { readonly url: string; readonly secrets: readonly string[] }
 }
 
 /** One Merchant that was judged right, its defaults filled in. */

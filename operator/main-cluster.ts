@@ -102,7 +102,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(async () => loads.stop())
   const feed = openFeed(peers, log)
   const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
-  const secrets = tenants.tokens
+  const secrets = tenants.routes
   started.defer(() => secrets.stop())
   const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
   const open = { client, feed, infrastructure, backends, mayWrite, metrics, events, log }

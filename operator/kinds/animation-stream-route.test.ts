@@ -186,7 +186,8 @@ test('a route whose Secret may not be read says what grants it, and keeps the to
     [{ forbidden: advice }, closed, [new Uint8Array(32)]],
     [{ hashes: known, forbidden: advice }, kept, known],
   ] as const) {
-    const secrets = { follow: async () => {}, tokens: () => tokens, onChange: () => {} }
+    const signing = () => ({ unknown: true }) as const
+    const secrets = { follow: async () => {}, tokens: () => tokens, signing, onChange: () => {} }
     const kind = animationStreamRoutes({ secrets, loadOf: () => ({ activeStreams: 0, consumers: 0 }) })
     const spec = { match: { streamIdPrefix: 'kiosk-' }, tokenSecretRef: { name: 'tokens' } }
     const { apiVersion, kind: name } = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute' }
@@ -219,6 +220,54 @@ test('without its Secret a route is closed to everybody, and says which one is m
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
   world.restart()
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
+})
+
+const signing = [1, 2].map(byte => `whsec_${Buffer.alloc(24, byte).toString('base64')}`)
+const url = 'https://example.org/hook'
+const withWebhook = { ...kiosk, notify: { webhook: { url, secretRef: { name: 'signing' } } } }
+
+test('a webhook has the secrets of its Secret, and follows their rotation', async () => {
+  const world = openWorld()
+  world.secret('shop/signing', { secret: signing[0] })
+  world.route('shop/kiosk', withWebhook)
+  assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
+  const [before] = world.published()
+  assert.deepEqual(before?.webhook, { url, secrets: signing.slice(0, 1) })
+  assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
+  await world.reconcile()
+  assert.equal(world.published()[0], before, 'the same object while nothing has changed')
+  world.secret('shop/signing', { secret: signing.join('\n') })
+  await world.reconcile()
+  assert.deepEqual(world.published()[0]?.webhook, { url, secrets: signing })
+  for (const secret of signing) assert.ok(!JSON.stringify(world.status('shop/kiosk')).includes(secret))
+  world.restart()
+  await world.reconcile()
+  assert.deepEqual(world.published()[0]?.webhook, { url, secrets: signing })
+})
+
+test('without its signing secret a route serves streams, posts nothing and says why', async () => {
+  const world = openWorld()
+  world.route('shop/kiosk', withWebhook)
+  const without = 'the webhook gets nothing until then'
+  const assertLacks = async (message: string) => {
+    assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
+    assert.equal(world.published()[0]?.webhook, undefined)
+    const programmed = world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')
+    assert.deepEqual([programmed?.reason, programmed?.message], ['SecretMissing', `${message}; ${without}`])
+  }
+  await assertLacks('the Secret shop/signing is not there')
+  world.secret('shop/signing', { other: 'abc' })
+  await assertLacks('the Secret shop/signing has no entry secret')
+  world.secret('shop/signing', { secret: 'canary' })
+  const form = '"whsec_" and 24 to 64 bytes in base64 is allowed'
+  await assertLacks(
+    `the Secret shop/signing has an entry secret whose line 1 does not begin with "whsec_"; ${form}`,
+  )
+  world.secret('shop/signing', { secret: signing[0] })
+  await world.reconcile()
+  assert.deepEqual(world.published()[0]?.webhook, { url, secrets: signing.slice(0, 1) })
+  world.removeSecret('shop/signing')
+  await assertLacks('the Secret shop/signing is not there')
 })
 
 test('a route that is wrong goes on as it was, and still asks for its token', async () => {

@@ -1,6 +1,8 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../ir.ts'
-import type { TokenPlace, TokenSecrets, Tokens } from '../sources/token-secrets.ts'
+import type { RouteSecrets, SecretPlace } from '../sources/route-secrets.ts'
+import type { SigningSecrets } from '../sources/signing-secrets.ts'
+import type { Tokens } from '../sources/token-secrets.ts'
 import { translateAnimationStreamRoute } from '../translate/translate-animation-stream-route.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from '../xds/encode-stream-route.ts'
 import type { RouteLoad } from '../xds/loads/stream-loads.ts'
@@ -18,7 +20,7 @@ export const animationStreamRouteColumns: KindColumns = {
 }
 
 export interface StreamRouteSurroundings {
-  readonly secrets: TokenSecrets
+  readonly secrets: RouteSecrets
   /** What these processes carry of a route. */
   readonly loadOf: (route: string, uids: readonly string[]) => RouteLoad
 }
@@ -27,7 +29,7 @@ export function animationStreamRoutes({
   secrets,
   loadOf,
 }: StreamRouteSurroundings): FedKind<StreamRoute, OpenedStreamRoute> {
-  const completed = new WeakMap<StreamRoute, KnownTokens & Completed<OpenedStreamRoute>>()
+  const completed = new WeakMap<StreamRoute, KnownSecrets & Completed<OpenedStreamRoute>>()
   return {
     definition,
     workload: 'broker',
@@ -38,18 +40,29 @@ export function animationStreamRoutes({
     subjectOf: (content, spec) => content?.match.streamIdPrefix ?? prefixOf(spec),
     openClaims: openStreamMatchClaims,
     doubtsOf: findOpenOverlaps,
-    prepare: routes => secrets.follow(routes.flatMap(route => Object.values(placesOf(route)))),
+    prepare: routes =>
+      secrets.follow(
+        routes.flatMap(route => Object.values(tokenPlacesOf(route))),
+        routes.flatMap(route => signingPlaceOf(route) ?? []),
+      ),
     complete(route, createdMs) {
-      const places = placesOf(route)
-      const tokensOf = (place: TokenPlace | undefined) => place && secrets.tokens(place)
-      const found = { both: tokensOf(places.both), push: tokensOf(places.push), pull: tokensOf(places.pull) }
+      const places = tokenPlacesOf(route)
+      const signing = signingPlaceOf(route)
+      const tokensOf = (place: SecretPlace | undefined) => place && secrets.tokens(place)
+      const found = {
+        both: tokensOf(places.both),
+        push: tokensOf(places.push),
+        pull: tokensOf(places.pull),
+        webhook: signing && secrets.signing(signing),
+      }
       const known = completed.get(route)
-      if (known?.fed.createdMs === createdMs && isSameTokens(known.found, found)) return known
+      if (known?.fed.createdMs === createdMs && isSame(known.found, found)) return known
       const tokens = {
         push: [...hashesOf(found.both), ...hashesOf(found.push)],
         pull: [...hashesOf(found.both), ...hashesOf(found.pull)],
       }
-      const made = { found, fed: { route, createdMs, tokens }, lacking: lackOfAny(places, found) }
+      const fed = { route, createdMs, tokens, ...webhookOf(route, found.webhook) }
+      const made = { found, fed, lacking: lackOfAny(places, found) ?? lackOfWebhook(signing, found.webhook) }
       completed.set(route, made)
       return made
     },
@@ -72,16 +85,29 @@ const closedToAll: readonly Uint8Array[] = [new Uint8Array(32)]
 const grants = ['both', 'push', 'pull'] as const
 type Grant = (typeof grants)[number]
 
-interface KnownTokens {
-  /** What is known of each Secret that the route names. */
-  readonly found: Readonly<Record<Grant, Tokens | undefined>>
+interface KnownSecrets {
+  /** The state of each Secret that the route names. */
+  readonly found: Readonly<Record<Grant, Tokens | undefined>> & {
+    readonly webhook: SigningSecrets | undefined
+  }
 }
 
-function isSameTokens(a: KnownTokens['found'], b: KnownTokens['found']): boolean {
-  return grants.every(grant => a[grant] === b[grant])
+function isSame(a: KnownSecrets['found'], b: KnownSecrets['found']): boolean {
+  return a.webhook === b.webhook && grants.every(grant => a[grant] === b[grant])
 }
 
-function placesOf(route: StreamRoute): Readonly<Partial<Record<Grant, TokenPlace>>> {
+function signingPlaceOf({ name, webhook }: StreamRoute): SecretPlace | undefined {
+  const [namespace = ''] = name.split('/')
+  return webhook && { namespace, secret: webhook.secret.name, key: webhook.secret.key }
+}
+
+/** Without a secret to sign with, brokers post nothing. */
+function webhookOf({ webhook }: StreamRoute, signing: SigningSecrets | undefined) {
+  if (webhook === undefined || signing === undefined || !('secrets' in signing)) return {}
+  return { webhook: { url: webhook.url, secrets: signing.secrets } }
+}
+
+function tokenPlacesOf(route: StreamRoute): Readonly<Partial<Record<Grant, SecretPlace>>> {
   const [namespace = ''] = route.name.split('/')
   const { tokenSecret: both, pushTokenSecret: push, pullTokenSecret: pull } = route
   return Object.fromEntries(
@@ -97,10 +123,10 @@ function hashesOf(tokens: Tokens | undefined): readonly Uint8Array[] {
 }
 
 /** What is missing first, of the Secrets that the route names. */
-function lackOfAny(places: ReturnType<typeof placesOf>, found: KnownTokens['found']): Lack | undefined {
+function lackOfAny(places: ReturnType<typeof tokenPlacesOf>, found: KnownSecrets['found']): Lack | undefined {
   for (const grant of grants) {
     const [place, tokens] = [places[grant], found[grant]]
-    const lack = place && tokens && lackOf(place, tokens, closedBy[grant])
+    const lack = place && tokens && lackOf(place, tokens, { without: closedBy[grant], old: oldTokens })
     if (lack !== undefined) return lack
   }
   return undefined
@@ -113,16 +139,41 @@ const closedBy = {
   pull: 'the route takes no pulls for its tokens until then',
 } as const satisfies Record<Grant, string>
 
-function lackOf({ namespace, secret, key }: TokenPlace, tokens: Tokens, closed: string): Lack | undefined {
+const oldTokens = 'the tokens that were read before stay in force'
+
+const webhookEffects: Effects = {
+  without: 'the webhook gets nothing until then',
+  old: 'the signing secret that was read before stays in force',
+}
+
+function lackOfWebhook(
+  place: SecretPlace | undefined,
+  signing: SigningSecrets | undefined,
+): Lack | undefined {
+  return place && signing && lackOf(place, signing, webhookEffects)
+}
+
+/** The effects of an entry that cannot be read. */
+interface Effects {
+  readonly without: string
+  /** While an earlier content of the entry is used. */
+  readonly old: string
+}
+
+function lackOf(
+  { namespace, secret, key }: SecretPlace,
+  known: Tokens | SigningSecrets,
+  { without, old }: Effects,
+): Lack | undefined {
   const name = `the Secret ${namespace}/${secret}`
-  if ('forbidden' in tokens && tokens.forbidden !== undefined) {
-    const effect = 'hashes' in tokens ? 'the tokens that were read before stay in force' : closed
-    const message = `the operator may not read ${name}; ${effect}. ${tokens.forbidden}`
+  const isKnown = 'hashes' in known || 'secrets' in known
+  if ('forbidden' in known && known.forbidden !== undefined) {
+    const message = `the operator may not read ${name}; ${isKnown ? old : without}. ${known.forbidden}`
     return { reason: 'SecretForbidden', message }
   }
-  if ('hashes' in tokens) return undefined
-  if ('missing' in tokens) return { reason: 'SecretMissing', message: `${name} ${tokens.missing}; ${closed}` }
-  const message = `${name} has not been read yet for its entry ${key}; ${closed}`
+  if (isKnown) return undefined
+  if ('missing' in known) return { reason: 'SecretMissing', message: `${name} ${known.missing}; ${without}` }
+  const message = `${name} has not been read yet for its entry ${key}; ${without}`
   return { reason: 'SecretUnknown', message }
 }
 

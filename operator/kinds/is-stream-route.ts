@@ -15,7 +15,8 @@ export function isStreamRoute(value: unknown): value is StreamRoute {
     isOneOf(slowConsumers, ['wait', 'drop-oldest', 'cut-off']) &&
     isOneOf(concurrentRequests, ['queue', 'newest', 'refuse']) &&
     hasNumbers(limits, limitNames, 1) &&
-    secrets.every(secret => secret === undefined || hasTexts(secret, ['name', 'key']))
+    secrets.every(secret => secret === undefined || hasTexts(secret, ['name', 'key'])) &&
+    isWebhook(value.webhook)
   )
 }
 
@@ -42,6 +43,12 @@ function isRules(value: unknown): boolean {
 function isLateJoiners(value: unknown): boolean {
   if (!isObject<{ from: unknown; seconds: unknown }>(value)) return false
   return value.from === 'last' ? hasNumbers(value, ['seconds'], 1) : isOneOf(value.from, ['now', 'start'])
+}
+
+function isWebhook(value: unknown): boolean {
+  if (value === undefined) return true
+  if (!isObject<{ url: unknown; secret: unknown }>(value)) return false
+  return typeof value.url === 'string' && hasTexts(value.secret, ['name', 'key'])
 }
 
 function isOneOf(value: unknown, words: readonly string[]): boolean {

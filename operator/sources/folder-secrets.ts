@@ -1,30 +1,34 @@
+import type { NoEntry, RouteSecrets, SecretPlace } from './route-secrets.ts'
+import { readSigningSecrets } from './signing-secrets.ts'
 import type { Source, SourcedResource } from './source.ts'
-import { hashTokens, type TokenPlace, type TokenSecrets, type Tokens } from './token-secrets.ts'
+import { hashTokens } from './token-secrets.ts'
 
 /**
  * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over which
  * `stringData` holds.
  */
-export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): TokenSecrets {
-  const known = new WeakMap<SourcedResource, Map<string, Tokens>>()
-
-  function read(resource: SourcedResource, place: TokenPlace): Tokens {
-    const ofResource = known.get(resource) ?? new Map<string, Tokens>()
-    known.set(resource, ofResource)
-    const before = ofResource.get(place.key)
-    if (before !== undefined) return before
-    const entries = entriesOf(resource.spec)
-    const tokens: Tokens = entries === undefined ? noEntries : hashTokens(entries, place)
-    ofResource.set(place.key, tokens)
-    return tokens
+export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
+  /** Each result is remembered for its resource, which is another object after a change. */
+  function createReader<Known>(readEntry: (entries: Entries, place: SecretPlace) => Known) {
+    const known = new WeakMap<SourcedResource, Map<string, Known | NoEntry>>()
+    return (place: SecretPlace): Known | NoEntry => {
+      const resource = findSecret(source, place.namespace, place.secret)
+      if (resource === undefined) return missing
+      const ofResource = known.get(resource) ?? new Map<string, Known | NoEntry>()
+      known.set(resource, ofResource)
+      const before = ofResource.get(place.key)
+      if (before !== undefined) return before
+      const entries = entriesOf(resource.spec)
+      const found = entries === undefined ? noEntries : readEntry(entries, place)
+      ofResource.set(place.key, found)
+      return found
+    }
   }
 
   return {
     follow: async () => {},
-    tokens(place) {
-      const found = findSecret(source, place.namespace, place.secret)
-      return found === undefined ? missing : read(found, place)
-    },
+    tokens: createReader(hashTokens),
+    signing: createReader(readSigningSecrets),
     onChange: listener => source.onChange(listener),
   }
 }
@@ -52,7 +56,9 @@ function findSecret(source: Pick<Source, 'list'>, namespace: string, secret: str
 }
 
 const noEntries = { missing: 'has data that is no base64, or entries that are no texts' }
-const missing = hashTokens(undefined, { key: '' })
+const missing: NoEntry = { missing: 'is not there' }
+
+type Entries = Readonly<Record<string, string>>
 
 /** undefined for what no API server would take. */
 function entriesOf(spec: unknown): Readonly<Record<string, string>> | undefined {

@@ -1,35 +1,10 @@
 import { createHash } from 'node:crypto'
+import type { NoEntry, SecretPlace } from './route-secrets.ts'
 
-/** Where tokens stand. */
-export interface TokenPlace {
-  readonly namespace: string
-  readonly secret: string
-  readonly key: string
-}
-
-/** What is known of the tokens in one place. Who reads a Secret sees a token; all others see its hash. */
+/** The state of the tokens in one place. Only the reader of a Secret sees tokens; all others see their hashes. */
 export type Tokens =
   /** `forbidden`: the Secret may not be read any more, so that these may be old. */
-  | { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string }
-  /** Why there are none, as the end of a sentence that begins with the Secret's name. */
-  | { readonly missing: string }
-  /** The Secret may not be read: what grants it, as a sentence. */
-  | { readonly forbidden: string }
-  /** It has not been looked at yet. */
-  | { readonly unknown: true }
-
-/** Tokens in Secrets, each looked at by its name. */
-export interface TokenSecrets {
-  /**
-   * These places are looked at from now on, and no others. Resolves when each of them has been looked at once, and
-   * after a while in any case.
-   */
-  follow(places: readonly TokenPlace[]): Promise<void>
-  /** Of a place that is followed. The same object as long as nothing has changed. */
-  tokens(place: TokenPlace): Tokens
-  /** Called after each change of what `tokens` tells. */
-  onChange(listener: () => void): void
-}
+  { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string } | NoEntry
 
 /** Of one entry: more than a rotation needs. */
 const maxTokens = 16
@@ -39,7 +14,7 @@ const tokenForm = /^[\x21-\x7e]{1,4096}$/
 /** The tokens of a Secret's entry, a line each; blanks around them are not part of them. */
 export function hashTokens(
   entries: Readonly<Record<string, string>> | undefined,
-  { key }: Pick<TokenPlace, 'key'>,
+  { key }: Pick<SecretPlace, 'key'>,
 ): Tokens {
   if (entries === undefined) return { missing: 'is not there' }
   const text = Object.hasOwn(entries, key) ? entries[key] : undefined

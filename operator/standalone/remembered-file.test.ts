@@ -15,7 +15,12 @@ import { openRememberedFile } from './remembered-file.ts'
 
 const limits = rateLimitConfigs()
 const routes = animationStreamRoutes({
-  secrets: { follow: async () => {}, tokens: () => ({ unknown: true }), onChange: () => {} },
+  secrets: {
+    follow: async () => {},
+    tokens: () => ({ unknown: true }),
+    signing: () => ({ unknown: true }),
+    onChange: () => {},
+  },
   loadOf: () => ({ activeStreams: 0, consumers: 0 }),
 })
 const openFile = (path: string, onWarning: (text: string) => void) =>

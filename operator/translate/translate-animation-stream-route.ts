@@ -17,6 +17,7 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
   const { match, rules, lateJoiners, limits, concurrentRequests } = spec
   const { tokenSecretRef, pushTokenSecretRef, pullTokenSecretRef } = spec
   const { from, seconds = 0 } = lateJoiners
+  const { webhook } = spec.notify ?? {}
   return {
     name,
     match,
@@ -28,6 +29,7 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
     ...(tokenSecretRef && { tokenSecret: tokenSecretRef }),
     ...(pushTokenSecretRef && { pushTokenSecret: pushTokenSecretRef }),
     ...(pullTokenSecretRef && { pullTokenSecret: pullTokenSecretRef }),
+    ...(webhook && { webhook: { url: webhook.url, secret: webhook.secretRef } }),
   }
 }
 

@@ -91,3 +91,16 @@ test('people see the message as JSON', () => {
   assert.equal(shown['lateJoiners'], 'last')
   assert.equal(shown['createdMs'], '1780000000123')
 })
+
+test('a broker gets the webhook with its secrets, and people see only how many there are', () => {
+  const webhook = {
+    url: 'https://example.org/hook',
+    secrets: [1, 2].map(byte => `whsec_${Buffer.alloc(24, byte).toString('base64')}`),
+  }
+  const { bytes } = encodeStreamRoute({ ...opened(), webhook })
+  const decoded = decodeRoute(bytes, 'resource 1')
+  assert.ok('route' in decoded)
+  assert.deepEqual(decoded.route.webhook, webhook)
+  const shown = showStreamRoute(bytes) as Record<string, unknown>
+  assert.deepEqual(shown['webhook'], { ...webhook, secrets: ['(hidden)', '(hidden)'] })
+})

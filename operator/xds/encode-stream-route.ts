@@ -3,13 +3,16 @@ import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route
 import type { OpenedStreamRoute } from '../ir.ts'
 import { createResource, type Resource } from './snapshot.ts'
 
+/** Shown in place of a secret. */
+const hiddenSecret = '(hidden)'
+
 /** The type that brokers ask for. */
 export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /**
  * A route as the feed carries it. Equal ones have equal bytes: fields are written in the order of their numbers.
  */
-export function encodeStreamRoute({ route, createdMs, tokens }: OpenedStreamRoute): Resource {
+export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedStreamRoute): Resource {
   const { name, match, rules, lateJoiners, limits } = route
   const message = create(StreamRouteSchema, {
     name,
@@ -26,6 +29,7 @@ export function encodeStreamRoute({ route, createdMs, tokens }: OpenedStreamRout
       bufferBytes: BigInt(limits.bufferBytes),
     },
     ...encodeTokens(tokens),
+    ...(webhook && { webhook: { url: webhook.url, secrets: [...webhook.secrets] } }),
   })
   return createResource(name, toBinary(StreamRouteSchema, message))
 }
@@ -43,7 +47,11 @@ function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
   return { tokenHashes: [...push, ...more], pushTokenHashes: [...push], pullTokenHashes: [...pull] }
 }
 
-/** The message as JSON. */
+/** The message as JSON, without its secrets. */
 export function showStreamRoute(bytes: Uint8Array): unknown {
-  return toJson(StreamRouteSchema, fromBinary(StreamRouteSchema, bytes))
+  const message = fromBinary(StreamRouteSchema, bytes)
+  if (message.webhook !== undefined) {
+    message.webhook.secrets = message.webhook.secrets.map(() => hiddenSecret)
+  }
+  return toJson(StreamRouteSchema, message)
 }

@@ -6,6 +6,8 @@ import type { Log } from '@tollway/chassis/log.ts'
 import { openTracing } from '@tollway/chassis/open-tracing.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
+import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { assertAddressesFree } from '@tollway/grpc/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/health.ts'
@@ -16,6 +18,7 @@ import type { RouteFeed } from './feeds/route-feed.ts'
 import { createHealth } from './health.ts'
 import { createMemoryLog } from './log/memory.ts'
 import type { StreamLog } from './log/stream-log.ts'
+import { createNotifier } from './notify/notifier.ts'
 import { systemRepeat } from './repeat.ts'
 import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
@@ -42,6 +45,8 @@ const traceFlushTimeoutMs = 3_000
 const firstHealthMs = 2_000
 /** The time for callers to read the last status of a request that the end of the process has cut. */
 const lastStatusMs = 1_000
+/** The time to deliver the last notifications after the end of all requests. */
+const lastNotificationsMs = 2_000
 /** Per connection: a proxy may send all calls over one. */
 const maxConcurrentStreams = 10_000
 
@@ -56,11 +61,19 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const stats = createBrokerStats()
   const streamLog = await openStreamLog(settings)
   const table = createRouteTable({ clock: systemClock, log })
+  const notifier = createNotifier({
+    ...{ streamLog, routes: table, stats, log },
+    policy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
+    resolve: resolveBySystem,
+    clock: systemClock,
+    random: Math.random,
+  })
   const broker = createBroker(
     {
       log: streamLog,
       routes: table,
       stats,
+      onBegun: notifier.begun,
       clock: systemClock,
       limits: limitsOf(settings),
       tracing,
@@ -119,7 +132,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       const closed = grpc.drain(settings.drainTimeoutMs + lastStatusMs)
       await Promise.race([broker.idle(), pause(settings.drainTimeoutMs, undefined, { ref: false })])
       await broker.close()
-      await closed
+      await Promise.all([closed, notifier.stop(lastNotificationsMs)])
       await feed?.stop()
       await pages.stop()
       await tracing?.stop(traceFlushTimeoutMs)

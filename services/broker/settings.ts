@@ -9,6 +9,7 @@ import {
   type Values,
 } from '@tollway/chassis/settings.ts'
 import { tracingSettings } from '@tollway/chassis/tracing-settings.ts'
+import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
 import { feedSettings } from '@tollway/discovery/feed-settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server-settings.ts'
 
@@ -174,6 +175,7 @@ export const settings = settingsTable({
   ...pageSettings,
   ...streamSettings,
   ...feedSettings,
+  ...webhookSettings,
   ...processSettings,
   ...tracingSettings('AnimationBroker'),
 })

@@ -9,6 +9,7 @@ import {
   text,
   type Values,
 } from '@tollway/chassis/settings.ts'
+import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
 import { mailbox } from './mail/mailbox.ts'
 import { smtpServer } from './mail/smtp-server.ts'
 import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
@@ -350,18 +351,7 @@ const deliverySettings = settingsTable({
       'How many invitations one address is sent a day, from all merchants together. Beyond it the person becomes ' +
       'a member without a mail.',
   },
-  webhookAllowedCidrs: {
-    name: 'WEBHOOK_ALLOWED_CIDRS',
-    kind: cidrs,
-    fallback: '',
-    help: 'Networks that webhooks may go to though they are not public.',
-  },
-  webhookAllowHttp: {
-    name: 'WEBHOOK_ALLOW_HTTP',
-    kind: boolean,
-    fallback: 'false',
-    help: 'Whether webhooks may go to http:// besides https://.',
-  },
+  ...webhookSettings,
   deliveryRetentionDays: {
     name: 'DELIVERY_RETENTION_DAYS',
     kind: integer(1, 3_650),

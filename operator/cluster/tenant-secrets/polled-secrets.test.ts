@@ -142,3 +142,21 @@ test('who waits is let go at the end', async t => {
   await secrets.stop()
   await following
 })
+
+test('tokens and signing secrets of one Secret cost one read, and follow its changes', async t => {
+  const { secrets, stored, reads, failing } = start(t)
+  const [first, second] = [1, 2].map(byte => `whsec_${Buffer.alloc(24, byte).toString('base64')}`)
+  stored.set('a', { token: 'one', secret: `${first}` })
+  assert.deepEqual(secrets.signing(place('a', 'secret')), { unknown: true })
+  await secrets.follow([place('a')], [place('a', 'secret'), place('a', 'token')])
+  assert.deepEqual(reads, ['shop/a'])
+  assert.deepEqual(secrets.signing(place('a', 'secret')), { secrets: [first] })
+  assert.ok('hashes' in secrets.tokens(place('a')), 'the same entry may be both')
+  assert.ok('missing' in secrets.signing(place('a', 'token')))
+  stored.set('a', { token: 'one', secret: `${second}\n${first}` })
+  const current = () => JSON.stringify(secrets.signing(place('a', 'secret')))
+  await waitFor('the rotation', () => current() === JSON.stringify({ secrets: [second, first] }))
+  failing.set('a', new SecretForbiddenError('no right', 'ask'))
+  const kept = JSON.stringify({ secrets: [second, first], forbidden: 'ask' })
+  await waitFor('the missing right', () => current() === kept)
+})

@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { createWorkQueue, type Outcome } from '../../controller/work-queue.ts'
+import type { RouteSecrets, SecretPlace } from '../../sources/route-secrets.ts'
 import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
-import { hashTokens, type TokenPlace, type TokenSecrets, type Tokens } from '../../sources/token-secrets.ts'
+import { readSigningSecrets, type SigningSecrets } from '../../sources/signing-secrets.ts'
+import { hashTokens, type Tokens } from '../../sources/token-secrets.ts'
 import type { ReadPace } from './read-pace.ts'
 
 export interface PolledSecretsOptions {
@@ -9,11 +11,7 @@ export interface PolledSecretsOptions {
    * Resolves with the entries of a Secret; undefined when it does not exist. Rejects with a `SecretForbiddenError`
    * when the operator may not read it.
    */
-  readonly read: (
-    namespace: string,
-    name: string,
-    signal: AbortSignal,
-  ) => Promise<Readonly<Record<string, string>> | undefined>
+  readonly read: (namespace: string, name: string, signal: AbortSignal) => Promise<Entries>
   readonly pace: ReadPace
   /** Called when a Secret cannot be read, and again when the reason changes. */
   readonly onError: (secret: string, error: Error) => void
@@ -42,14 +40,28 @@ const defaultTiming: PolledSecretsTiming = {
 
 /** Reads at the same time. */
 const concurrency = 4
-const unknown: Tokens = { unknown: true }
+const unknown = { unknown: true } as const
 
-/** One Secret, and the tokens of those of its entries that resources name. */
+type Entries = Readonly<Record<string, string>> | undefined
+
+/** What resources need of an entry: its tokens, or its signing secrets. */
+type Use = 'tokens' | 'signing'
+type Known = Tokens | SigningSecrets
+
+interface UsedPlace extends SecretPlace {
+  readonly use: Use
+}
+
+const readers = { tokens: hashTokens, signing: readSigningSecrets }
+const idOf = ({ use, key }: Pick<UsedPlace, 'use' | 'key'>) => `${use} ${key}`
+
+/** One Secret, and what resources need of its entries. */
 interface Followed {
   readonly namespace: string
   readonly name: string
-  keys: ReadonlySet<string>
-  tokens: ReadonlyMap<string, Tokens>
+  /** By `idOf`. */
+  places: ReadonlyMap<string, UsedPlace>
+  known: ReadonlyMap<string, Known>
   /** Why it could not be read the last time. */
   problem: string
   isReading: boolean
@@ -58,9 +70,9 @@ interface Followed {
 /**
  * Secrets of an API server, each read by its name once, however many resources name it: at once when a resource
  * names it first, and then at the pace of reads, 30 seconds apart at least. The operator neither lists nor watches
- * Secrets. Known tokens stay valid while their Secret cannot be read.
+ * Secrets. Known values stay valid while their Secret cannot be read.
  */
-export function createPolledSecrets(options: PolledSecretsOptions): TokenSecrets & { stop(): Promise<void> } {
+export function createPolledSecrets(options: PolledSecretsOptions): RouteSecrets & { stop(): Promise<void> } {
   const { pace, random } = options
   const { lookMs, retryMs, readMs, patienceMs } = { ...defaultTiming, ...options.timing }
   const followed = new Map<string, Followed>()
@@ -94,7 +106,7 @@ export function createPolledSecrets(options: PolledSecretsOptions): TokenSecrets
       const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(readMs)])
       const entries = await options.read(namespace, name, signal)
       secret.problem = ''
-      learn(secret, key => hashTokens(entries, { key }))
+      learn(secret, place => readers[place.use](entries, place))
     } catch (error) {
       if (stopping.signal.aborted) return
       const { message } = error as Error
@@ -104,24 +116,28 @@ export function createPolledSecrets(options: PolledSecretsOptions): TokenSecrets
         throw Object.assign(new Error(message), { retryAfterMs: pace.reserve(id, { atLeastMs: 0 }) })
       }
       const { advice: forbidden } = error
-      learn(secret, key => ({ ...hashesOf(secret.tokens.get(key)), forbidden }))
+      learn(secret, (_, before) => ({ ...valuesOf(before), forbidden }))
     } finally {
       secret.isReading = false
     }
   }
 
-  /** Equal tokens keep their object, and listeners are called only after a change. */
-  function learn(secret: Followed, tokensOf: (key: string) => Tokens): void {
+  /** Equal values keep their object, and listeners are called only after a change. */
+  function learn(secret: Followed, next: (place: UsedPlace, before: Known | undefined) => Known): void {
     let isOther = false
-    const tokens = Array.from(secret.keys, (key): [string, Tokens] => {
-      const [before, now] = [secret.tokens.get(key), tokensOf(key)]
-      if (before !== undefined && isDeepStrictEqual(before, now)) return [key, before]
+    const known = Array.from(secret.places, ([id, place]): [string, Known] => {
+      const before = secret.known.get(id)
+      const now = next(place, before)
+      if (before !== undefined && isDeepStrictEqual(before, now)) return [id, before]
       isOther = true
-      return [key, now]
+      return [id, now]
     })
-    secret.tokens = new Map(tokens)
+    secret.known = new Map(known)
     if (isOther) for (const listener of listeners) listener()
   }
+
+  const knownOf = ({ namespace, secret, key }: SecretPlace, use: Use) =>
+    followed.get(`${namespace}/${secret}`)?.known.get(idOf({ use, key }))
 
   const isAnyUnread = () => [...followed.values()].some(isUnread)
 
@@ -134,13 +150,14 @@ export function createPolledSecrets(options: PolledSecretsOptions): TokenSecrets
   }
 
   return {
-    async follow(places) {
+    async follow(tokens, signing = []) {
+      const places = [...usedFor('tokens', tokens), ...usedFor('signing', signing)]
       const bySecret = Map.groupBy(places, ({ namespace, secret }) => `${namespace}/${secret}`)
       unfollowAllBut(bySecret)
       for (const [id, [first, ...others]] of bySecret) {
         if (first === undefined) continue
         const known = followed.get(id) ?? neverRead(first)
-        known.keys = new Set([first, ...others].map(({ key }) => key))
+        known.places = new Map([first, ...others].map(place => [idOf(place), place]))
         followed.set(id, known)
         // The time of the next try after a failed read is fixed already.
         if (isUnread(known) && known.problem === '' && !known.isReading) queue.add(id)
@@ -153,8 +170,8 @@ export function createPolledSecrets(options: PolledSecretsOptions): TokenSecrets
       waiting.delete(resolve)
       clearTimeout(patience)
     },
-    tokens: ({ namespace, secret, key }) =>
-      followed.get(`${namespace}/${secret}`)?.tokens.get(key) ?? unknown,
+    tokens: place => (knownOf(place, 'tokens') as Tokens | undefined) ?? unknown,
+    signing: place => (knownOf(place, 'signing') as SigningSecrets | undefined) ?? unknown,
     onChange: listener => void listeners.push(listener),
     async stop() {
       stopping.abort()
@@ -164,15 +181,19 @@ export function createPolledSecrets(options: PolledSecretsOptions): TokenSecrets
   }
 }
 
-function neverRead({ namespace, secret: name }: TokenPlace): Followed {
-  return { namespace, name, keys: new Set(), tokens: new Map(), problem: '', isReading: false }
+function neverRead({ namespace, secret: name }: SecretPlace): Followed {
+  return { namespace, name, places: new Map(), known: new Map(), problem: '', isReading: false }
 }
+
+const usedFor = (use: Use, places: readonly SecretPlace[]) => places.map(place => ({ ...place, use }))
 
 /** Whether an entry that a resource names was never read. */
-function isUnread({ keys, tokens }: Followed): boolean {
-  return [...keys].some(key => !tokens.has(key))
+function isUnread({ places, known }: Followed): boolean {
+  return [...places.keys()].some(id => !known.has(id))
 }
 
-function hashesOf(tokens: Tokens | undefined): { readonly hashes?: readonly Uint8Array[] } {
-  return tokens !== undefined && 'hashes' in tokens ? { hashes: tokens.hashes } : {}
+function valuesOf(known: Known | undefined) {
+  if (known === undefined) return {}
+  if ('hashes' in known) return { hashes: known.hashes }
+  return 'secrets' in known ? { secrets: known.secrets } : {}
 }

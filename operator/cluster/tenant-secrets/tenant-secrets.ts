@@ -3,7 +3,7 @@ import type { Log } from '@tollway/chassis/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { KubeClient } from '../../kube/client.ts'
 import { secretAccess } from '../../kube/secrets.ts'
-import type { TokenSecrets } from '../../sources/token-secrets.ts'
+import type { RouteSecrets } from '../../sources/route-secrets.ts'
 import { createGrantedSecrets, type GrantedSecrets } from './granted-secrets.ts'
 import { createPolledSecrets } from './polled-secrets.ts'
 import { createReadPace, type ReadPace, readsPerSecond } from './read-pace.ts'
@@ -12,8 +12,8 @@ import { createReadPace, type ReadPace, readsPerSecond } from './read-pace.ts'
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
   readonly pace: ReadPace
-  /** Those with the tokens of routes. */
-  readonly tokens: TokenSecrets & { stop(): Promise<void> }
+  /** The Secrets that routes name. */
+  readonly routes: RouteSecrets & { stop(): Promise<void> }
 }
 
 export interface TenantSecretsOptions {
@@ -35,7 +35,7 @@ export function openTenantSecrets({
     clock: systemClock,
     random: Math.random,
   })
-  const tokens = createPolledSecrets({
+  const routes = createPolledSecrets({
     read: (namespace, name, signal) =>
       granted.attempt(namespace, name, async () => {
         return (await secretAccess(client, { namespace }).get(name, signal))?.data
@@ -44,5 +44,5 @@ export function openTenantSecrets({
     random: Math.random,
     onError: (secret, error) => log.warn('read a Secret', { secret, error: error.message }),
   })
-  return { granted, pace, tokens }
+  return { granted, pace, routes }
 }

@@ -223,6 +223,13 @@ export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' 
 /** The last status for consumers if the producer's process ends during the push. */
 export const shuttingDownStatus: Status = { code: 'ERROR', message: 'shutting down' }
 
+/**
+ * The end as JSON for programs. A completed request has the status of its producer as its last message, which the log
+ * does not read.
+ */
+export const showEnd = (end: RequestEnd) =>
+  end.how === 'completed' ? { how: end.how } : { how: end.how, ...end.status }
+
 /** The end as text, for producers and logs. */
 export const describeEnd = (end: RequestEnd): string =>
   end.how === 'completed' ? end.how : end.status.message

@@ -161,3 +161,28 @@ test('mutated bytes are a route, or problems of one line each', () => {
   })
   fc.assert(property, { numRuns: Number(process.env['FC_RUNS'] ?? 2_000) })
 })
+
+const signing = `whsec_${Buffer.alloc(32, 9).toString('base64')}`
+
+test('a webhook has a URL and secrets', () => {
+  const webhook = { url: 'https://example.org/hook', secrets: [signing] }
+  const decoded = decode({ webhook })
+  assert.ok('route' in decoded)
+  assert.deepEqual(decoded.route.webhook, webhook)
+})
+
+test('an invalid webhook is rejected, and no problem quotes a secret', () => {
+  const decoded = decode({ webhook: { url: 'file:///etc', secrets: ['canary', `${signing}!`] } })
+  const form = '"whsec_" and 24 to 64 bytes in base64'
+  assert.deepEqual(decoded, {
+    problems: [
+      'shop/hero: webhook.url: "file:///etc" is not allowed: an http or https URL of at most 2048 characters',
+      `shop/hero: webhook.secrets[0]: a text that does not begin with "whsec_" is not allowed: ${form}`,
+      `shop/hero: webhook.secrets[1]: a text that has no base64 after "whsec_" is not allowed: ${form}`,
+    ],
+  })
+  const url = 'https://example.org'
+  assert.deepEqual(decode({ webhook: { url } }), {
+    problems: ['shop/hero: webhook.secrets: an empty list is not allowed: at least one'],
+  })
+})

@@ -1,5 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import { maxDurationMs } from '@tollway/chassis/settings.ts'
+import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import {
   type StreamRoute,
   type StreamRoute_Limits,
@@ -28,6 +29,8 @@ export const maxMessageBytes = 64 * 1024 * 1024
 export const maxBufferBytes = 1024 * 1024 * 1024
 export const maxAudioFormats = 100
 export const maxTokenHashes = 1000
+const maxUrlCharacters = 2048
+const maxSigningSecrets = 16
 
 const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
@@ -66,6 +69,7 @@ export function decodeRoute(bytes: Uint8Array, place: string): DecodedRoute {
     ),
     limits: readLimits(message.limits, reader),
     tokens: readTokens(message, reader),
+    ...readWebhook(message, reader),
   }
   return reader.problems.length > 0 ? { problems: reader.problems } : { route }
 }
@@ -204,6 +208,24 @@ function readHashes(field: string, hashes: readonly Uint8Array[], { list, refuse
   }
   // Copied, because `subarray` would keep the bytes of the whole response alive.
   return found.map(hash => hash.slice())
+}
+
+/** Problems quote no secret. */
+function readWebhook({ webhook }: StreamRoute, { list, refuse }: Reader): Pick<Route, 'webhook'> {
+  if (webhook === undefined) return {}
+  const { url } = webhook
+  if (!/^https?:\/\/\S+$/.test(url) || url.length > maxUrlCharacters) {
+    refuse('webhook.url', quote(url), `an http or https URL of at most ${maxUrlCharacters} characters`)
+  }
+  const secrets = list('webhook.secrets', webhook.secrets, maxSigningSecrets)
+  if (secrets.length === 0) refuse('webhook.secrets', 'an empty list', 'at least one')
+  for (const [index, secret] of secrets.entries()) {
+    const fault = webhookSecretFault(secret)
+    if (fault !== undefined) {
+      refuse(`webhook.secrets[${index}]`, `a text that ${fault}`, webhookSecretForm)
+    }
+  }
+  return { webhook: { url, secrets } }
 }
 
 /** In Unicode characters. */

@@ -27,6 +27,7 @@ async function start(t: TestContext, changes: Partial<Route> = {}) {
       routes: { choose: () => route, onChange: () => () => {} },
       tracing: undefined,
       newTraceparent: () => '',
+      onBegun() {},
       requestsOfRoute: createTally(),
       consumersOfRequest: createTally(),
     },

@@ -1,4 +1,4 @@
-import type { RequestEnd } from '../log/stream-log.ts'
+import { showEnd } from '../log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
 import { howMany } from '../streams/how-many.ts'
 
@@ -38,7 +38,7 @@ function viewOf({ request, producer, consumers }: RequestView, nowMs: number) {
     ageMs: nowMs - openedMs,
     ended,
     /** How it ended; null while it is running. */
-    end: end === undefined ? null : endOf(end),
+    end: end === undefined ? null : showEnd(end),
     /** null if the producer is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
     /** Received from the producer; null without one. */
@@ -51,10 +51,6 @@ function viewOf({ request, producer, consumers }: RequestView, nowMs: number) {
     })),
   }
 }
-
-/** A completed request has the status of its producer as its last message, which the log does not read. */
-const endOf = (end: RequestEnd) =>
-  end.how === 'completed' ? { how: end.how } : { how: end.how, ...end.status }
 
 const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
 

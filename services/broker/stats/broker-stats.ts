@@ -17,6 +17,9 @@ export const counterNames = [
   'producers_resumed',
   'producers_lost',
   'consumers_cut_off',
+  'notifications_delivered',
+  'notifications_failed',
+  'notifications_dropped',
 ] as const
 export type CounterName = (typeof counterNames)[number]
 
@@ -50,6 +53,7 @@ export type GaugeName =
   | 'consumers.active'
   | 'queue.messages'
   | 'queue.bytes'
+  | 'notifications.queued'
   | 'log.healthy'
   | 'backend.failing'
   | 'process.resident_bytes'

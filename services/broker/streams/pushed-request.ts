@@ -121,6 +121,7 @@ export async function beginRequest(
       ...(resumeGraceMs === 0 ? {} : { resume, progress: start }),
     })
     ofRoute.counters.pushes += 1
+    context.onBegun(writer.request)
     countIn(ofRoute, bytes)
     const pushed = createPushedRequest(context, {
       ...{ writer, route, rules, header, token, start },

@@ -91,6 +91,7 @@ export function createSimulation(
         },
       },
       limits: { ...defaultBrokerLimits, ...limits },
+      onBegun() {},
       requestsOfRoute: createTally(),
       consumersOfRequest: createTally(),
     },

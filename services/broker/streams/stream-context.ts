@@ -12,6 +12,8 @@ export interface StreamContext {
   readonly log: StreamLog
   readonly routes: Pick<RouteTable, 'choose' | 'onChange'>
   readonly stats: BrokerStats
+  /** Called with each request whose push this broker has accepted. */
+  readonly onBegun: (request: LoggedRequest) => void
   readonly clock: Clock
   readonly limits: BrokerLimits
   /** Undefined if calls are not traced. */

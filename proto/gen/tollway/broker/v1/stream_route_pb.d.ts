@@ -87,6 +87,13 @@ export declare type StreamRoute = Message<"tollway.broker.v1.StreamRoute"> & {
    * @generated from field: repeated bytes pull_token_hashes = 12;
    */
   pullTokenHashes: Uint8Array[];
+
+  /**
+   * Receives the begin and the end of each request; none if absent. Brokers that do not know it post nothing.
+   *
+   * @generated from field: tollway.broker.v1.StreamRoute.Webhook webhook = 13;
+   */
+  webhook?: StreamRoute_Webhook | undefined;
 };
 
 /**
@@ -94,6 +101,29 @@ export declare type StreamRoute = Message<"tollway.broker.v1.StreamRoute"> & {
  * Use `create(StreamRouteSchema)` to create a new message.
  */
 export declare const StreamRouteSchema: GenMessage<StreamRoute>;
+
+/**
+ * @generated from message tollway.broker.v1.StreamRoute.Webhook
+ */
+export declare type StreamRoute_Webhook = Message<"tollway.broker.v1.StreamRoute.Webhook"> & {
+  /**
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * Each signs, as Standard Webhooks demands: `whsec_` and base64. At least one.
+   *
+   * @generated from field: repeated string secrets = 2;
+   */
+  secrets: string[];
+};
+
+/**
+ * Describes the message tollway.broker.v1.StreamRoute.Webhook.
+ * Use `create(StreamRoute_WebhookSchema)` to create a new message.
+ */
+export declare const StreamRoute_WebhookSchema: GenMessage<StreamRoute_Webhook>;
 
 /**
  * Empty fields match any value.

@@ -10,7 +10,7 @@ import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
  * Describes the file tollway/broker/v1/stream_route.proto.
  */
 export const file_tollway_broker_v1_stream_route = /*@__PURE__*/
-  fileDesc("CiR0b2xsd2F5L2Jyb2tlci92MS9zdHJlYW1fcm91dGUucHJvdG8SEXRvbGx3YXkuYnJva2VyLnYxIucGCgtTdHJlYW1Sb3V0ZRIMCgRuYW1lGAEgASgJEhIKCmNyZWF0ZWRfbXMYAiABKAMSMwoFbWF0Y2gYAyABKAsyJC50b2xsd2F5LmJyb2tlci52MS5TdHJlYW1Sb3V0ZS5NYXRjaBIzCgVydWxlcxgEIAEoCzIkLnRvbGx3YXkuYnJva2VyLnYxLlN0cmVhbVJvdXRlLlJ1bGVzEhQKDGxhdGVfam9pbmVycxgFIAEoCRIbChNsYXRlX2pvaW5lcl9zZWNvbmRzGAYgASgBEhYKDnNsb3dfY29uc3VtZXJzGAcgASgJEhsKE2NvbmN1cnJlbnRfcmVxdWVzdHMYCCABKAkSNQoGbGltaXRzGAkgASgLMiUudG9sbHdheS5icm9rZXIudjEuU3RyZWFtUm91dGUuTGltaXRzEhQKDHRva2VuX2hhc2hlcxgKIAMoDBIZChFwdXNoX3Rva2VuX2hhc2hlcxgLIAMoDBIZChFwdWxsX3Rva2VuX2hhc2hlcxgMIAMoDBpWCgVNYXRjaBIZChFzb3VyY2Vfc2VydmljZV9pZBgBIAEoCRIYChBzdHJlYW1faWRfcHJlZml4GAIgASgJEhgKEHRhcmdldF9vYmplY3RfaWQYAyABKAkajAEKBVJ1bGVzEg0KBW9yZGVyGAEgASgJEhIKCnRpbWVfY29kZXMYAiABKAkSDgoGY291bnRzGAMgASgJEg0KBWF1ZGlvGAQgASgJEkEKDWF1ZGlvX2Zvcm1hdHMYBSADKAsyKi50b2xsd2F5LmJyb2tlci52MS5TdHJlYW1Sb3V0ZS5BdWRpb0Zvcm1hdBpZCgtBdWRpb0Zvcm1hdBIVCg1jaGFubmVsX2NvdW50GAEgASgNEhoKEnNhbXBsZXNfcGVyX3NlY29uZBgCIAEoDRIXCg9iaXRzX3Blcl9zYW1wbGUYAyABKA0angEKBkxpbWl0cxIVCg1tZXNzYWdlX2J5dGVzGAEgASgEEhQKDGJ1ZmZlcl9ieXRlcxgCIAEoBBIWCg5idWZmZXJfc2Vjb25kcxgDIAEoARIUCgxpZGxlX3NlY29uZHMYBCABKAESFQoNdG90YWxfc2Vjb25kcxgFIAEoARIRCgljb25zdW1lcnMYBiABKA0SDwoHc3RyZWFtcxgHIAEoDWIGcHJvdG8z");
+  fileDesc("CiR0b2xsd2F5L2Jyb2tlci92MS9zdHJlYW1fcm91dGUucHJvdG8SEXRvbGx3YXkuYnJva2VyLnYxIs4HCgtTdHJlYW1Sb3V0ZRIMCgRuYW1lGAEgASgJEhIKCmNyZWF0ZWRfbXMYAiABKAMSMwoFbWF0Y2gYAyABKAsyJC50b2xsd2F5LmJyb2tlci52MS5TdHJlYW1Sb3V0ZS5NYXRjaBIzCgVydWxlcxgEIAEoCzIkLnRvbGx3YXkuYnJva2VyLnYxLlN0cmVhbVJvdXRlLlJ1bGVzEhQKDGxhdGVfam9pbmVycxgFIAEoCRIbChNsYXRlX2pvaW5lcl9zZWNvbmRzGAYgASgBEhYKDnNsb3dfY29uc3VtZXJzGAcgASgJEhsKE2NvbmN1cnJlbnRfcmVxdWVzdHMYCCABKAkSNQoGbGltaXRzGAkgASgLMiUudG9sbHdheS5icm9rZXIudjEuU3RyZWFtUm91dGUuTGltaXRzEhQKDHRva2VuX2hhc2hlcxgKIAMoDBIZChFwdXNoX3Rva2VuX2hhc2hlcxgLIAMoDBIZChFwdWxsX3Rva2VuX2hhc2hlcxgMIAMoDBI3Cgd3ZWJob29rGA0gASgLMiYudG9sbHdheS5icm9rZXIudjEuU3RyZWFtUm91dGUuV2ViaG9vaxosCgdXZWJob29rEgsKA3VybBgBIAEoCRIUCgdzZWNyZXRzGAIgAygJQgOAAQEaVgoFTWF0Y2gSGQoRc291cmNlX3NlcnZpY2VfaWQYASABKAkSGAoQc3RyZWFtX2lkX3ByZWZpeBgCIAEoCRIYChB0YXJnZXRfb2JqZWN0X2lkGAMgASgJGowBCgVSdWxlcxINCgVvcmRlchgBIAEoCRISCgp0aW1lX2NvZGVzGAIgASgJEg4KBmNvdW50cxgDIAEoCRINCgVhdWRpbxgEIAEoCRJBCg1hdWRpb19mb3JtYXRzGAUgAygLMioudG9sbHdheS5icm9rZXIudjEuU3RyZWFtUm91dGUuQXVkaW9Gb3JtYXQaWQoLQXVkaW9Gb3JtYXQSFQoNY2hhbm5lbF9jb3VudBgBIAEoDRIaChJzYW1wbGVzX3Blcl9zZWNvbmQYAiABKA0SFwoPYml0c19wZXJfc2FtcGxlGAMgASgNGp4BCgZMaW1pdHMSFQoNbWVzc2FnZV9ieXRlcxgBIAEoBBIUCgxidWZmZXJfYnl0ZXMYAiABKAQSFgoOYnVmZmVyX3NlY29uZHMYAyABKAESFAoMaWRsZV9zZWNvbmRzGAQgASgBEhUKDXRvdGFsX3NlY29uZHMYBSABKAESEQoJY29uc3VtZXJzGAYgASgNEg8KB3N0cmVhbXMYByABKA1iBnByb3RvMw");
 
 /**
  * Describes the message tollway.broker.v1.StreamRoute.
@@ -20,30 +20,37 @@ export const StreamRouteSchema = /*@__PURE__*/
   messageDesc(file_tollway_broker_v1_stream_route, 0);
 
 /**
+ * Describes the message tollway.broker.v1.StreamRoute.Webhook.
+ * Use `create(StreamRoute_WebhookSchema)` to create a new message.
+ */
+export const StreamRoute_WebhookSchema = /*@__PURE__*/
+  messageDesc(file_tollway_broker_v1_stream_route, 0, 0);
+
+/**
  * Describes the message tollway.broker.v1.StreamRoute.Match.
  * Use `create(StreamRoute_MatchSchema)` to create a new message.
  */
 export const StreamRoute_MatchSchema = /*@__PURE__*/
-  messageDesc(file_tollway_broker_v1_stream_route, 0, 0);
+  messageDesc(file_tollway_broker_v1_stream_route, 0, 1);
 
 /**
  * Describes the message tollway.broker.v1.StreamRoute.Rules.
  * Use `create(StreamRoute_RulesSchema)` to create a new message.
  */
 export const StreamRoute_RulesSchema = /*@__PURE__*/
-  messageDesc(file_tollway_broker_v1_stream_route, 0, 1);
+  messageDesc(file_tollway_broker_v1_stream_route, 0, 2);
 
 /**
  * Describes the message tollway.broker.v1.StreamRoute.AudioFormat.
  * Use `create(StreamRoute_AudioFormatSchema)` to create a new message.
  */
 export const StreamRoute_AudioFormatSchema = /*@__PURE__*/
-  messageDesc(file_tollway_broker_v1_stream_route, 0, 2);
+  messageDesc(file_tollway_broker_v1_stream_route, 0, 3);
 
 /**
  * Describes the message tollway.broker.v1.StreamRoute.Limits.
  * Use `create(StreamRoute_LimitsSchema)` to create a new message.
  */
 export const StreamRoute_LimitsSchema = /*@__PURE__*/
-  messageDesc(file_tollway_broker_v1_stream_route, 0, 3);
+  messageDesc(file_tollway_broker_v1_stream_route, 0, 4);
 

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { type Attempt, createDeliveryQueue, createPlaces } from './delivery-queue.ts'
+import type { Notification } from './notification.ts'
+
+const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => ({
+  ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },
+})
+
+/** Outcomes by attempt, over and over: (d)elivered, (f)ailed, (g)one. */
+const outcomes = fc.array(fc.constantFrom('d', 'f', 'g'), { minLength: 1, maxLength: 20 })
+const requests = fc.array(fc.record({ queue: fc.nat(2), begins: fc.boolean() }), { maxLength: 30 })
+
+test('each notification is delivered or dropped once, ends after begins, and places are shared', async () => {
+  await fc.assert(
+    fc.asyncProperty(requests, outcomes, fc.integer({ min: 1, max: 6 }), async (added, plan, count) => {
+      const [settled, log]: [string[], string[]] = [[], []]
+      const places = createPlaces(count)
+      let [running, most, attempts, bytes] = [0, 0, 0, 0]
+      async function attempt({ id }: Notification): Promise<Attempt> {
+        running += 1
+        most = Math.max(most, running)
+        await nextTurn()
+        running -= 1
+        const outcome = plan[attempts++ % plan.length]
+        log.push(id)
+        // The last attempts succeed, so that every property ends.
+        if (outcome === 'f' && attempts < 200) return { outcome: 'failed', retryAfterMs: 0 }
+        if (outcome === 'g') return { outcome: 'gone', reason: '' }
+        settled.push(id)
+        return { outcome: 'delivered' }
+      }
+      const queues = [0, 1, 2].map(() =>
+        createDeliveryQueue({
+          ...{ attempt, places, random: Math.random, monotonicMs: () => 0 },
+          onDrop: ({ id }) => settled.push(id),
+          onSize(change) {
+            bytes += change
+          },
+          timing: { retryMs: 1, maxRetryMs: 2, maxAgeMs: 1_000 },
+        }),
+      )
+      const expected: string[] = []
+      for (const [index, { queue, begins }] of added.entries()) {
+        for (const what of begins ? (['begun', 'ended'] as const) : (['ended'] as const)) {
+          queues[queue]?.add(notificationOf(`r${index}`, what))
+          expected.push(`r${index}.${what}`)
+        }
+        if (index % 3 === 0) await nextTurn()
+      }
+      await waitFor('all to be settled', () => settled.length >= expected.length)
+      assert.deepEqual(settled.toSorted(), expected.toSorted())
+      for (const [index] of added.entries()) {
+        const begun = log.lastIndexOf(`r${index}.begun`)
+        assert.ok(begun < log.indexOf(`r${index}.ended`), 'the end is attempted after the begin')
+      }
+      assert.ok(most <= count, `${most} attempts at a time`)
+      assert.deepEqual([bytes, ...queues.map(queue => queue.count)], [0, 0, 0, 0])
+    }),
+    { numRuns: 50 },
+  )
+})
+
+test('a queue that fails has one attempt at a time, and what is dropped is not attempted any more', async () => {
+  let [running, most, attempts] = [0, 0, 0]
+  const dropped: string[] = []
+  const queue = createDeliveryQueue({
+    async attempt() {
+      attempts += 1
+      running += 1
+      most = Math.max(most, running)
+      await nextTurn()
+      running -= 1
+      if (attempts === 4) most = 0
+      return { outcome: 'failed', retryAfterMs: 0 }
+    },
+    onDrop: ({ id }, reason) => dropped.push(`${id}: ${reason}`),
+    onSize() {},
+    places: createPlaces(100),
+    ...{ random: Math.random, monotonicMs: () => 0, timing: { retryMs: 1, maxRetryMs: 1, maxAgeMs: 1_000 } },
+  })
+  for (let count = 0; count < 20; count += 1) queue.add(notificationOf(`r${count}`, 'begun'))
+  assert.equal(running, 4)
+  await waitFor('more attempts', () => attempts > 40)
+  assert.equal(most, 1)
+  queue.dropAll('the end')
+  assert.equal(dropped.length, 20)
+  const before = attempts
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn()
+  assert.ok(attempts <= before + 1)
+  assert.equal(queue.count, 0)
+})

@@ -1,0 +1,46 @@
+import { type LoggedRequest, type Progress, type RequestEnd, showEnd } from '../log/stream-log.ts'
+
+/** A message for the webhook of a route. */
+export interface Notification {
+  /** `RUN.begun` or `RUN.ended`: the same in each attempt and at each broker, so that receivers can drop duplicates. */
+  readonly id: string
+  readonly type: 'stream.begun' | 'stream.ended'
+  /** The request: the run that consumers resume. */
+  readonly run: string
+  /** JSON; docs/streams.md describes its fields. */
+  readonly body: string
+}
+
+export function beginOf(request: LoggedRequest): Notification {
+  return notificationOf('begun', request, request.openedMs, {})
+}
+
+/**
+ * @param endedMs in milliseconds since the epoch
+ * @param progress undefined, and without `messages` and `bytes`, if this process does not know them
+ */
+export function endOf(
+  request: LoggedRequest,
+  end: RequestEnd,
+  { endedMs, progress }: { readonly endedMs: number; readonly progress: Progress | undefined },
+): Notification {
+  const { messages, bytes } = (progress ?? {}) as { readonly messages?: number; readonly bytes?: number }
+  const ended = new Date(endedMs).toISOString()
+  return notificationOf('ended', request, endedMs, { ended, end: showEnd(end), messages, bytes })
+}
+
+function notificationOf(
+  what: 'begun' | 'ended',
+  { key: run, route: routeName, ids, sourceServiceId, openedMs }: LoggedRequest,
+  createdMs: number,
+  more: object,
+): Notification {
+  const id = `${run}.${what}`
+  const type = `stream.${what}` as const
+  const [namespace, route] = routeName.split('/')
+  const { streamId, requestId, targetObjectId } = ids
+  const begun = new Date(openedMs).toISOString()
+  const created = new Date(createdMs).toISOString()
+  const data = { run, streamId, requestId, targetObjectId, sourceServiceId, begun, ...more }
+  return { id, type, run, body: JSON.stringify({ id, type, created, namespace, route, data }) }
+}
