@@ -62,6 +62,12 @@ needs a token, both have the condition \`Doubtful\`, and \`tollway validate\` wa
 - While the Secret, or the entry in it, is missing, the route is closed to everybody, and says so
   (\`Programmed\` is false for \`SecretMissing\`). It is never open by accident.
 
+## Notifications
+
+With \`notify\` brokers post a signed message to a webhook when a request begins and when it ends:
+[streams.md](streams.md#notifications). Its Secret is read as those with tokens are. While it is missing,
+nothing is posted, and the route serves its streams.
+
 ## What the status tells
 
 \`activeStreams\` and \`consumers\` are what brokers report of themselves, some seconds old; in a cluster

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { NoEntry, SecretPlace } from './route-secrets.ts'
 
-/** The state of the tokens in one place. Only the reader of a Secret sees tokens; all others see their hashes. */
+/**
+ * The state of the tokens in one place. Only the reader of a Secret sees tokens; all others see their hashes.
+ */
 export type Tokens =
   /** `forbidden`: the Secret may not be read any more, so that these may be old. */
   { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string } | NoEntry

@@ -64,7 +64,7 @@ test('each notification is delivered or dropped once, ends after begins, and pla
   )
 })
 
-test('a queue that fails has one attempt at a time, and what is dropped is not attempted any more', async () => {
+test('a queue that fails has one attempt at a time, and attempts nothing that is dropped', async () => {
   let [running, most, attempts] = [0, 0, 0]
   const dropped: string[] = []
   const queue = createDeliveryQueue({

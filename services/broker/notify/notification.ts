@@ -2,7 +2,7 @@ import { type LoggedRequest, type Progress, type RequestEnd, showEnd } from '../
 
 /** A message for the webhook of a route. */
 export interface Notification {
-  /** `RUN.begun` or `RUN.ended`: the same in each attempt and at each broker, so that receivers can drop duplicates. */
+  /** `RUN.begun` or `RUN.ended`: equal in each attempt and at each broker, to drop duplicates. */
   readonly id: string
   readonly type: 'stream.begun' | 'stream.ended'
   /** The request: the run that consumers resume. */

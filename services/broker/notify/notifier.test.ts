@@ -122,7 +122,7 @@ test('requests of routes without a webhook are not posted', async t => {
   )
 })
 
-test('a post that fails is repeated with the present URL and secrets, and the end follows the begin', async t => {
+test('a post that fails is repeated with the present URL and secrets; the end follows the begin', async t => {
   const secrets = [1, 2].map(secretOf)
   const receiver = await startReceiver(t, secrets)
   receiver.answer = answerWith(500)
@@ -221,7 +221,7 @@ test('an answer of 410, a removed webhook and old age end the attempts', async t
   assert.equal(notifier.queued, 0)
 })
 
-test('private addresses and names that lead there are not called, and redirects are not followed', async t => {
+test('private addresses and names of them are not called, and redirects are not followed', async t => {
   const [target, open] = [await startReceiver(t), await startReceiver(t)]
   const strict = createAddressPolicy([], true)
   const named = target.url.replace('127.0.0.1', 'internal.example')

@@ -192,7 +192,7 @@ async function post(
   }
 }
 
-/** Logs a message at most once in an interval, with the number of those that were left out since the last one. */
+/** Logs a message at most once in an interval, with the number of lines omitted since the last one. */
 function createReport(log: Log, { monotonicMs }: Clock, intervalMs: number) {
   const last = new Map<string, { atMs: number; omitted: number }>()
   return (message: string, { reason, ...fields }: Readonly<Record<string, string>>) => {

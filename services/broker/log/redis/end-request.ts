@@ -11,7 +11,9 @@ export type EndAnswer =
   | { readonly what: 'moved' }
   | ({ readonly what: 'ended' } & StoredEnd)
 
-/** An end in Redis, and the broker that wrote it. Older versions of the broker do not write their id: it is empty. */
+/**
+ * An end in Redis, and the broker that wrote it. Older versions of the broker do not write their id: it is empty.
+ */
 export type StoredEnd = Required<Pick<EndedAt, 'end' | 'by'>>
 
 export function decodeEnd(text: string): StoredEnd {
