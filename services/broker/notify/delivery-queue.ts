@@ -30,7 +30,7 @@ export interface DeliveryTiming {
 
 /** A number of places, and the queues that wait for one, in their order. */
 export interface Places {
-  /** Returns whether there was a place. If not, calls `onFree` when there is one, which calls it again. */
+  /** Returns whether there was a place. If not, calls `onFree` when there is one, which has to take it. */
   take(onFree: () => void): boolean
   release(): void
 }
