@@ -122,14 +122,22 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       ['Enforced: 1 of 1 processes enforce it'],
     )
 
-    const tokens = { metadata: { name: 'tokens' }, stringData: { token: 'a-token-that-nobody-sees' } }
+    const secret = `whsec_${Buffer.from('a-secret-that-nobody-sees').toString('base64')}`
+    const stringData = { token: 'a-token-that-nobody-sees', secret }
+    const tokens = { metadata: { name: 'tokens' }, stringData }
     await make('/api/v1/namespaces/default/secrets', tokens)
     await make(routes, kiosk('open', 'tokens'))
     await make(routes, kiosk('closed', 'missing'))
+    await make(routes, notifying('posting', 'tokens'))
+    await make(routes, notifying('silent', 'missing'))
     const programmed = async (name: string) =>
       conditionOf(await api.call('GET', `${routes}/${name}`), 'Programmed')?.reason
     await waitFor('the tokens to be read', async () => (await programmed('open')) === 'InFeed')
     await waitFor('the other to be told', async () => (await programmed('closed')) === 'SecretMissing')
+    await waitFor('the signing secret', async () => (await programmed('posting')) === 'InFeed')
+    await waitFor('the missing one', async () => (await programmed('silent')) === 'SecretMissing')
+    const statuses = await api.call('GET', routes)
+    assert.ok(!JSON.stringify(statuses.body).includes(secret.slice('whsec_'.length)))
     const { body } = await api.call('GET', `${routes}/open`)
     assert.doesNotMatch(JSON.stringify(body), /a-token-that-nobody-sees/)
     const route = (body as { status: Record<string, unknown> }).status
@@ -412,6 +420,12 @@ function kiosk(name: string, secret: string) {
     metadata: { name },
     spec: { match: { streamIdPrefix: name }, tokenSecretRef: { name: secret } },
   }
+}
+
+function notifying(name: string, secret: string) {
+  const webhook = { url: 'https://example.org/streams', secretRef: { name: secret } }
+  const spec = { match: { streamIdPrefix: name }, notify: { webhook } }
+  return { ...kiosk(name, secret), spec }
 }
 
 function readyOf(answer: ApiAnswer): string | undefined {
