@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import {
@@ -20,9 +21,11 @@ import { encodeStreamRoute, streamRouteTypeUrl } from '../../operator/xds/encode
 import { createFeed } from '../../operator/xds/server.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
+import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -97,7 +100,14 @@ test('brokers over Redis post each begin and each end once', async t => {
   const others = [routeOf('dead', deadWebhook), routeOf('quiet', undefined)]
   feed.publish([routeOf('kiosk', webhook), ...others])
   const env = { ...feed.env, ...permitted, STREAM_LOG: 'redis', REDIS_URL: redis.url, LOG_LEVEL: 'debug' }
-  const [one, two, three] = await Promise.all([1, 2, 3].map(() => startBroker(t, env)))
+  const [adminPort] = await freePorts(1)
+  const adminToken = 'a-token-of-the-admin-api'
+  const adminTokenFile = join(temporaryFolder('notifications'), 'tokens')
+  writeFileSync(adminTokenFile, adminToken)
+  const admin = { ADMIN_HOST: '127.0.0.1', ADMIN_PORT: `${adminPort}`, ADMIN_TOKEN_FILE: adminTokenFile }
+  const [one, two, three] = await Promise.all(
+    [admin, {}, {}].map(more => startBroker(t, { ...env, ...more })),
+  )
   assert.ok(one !== undefined && two !== undefined && three !== undefined)
   const brokers = [one, two]
   const texts = (requestId: string) =>
@@ -197,6 +207,10 @@ test('brokers over Redis post each begin and each end once', async t => {
     const shown = await Promise.all(
       brokers.flatMap(({ debug }) => pages.map(async page => (await fetch(`${debug}${page}`)).text())),
     )
+    const headers = { authorization: `Bearer ${adminToken}` }
+    const listed = await fetch(`http://127.0.0.1:${adminPort}/streams`, { headers })
+    shown.push(await listed.text())
+    assert.match(shown.at(-1) ?? '', /"requestId": ?"r6"/)
     assert.match(shown.join(), /notifications_delivered_total\{route="shop\/kiosk"\} [1-9]/)
     const everything = [...shown, ...brokers.map(({ program }) => program.output())].join('\n')
     for (const secret of secrets) assert.ok(!everything.includes(secret.slice('whsec_'.length)))
