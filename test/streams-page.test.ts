@@ -18,11 +18,11 @@ const told = `${section('Statuses')}${section('gRPC codes')}`
 
 const broker = join(root, 'services/broker')
 const sources = readdirSync(broker, { recursive: true, encoding: 'utf8' }).filter(
-  name => name.endsWith('.ts') && !/\.test\.ts$|under-test|contract|testdata|fuzz|random/.test(name),
+  name => name.endsWith('.ts') && !/\.test\.ts$|under-test|contract|testdata|testing|fuzz|random/.test(name),
 )
 const code = sources.map(name => readFileSync(join(broker, name), 'utf8')).join('\n')
 /** What refuses messages that are too long for any route. */
-const transport = readFileSync(join(root, 'services/grpc/message-reader.ts'), 'utf8')
+const transport = readFileSync(join(root, 'services/grpc/calls/message-reader.ts'), 'utf8')
 
 const trim = (text: string) => text.replace(/^[\s"';:,#]+|[\s"';:,#]+$/g, '')
 

@@ -57,7 +57,7 @@ const direction: readonly [string, readonly string[]][] = [
     [
       'services/chassis/clock.ts',
       'services/chassis/expected-error.ts',
-      'services/chassis/node-http.ts',
+      'services/chassis/net/node-http.ts',
       'services/chassis/request-memory.ts',
     ],
   ],
@@ -132,7 +132,7 @@ test('imports go one way', () => {
 /** A driver, and the only files that may know it. Tests may use any, as clients. */
 const homes: readonly [RegExp, RegExp][] = [
   [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/log)\//],
-  [/^@opentelemetry\//, /^services\/chassis\/tracing\.ts$/],
+  [/^@opentelemetry\//, /^services\/chassis\/tracing\/tracing\.ts$/],
   [/^@grpc\/grpc-js$/, /^services\/grpc\//],
   [/^pino$/, /^services\/chassis\/log\.ts$/],
   [/^typebox/, /^crds\//],
@@ -150,7 +150,7 @@ const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly 
   {
     text: /^import (?!type )[^']*'node:http'/m,
     where: /^(services|operator)\//,
-    instead: 'services/chassis/node-http.ts',
+    instead: 'services/chassis/net/node-http.ts',
   },
   {
     text: /^import (?!type )[^']*'(@tollway\/proto\/|@bufbuild\/protobuf')/m,

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { type BidiCall, createGrpcClient } from '@tollway/grpc/client.ts'
+import { type BidiCall, createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import {

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { parseCertificates, parseKey } from '@tollway/chassis/tls.ts'
+import { parseCertificates, parseKey } from '@tollway/chassis/net/tls.ts'
 import {
   type Authority,
   type CertificateState,

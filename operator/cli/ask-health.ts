@@ -1,5 +1,5 @@
-import { createGrpcClient } from '@tollway/grpc/client.ts'
-import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc/health.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc/server/health.ts'
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 
 /**

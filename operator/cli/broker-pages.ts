@@ -1,5 +1,5 @@
 import type { RequestOptions } from 'node:http'
-import { request } from '@tollway/chassis/node-http.ts'
+import { request } from '@tollway/chassis/net/node-http.ts'
 import { printable } from './render.ts'
 
 /** `/streams` of a broker's debug server. Times are milliseconds. */

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http'
-import { createServer } from '@tollway/chassis/node-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
 import type { StatusReport } from '../standalone/status-report.ts'
 
 export interface OperatorPages {

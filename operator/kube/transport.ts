@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/node-http.ts'
-import { readBoundedBody } from '@tollway/chassis/read-bounded-body.ts'
+import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
+import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 import type { ApiAccess } from './access.ts'
 import { KubeApiError } from './api-error.ts'
 

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http'
-import { createServer } from '@tollway/chassis/node-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
 import type { StatusReport } from './status-report.ts'
 
 /** The operator's own port: `/healthz` for supervisors, `/status` for programs. */

@@ -5,7 +5,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { Client, type ClientDuplexStream, credentials, type ServiceError, status } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,

@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log.ts'
-import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
+import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { XdsTls } from './xds-tls.ts'
 

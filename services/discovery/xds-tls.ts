@@ -1,6 +1,6 @@
 import { getCACertificates } from 'node:tls'
-import { checkSubjectAltName, openTlsFiles } from '@tollway/chassis/tls.ts'
-import type { ClientTls } from '@tollway/grpc/client-tls.ts'
+import { checkSubjectAltName, openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 
 /** TLS to the management server, with files that are watched until it is closed. */
 export interface XdsTls extends ClientTls {

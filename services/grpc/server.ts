@@ -3,7 +3,7 @@ import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 
 /**
  * The contract of a gRPC server. A method is a path, a codec and a handler; the server does not interpret
- * messages. `server-contract.ts` tests that every implementation behaves as documented here.
+ * messages. `testing/server.contract.ts` tests that every implementation behaves as documented here.
  */
 export interface GrpcServer {
   /**

@@ -1,5 +1,5 @@
-import { cidrs } from '@tollway/chassis/cidr.ts'
 import { logSettings } from '@tollway/chassis/log-settings.ts'
+import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import {
   boolean,
   durationAtLeast,

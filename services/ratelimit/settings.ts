@@ -1,5 +1,5 @@
 import { settingsTable, type Values } from '@tollway/chassis/settings.ts'
-import { tracingSettings } from '@tollway/chassis/tracing-settings.ts'
+import { tracingSettings } from '@tollway/chassis/tracing/tracing-settings.ts'
 import { backendSettings } from './settings/backend-settings.ts'
 import { configurationSettings } from './settings/configuration-settings.ts'
 import { decisionSettings } from './settings/decision-settings.ts'

@@ -1,6 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { callRepeatedly } from '@tollway/grpc/call-repeatedly.ts'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { callRepeatedly } from '@tollway/grpc/client/call-repeatedly.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createMemoryCounters } from './counters/memory.ts'
 import { type LimiterSettings, openLimiter } from './limiter/open-limiter.ts'
 import { compile } from './rules/compile.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,

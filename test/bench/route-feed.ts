@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,

@@ -1,5 +1,11 @@
-import { frameBytes, frameFlags, frameTypes, settingIds, wordBytes } from '@tollway/grpc/http2/frames.ts'
-import { encodeHeaderBlock } from '@tollway/grpc/http2/hpack-encoder.ts'
+import {
+  frameBytes,
+  frameFlags,
+  frameTypes,
+  settingIds,
+  wordBytes,
+} from '@tollway/grpc/http2/frames/frames.ts'
+import { encodeHeaderBlock } from '@tollway/grpc/http2/hpack/hpack-encoder.ts'
 import { grpcRequest } from '../bench/load/requests.ts'
 
 /** The frames that a hostile caller sends on each of its connections, at the given rate. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Agent, get } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 import {
   RateLimitResponse_Code as Code,

@@ -7,7 +7,7 @@ import {
   type PushCall,
 } from '@tollway/broker/servers/testdata/animation-client.ts'
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
-import { openProxy } from '@tollway/grpc/server-contract/support.ts'
+import { openProxy } from '@tollway/grpc/server/testing/contract/support.ts'
 import { createAnimationClient, type StreamPart } from '../../examples/animation/animation-client.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { startRedis } from '../support/redis-server.ts'

@@ -1,6 +1,9 @@
 import type { TestContext } from 'node:test'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
-import { decodeExportRequest, type ReceivedSpan } from '../../services/chassis/tracing-under-test.ts'
+import {
+  decodeExportRequest,
+  type ReceivedSpan,
+} from '../../services/chassis/tracing/testing/span-collector.ts'
 
 /** Starts a collector of OTLP over gRPC on loopback, until the test ends. */
 export async function startGrpcCollector(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { createGrpcClient, type GrpcClientOptions, type UnaryOptions } from '@tollway/grpc/client.ts'
+import { createGrpcClient, type GrpcClientOptions, type UnaryOptions } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
   RateLimitRequestSchema,

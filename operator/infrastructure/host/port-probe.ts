@@ -1,6 +1,6 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { findTakenPorts, type PortAddress } from '@tollway/chassis/taken-ports.ts'
+import { findTakenPorts, type PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import { InfrastructureError } from '../provider.ts'
 
 export interface PortWish extends PortAddress {

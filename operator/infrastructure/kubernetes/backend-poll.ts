@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { request } from '@tollway/chassis/node-http.ts'
-import { readBoundedBody } from '@tollway/chassis/read-bounded-body.ts'
+import { request } from '@tollway/chassis/net/node-http.ts'
+import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 
 /** Reads from pods whether their backends answer. */
 export interface BackendPoll {

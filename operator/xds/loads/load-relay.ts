@@ -1,5 +1,5 @@
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import type { GrpcClient } from '@tollway/grpc/client.ts'
+import type { GrpcClient } from '@tollway/grpc/client/client.ts'
 import { createLeaderCall, type LeaderCall, type LeaderCallOptions, wait } from '../peers/leader-call.ts'
 import { loadReporterCodec, loadReportPath } from './load-codec.ts'
 import type { StreamLoads } from './stream-loads.ts'

@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
-import { checkSubjectAltName } from '@tollway/chassis/tls.ts'
+import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { type LoadReport, loadCodec, loadReportPath, type RouteLoad } from './load-codec.ts'

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client.ts'
-import type { ClientTls } from '@tollway/grpc/client-tls.ts'
+import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
+import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 
 /** Keeps one call open to the operator that has the Lease, whichever that is. */
 export interface LeaderCall {

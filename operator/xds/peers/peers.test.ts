@@ -3,14 +3,14 @@ import { type TestContext, test } from 'node:test'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
-import { createGrpcClient } from '@tollway/grpc/client.ts'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { createAuthority } from '../../../services/grpc/server-contract/certificates.ts'
+import { createAuthority } from '../../../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { discoveryPath } from '../discovery.ts'
 import { createFeed } from '../server.ts'

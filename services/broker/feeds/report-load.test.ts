@@ -4,7 +4,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log.ts'
 import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import {

@@ -5,7 +5,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { feedSettings } from '@tollway/discovery/feed-settings.ts'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { Method } from '@tollway/grpc/server.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import {

@@ -1,7 +1,7 @@
 import type { RequestListener, Server, ServerOptions } from 'node:http'
 import type { TLSSocket } from 'node:tls'
+import { contextOptions, refusalOfClient } from '@tollway/grpc/server/tls-handshakes.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
-import { contextOptions, refusalOfClient } from '@tollway/grpc/tls-handshakes.ts'
 
 const handshakeTimeoutMs = 10_000
 

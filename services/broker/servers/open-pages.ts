@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
-import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
-import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import type { PortSetting } from '@tollway/chassis/net/taken-ports.ts'
 import type { Settings } from '../settings.ts'
 import type { AdminServerOptions } from './admin-server.ts'
 import type { AdminTokens } from './admin-tokens.ts'

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { createServer } from '@tollway/chassis/node-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
 
 /** Handles one path. */
 export type Page = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void

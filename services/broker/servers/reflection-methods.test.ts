@@ -4,7 +4,7 @@ import { createFileRegistry, fromBinary } from '@bufbuild/protobuf'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'
 import { Client, credentials } from '@grpc/grpc-js'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { serviceNames } from './grpc-methods.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 

@@ -1,4 +1,4 @@
-import type { Span } from '@tollway/chassis/tracing.ts'
+import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { type LoggedRequest, LogRefusal, type RingCursor } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'

@@ -1,5 +1,5 @@
-import type { Span } from '@tollway/chassis/tracing.ts'
-import { fromMetadata } from '@tollway/grpc/call-headers.ts'
+import type { Span } from '@tollway/chassis/tracing/tracing.ts'
+import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import type { LoggedRequest, WriterEnd } from '../log/stream-log.ts'
 import type { Mutable } from '../wire/read-header.ts'

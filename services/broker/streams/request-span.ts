@@ -1,4 +1,4 @@
-import type { Span } from '@tollway/chassis/tracing.ts'
+import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import type { LoggedRequest } from '../log/stream-log.ts'
 import type { StreamContext } from './stream-context.ts'
 

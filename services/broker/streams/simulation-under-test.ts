@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Tracing } from '@tollway/chassis/tracing.ts'
+import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 import { createMemoryLog } from '../log/memory.ts'

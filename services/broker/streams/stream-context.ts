@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Tracing } from '@tollway/chassis/tracing.ts'
+import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { LoggedRequest, StreamLog } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'

@@ -1,4 +1,4 @@
-import { STATUS_CODES } from '../node-http.ts'
+import { STATUS_CODES } from '../net/node-http.ts'
 
 /** The answer of a handler. */
 export interface Http1Answer {

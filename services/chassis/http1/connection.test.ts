@@ -5,8 +5,8 @@ import { RequestMemory } from '../request-memory.ts'
 import { answerHead, type Http1Answer } from './answer.ts'
 import { Connection } from './connection.ts'
 import { defaultHttp1Limits } from './limits.ts'
-import type { Http1Request } from './request.ts'
-import { echo, startServer, until } from './server-under-test.ts'
+import type { Http1Request } from './requests/request.ts'
+import { echo, startServer, until } from './testing/start-server.ts'
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`
 const post = (path: string, body: string) =>

@@ -1,13 +1,13 @@
 import type { Duplex } from 'node:stream'
-import { STATUS_CODES } from '../node-http.ts'
+import { STATUS_CODES } from '../net/node-http.ts'
 import type { HeldMemory, RequestMemory } from '../request-memory.ts'
 import { answerHead, type Http1Answer, mayHaveBody } from './answer.ts'
-import type { RequestHead } from './head-memory.ts'
 import type { Http1Limits } from './limits.ts'
 import { Output } from './output.ts'
 import { Refusal } from './refusal.ts'
-import type { Http1Request, ParsedRequest } from './request.ts'
-import { type ParserPhase, RequestParser } from './request-parser.ts'
+import type { RequestHead } from './requests/header-cache.ts'
+import type { Http1Request, ParsedRequest } from './requests/request.ts'
+import { type ParserPhase, RequestParser } from './requests/request-parser.ts'
 
 /** The state that all connections of a server share. */
 export interface ConnectionContext {

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { Duplex } from 'node:stream'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { mutatedRequests, parseChunks, wellFormedRequests } from './parser-under-test.ts'
-import type { ParsedRequest } from './request.ts'
+import type { ParsedRequest } from './requests/request.ts'
+import { mutatedRequests, parseChunks, wellFormedRequests } from './testing/parse-chunks.ts'
 
 /**
  * Compares the parser with that of node:http: Node accepts every request that the parser accepts, with the

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { RequestMemory } from '../request-memory.ts'
-import { startServer, until } from './server-under-test.ts'
+import { startServer, until } from './testing/start-server.ts'
 
 const maxBytes = 1024 * 1024
 const unfinished: readonly (readonly [string, string, string])[] = [

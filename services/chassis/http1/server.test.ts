@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { requireProgram } from '../../../test/support/require-server.ts'
 import { answerHead, type Http1Answer } from './answer.ts'
 import { createHttp1Server } from './server.ts'
-import { echo, startServer, until } from './server-under-test.ts'
+import { echo, startServer, until } from './testing/start-server.ts'
 
 const run = promisify(execFile)
 const bodies = ['', '{"a":1}', 'é', 'x'.repeat(200_000)]

@@ -5,7 +5,7 @@ import type { Http1Answer } from './answer.ts'
 import { Connection, type ConnectionContext } from './connection.ts'
 import { createDateLine } from './date-line.ts'
 import { defaultHttp1Limits, type Http1Limits } from './limits.ts'
-import type { Http1Request } from './request.ts'
+import type { Http1Request } from './requests/request.ts'
 
 export interface Http1ServerOptions {
   /**

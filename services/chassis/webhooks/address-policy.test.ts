@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cidrs } from '../cidr.ts'
+import { cidrs } from '../net/cidr.ts'
 import { createAddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl } from './webhook-url.ts'
 

@@ -1,5 +1,5 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
-import { type Cidr, parseCidr } from '../cidr.ts'
+import { type Cidr, parseCidr } from '../net/cidr.ts'
 
 /** Where webhooks may go. */
 export interface AddressPolicy {

@@ -6,7 +6,7 @@ import { after, describe, test } from 'node:test'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { requireProgram } from '../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import type { Cidr } from '../cidr.ts'
+import type { Cidr } from '../net/cidr.ts'
 import { createAddressPolicy } from './address-policy.ts'
 import { type PostAnswer, PostError, postWebhook, type ResolveName } from './post-webhook.ts'
 

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import type { ClientRequest, RequestOptions } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP, isIPv4 } from 'node:net'
-import { request as requestHttp } from '../node-http.ts'
+import { request as requestHttp } from '../net/node-http.ts'
 import type { AddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl, hostOf } from './webhook-url.ts'
 

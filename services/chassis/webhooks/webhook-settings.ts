@@ -1,4 +1,4 @@
-import { cidrs } from '../cidr.ts'
+import { cidrs } from '../net/cidr.ts'
 import { boolean, settingsTable } from '../settings.ts'
 
 /** The settings of `createAddressPolicy`, the same in every service that posts webhooks. */

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { ConnectionError } from './frames.ts'
+import { ConnectionError } from './frames/frames.ts'
 
 export interface BudgetLimits {
   /** The amount that a peer may spend at once. */

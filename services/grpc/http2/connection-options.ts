@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Request } from './request.ts'
-import type { Stream, StreamListener } from './stream.ts'
+import type { Stream, StreamListener } from './streams/stream.ts'
 
 export interface ConnectionOptions {
   readonly maxConcurrentStreams: number

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { frame, startRig, texts, waitFor } from '../server-contract/support.ts'
-import { createSocketServer, type SocketServerSettings } from '../socket-server.ts'
-import { frameFlags, frameTypes, settingIds, wordBytes } from './frames.ts'
-import { HpackDecoder } from './hpack-decoder.ts'
-import { errorOf, openRawClient, requestFields, settingsPayload } from './testdata/raw-client.ts'
+import { createSocketServer, type SocketServerSettings } from '../server/socket-server.ts'
+import { frame, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
+import { frameFlags, frameTypes, settingIds, wordBytes } from './frames/frames.ts'
+import { HpackDecoder } from './hpack/hpack-decoder.ts'
+import { errorOf, openRawClient, requestFields, settingsPayload } from './testing/raw-client.ts'
 
 const echo = texts.unary('/test.Test/Echo', text => text)
 const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)

@@ -1,10 +1,8 @@
 import type { Duplex } from 'node:stream'
 import type { HeldMemory } from '@tollway/chassis/request-memory.ts'
 import { Budget } from './budget.ts'
-import { endings } from './closed-streams.ts'
 import type { ConnectionOptions, OpenStream } from './connection-options.ts'
-import { ReceiveWindow } from './flow-control.ts'
-import { FrameReader } from './frame-reader.ts'
+import { FrameReader } from './frames/frame-reader.ts'
 import {
   ConnectionError,
   defaultWindowBytes,
@@ -18,19 +16,21 @@ import {
   maxWindowBytes,
   StreamError,
   wordBytes,
-} from './frames.ts'
-import { HeaderBlocks } from './header-blocks.ts'
-import { type HeaderBlockSink, HeaderFrames } from './header-frames.ts'
-import { dynamicTableBytes, type HeaderBlock } from './hpack-decoder.ts'
-import { emptyTableUpdate } from './hpack-encoder.ts'
+} from './frames/frames.ts'
+import { HeaderBlocks } from './frames/header-blocks.ts'
+import { type HeaderBlockSink, HeaderFrames } from './frames/header-frames.ts'
+import { checkGoAway, checkPriority, windowIncrement, withoutPadding } from './frames/payload-checks.ts'
+import { dynamicTableBytes, type HeaderBlock } from './hpack/hpack-decoder.ts'
+import { emptyTableUpdate } from './hpack/hpack-encoder.ts'
 import { type Keepalive, startKeepalive } from './keepalive.ts'
 import { Output } from './output.ts'
-import { checkGoAway, checkPriority, windowIncrement, withoutPadding } from './payload-checks.ts'
 import { areTrailers, parseRequest } from './request.ts'
-import { SendTurns } from './send-turns.ts'
 import { defaultPeerSettings, readSettings, settingsFrame } from './settings.ts'
-import { messagePrefixBytes, Stream, type StreamHost } from './stream.ts'
-import { StreamTable } from './stream-table.ts'
+import { endings } from './streams/closed-streams.ts'
+import { ReceiveWindow } from './streams/flow-control.ts'
+import { SendTurns } from './streams/send-turns.ts'
+import { messagePrefixBytes, Stream, type StreamHost } from './streams/stream.ts'
+import { StreamTable } from './streams/stream-table.ts'
 
 /** The cached result for a request's header block; undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import { atTurnEnd } from '../at-turn-end.ts'
+import { atTurnEnd } from '../calls/at-turn-end.ts'
 
 /**
  * The size of one write, and of the buffer for it: room for all messages of a chunk that a producer's socket

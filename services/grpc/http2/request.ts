@@ -1,4 +1,4 @@
-import type { HeaderBlock } from './hpack-decoder.ts'
+import type { HeaderBlock } from './hpack/hpack-decoder.ts'
 
 /** The head of a request, validated by RFC 9113 (8.1 to 8.3). */
 export interface Request {

@@ -6,7 +6,7 @@ import {
   frameTypes,
   maxWindowBytes,
   settingIds,
-} from './frames.ts'
+} from './frames/frames.ts'
 
 const maxMaxFrameBytes = 2 ** 24 - 1
 const settingBytes = 6

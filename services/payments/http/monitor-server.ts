@@ -1,6 +1,6 @@
-import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
-import { createServer } from '@tollway/chassis/node-http.ts'
-import type { PortAddress } from '@tollway/chassis/taken-ports.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
+import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import { expositionType, type Metrics } from '../metrics.ts'
 
 export interface MonitorServerOptions {

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import { STATUS_CODES } from '@tollway/chassis/node-http.ts'
+import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
 
 /** What Node says of a connection whose request could not be read as HTTP. */

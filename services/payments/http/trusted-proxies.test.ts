@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { cidrs } from '@tollway/chassis/cidr.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createLog } from '@tollway/chassis/log.ts'
+import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import { createJsonServer } from './server.ts'
 
 /** Who asks on whose behalf, as the server sees it; all requests come from 127.0.0.1. */

@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createGrpcClient } from '@tollway/grpc/client.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
   type RateLimitRequest,

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Span } from '@tollway/chassis/tracing.ts'
+import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
 import type { Limit, RuleSet } from '../rules/compile.ts'

@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createServer } from '@tollway/chassis/node-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
 import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { ProbePages } from './probe-pages.ts'

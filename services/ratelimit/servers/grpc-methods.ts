@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Tracing } from '@tollway/chassis/tracing.ts'
-import { fromMetadata } from '@tollway/grpc/call-headers.ts'
+import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
+import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import type { AnyMethod, Call, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { CountersError } from '../counters/counters.ts'

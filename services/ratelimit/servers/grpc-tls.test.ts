@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createAuthority } from '../../grpc/server-contract/certificates.ts'
+import { createAuthority } from '../../grpc/server/testing/contract/certificates.ts'
 import { createStats } from '../stats/registry/stats.ts'
 import { openGrpcTls } from './grpc-tls.ts'
 

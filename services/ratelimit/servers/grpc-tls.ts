@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log.ts'
-import { openServerTls, type ServerTlsSettings } from '@tollway/grpc/open-server-tls.ts'
+import { openServerTls, type ServerTlsSettings } from '@tollway/grpc/server/open-server-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 

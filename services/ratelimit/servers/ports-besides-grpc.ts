@@ -1,4 +1,4 @@
-import type { PortSetting } from '@tollway/chassis/taken-ports.ts'
+import type { PortSetting } from '@tollway/chassis/net/taken-ports.ts'
 import type { Settings } from '../settings.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { logSettings } from '@tollway/chassis/log-settings.ts'
 import { boolean, durationMs, integer, settingsTable, text } from '@tollway/chassis/settings.ts'
-import { grpcServerSettings } from '@tollway/grpc/server-settings.ts'
+import { grpcServerSettings } from '@tollway/grpc/server/server-settings.ts'
 
 const port = integer(0, 65_535)
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { maxTextChars } from '@tollway/chassis/tracing.ts'
+import { maxTextChars } from '@tollway/chassis/tracing/tracing.ts'
 import type { DecisionRequest } from '../limiter/decision.ts'
 import { requestText } from './request-text.ts'
 

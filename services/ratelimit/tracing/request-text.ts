@@ -1,4 +1,4 @@
-import { maxTextChars } from '@tollway/chassis/tracing.ts'
+import { maxTextChars } from '@tollway/chassis/tracing/tracing.ts'
 import type { DecisionRequest, DescriptorRequest } from '../limiter/decision.ts'
 
 /**

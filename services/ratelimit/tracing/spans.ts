@@ -1,4 +1,4 @@
-import type { ReadHeader, Span, Tracing } from '@tollway/chassis/tracing.ts'
+import type { ReadHeader, Span, Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Hit } from '../counters/counters.ts'
 import type { DecisionRequest } from '../limiter/decision.ts'
 import { requestText } from './request-text.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { MessageSink } from '@tollway/grpc/server.ts'
 import fc from 'fast-check'
 import { headerMessage, lastStatus, pullPath, pushPath } from './animation-messages.ts'

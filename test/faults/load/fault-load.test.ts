@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { waitFor } from '../../support/wait-for.ts'

@@ -1,5 +1,5 @@
 import type { Log } from '@tollway/chassis/log.ts'
-import { openTlsFiles } from '@tollway/chassis/tls.ts'
+import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { TlsOptions } from './connect-socket.ts'
 
 export interface TlsFileSettings {

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { RateLimitRequest } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import fc from 'fast-check'
 import { CountersError, maxCount } from '../../counters/counters.ts'

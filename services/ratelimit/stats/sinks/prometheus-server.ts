@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import { pipeline, Readable } from 'node:stream'
-import { closeHttp, listenHttp } from '@tollway/chassis/listen-http.ts'
-import { createServer } from '@tollway/chassis/node-http.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
 import type { Exposition } from './exposition.ts'
 import type { Sink } from './sink.ts'
 

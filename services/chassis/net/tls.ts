@@ -1,0 +1,255 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { type FSWatcher, watch } from 'node:fs'
+import { isIP } from 'node:net'
+import { dirname } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import { readBoundedFile } from '../read-bounded-file.ts'
+
+/** A file in PEM, and the setting that names it. */
+export interface TlsFile {
+  /** `GRPC_SERVER_TLS_KEY`: problems include it with the path. */
+  readonly setting: string
+  /** Empty if the setting is unset. */
+  readonly path: string
+}
+
+export interface TlsFilesOptions {
+  /**
+   * The certificate, followed by the intermediate certificates. Both the certificate and the key are set, or
+   * neither.
+   */
+  readonly cert?: TlsFile | undefined
+  readonly key?: TlsFile | undefined
+  /** The certificate authorities of the peer: one certificate or several. */
+  readonly ca?: TlsFile | undefined
+  /**
+   * Called with the reason, in one line without secrets, why changed files are not used; once for each such
+   * change.
+   */
+  onWarning(text: string): void
+  /** The polling interval, after which changes without an event are found. */
+  readonly pollMs?: number | undefined
+  /**
+   * Files that do not exist at the start are waited for, as for a Kubernetes Secret that is still to be
+   * created; without it they are problems.
+   */
+  readonly mayComeLater?: boolean | undefined
+}
+
+/** The content of the files, all in PEM. */
+export interface TlsFileContents {
+  readonly identity?: { readonly cert: string; readonly key: string } | undefined
+  readonly ca?: string | undefined
+}
+
+/** Watched certificate files. Returned credentials are validated and match each other. */
+export interface TlsFiles {
+  /** Returns the newest valid credentials; none while files are waited for. */
+  credentials(): TlsFileContents
+  /** Returns the files that are waited for; empty when there are credentials. */
+  missing(): string
+  /** Adds a listener for changes of the credentials, until the returned function is called. */
+  onChange(listener: () => void): () => void
+  /** Stops watching; the credentials stay valid. */
+  close(): void
+}
+
+/** A chain and a bundle of authorities are a few kilobytes each. */
+export const maxTlsFileBytes = 1024 * 1024
+const defaultPollMs = 5_000
+/** A certificate and its key are replaced one by one: both are read this long after the first change. */
+const settleMs = 100
+
+/**
+ * Reads certificate files, and again whenever they change: written in place, replaced, or swapped by a link
+ * as in the mount of a Kubernetes Secret. Invalid or incomplete files are ignored: the last good ones stay in
+ * use. Neither the watch nor the poll keeps a process alive.
+ *
+ * @throws Error with every problem of the current files, each as `SETTING: path: problem`
+ */
+export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
+  const { onWarning, pollMs = defaultPollMs } = options
+  const paths = filesOf(options).map(({ path }) => path)
+  const listeners = new Set<() => void>()
+  const first = readTlsFiles(options)
+  if ('problems' in first && !(options.mayComeLater && first.areAllMissing)) {
+    throw new Error(first.problems.join('; '))
+  }
+  let current = 'problems' in first ? {} : first.value
+  let missing = 'problems' in first ? first.problems.join('; ') : ''
+  let seen = fingerprint(first)
+  let settle: NodeJS.Timeout | undefined
+
+  function look(): void {
+    const read = readTlsFiles(options)
+    if (fingerprint(read) === seen) return
+    seen = fingerprint(read)
+    if ('problems' in read) {
+      if (missing !== '') missing = read.problems.join('; ')
+      // Files appear one by one: while some are missing, there is nothing to report.
+      if (missing !== '' && read.areAllMissing) return
+      onWarning(`the changed certificate files are not used: ${read.problems.join('; ')}`)
+      return
+    }
+    // Files that were invalid for a while may be unchanged in the end.
+    if (fingerprint(read) === fingerprint({ value: current })) return
+    current = read.value
+    missing = ''
+    for (const listener of [...listeners]) listener()
+  }
+
+  function soon(): void {
+    settle ??= setTimeout(() => {
+      settle = undefined
+      look()
+    }, settleMs).unref()
+  }
+
+  const watchers = watchFolders(paths, soon)
+  const poll = setInterval(look, pollMs).unref()
+  return {
+    credentials: () => current,
+    missing: () => missing,
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    close() {
+      clearInterval(poll)
+      clearTimeout(settle)
+      for (const watcher of watchers) watcher.close()
+      listeners.clear()
+    },
+  }
+}
+
+/** Events only speed up the detection: without them, the poll finds the change. */
+function watchFolders(paths: readonly string[], onEvent: () => void): readonly FSWatcher[] {
+  return [...new Set(paths.map(path => dirname(path)))].flatMap(folder => {
+    try {
+      return [watch(folder, { persistent: false }, onEvent).on('error', () => {})]
+    } catch {
+      return []
+    }
+  })
+}
+
+type TlsFilesRead =
+  | { readonly value: TlsFileContents }
+  /** `areAllMissing` is true when missing files are the only problem. */
+  | { readonly problems: readonly string[]; readonly areAllMissing: boolean }
+
+function fingerprint(read: TlsFilesRead): string {
+  return JSON.stringify(read)
+}
+
+function filesOf({ cert, key, ca }: TlsFilesOptions): readonly TlsFile[] {
+  return [cert, key, ca].flatMap(file => (file === undefined || file.path === '' ? [] : [file]))
+}
+
+function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
+  const problems: string[] = []
+  let missingFiles = 0
+  const attempt = <T>(file: TlsFile | undefined, look: (path: string) => T): T | undefined => {
+    if (file === undefined || file.path === '') return undefined
+    try {
+      return look(file.path)
+    } catch (error) {
+      problems.push(problemOf(file, (error as Error).message))
+      if (isMissingFile(error)) missingFiles += 1
+      return undefined
+    }
+  }
+  const read = (file: TlsFile | undefined) =>
+    attempt(file, path => readBoundedFile(path, maxTlsFileBytes).toString('utf8'))
+  const [cert, key, ca] = [read(options.cert), read(options.key), read(options.ca)]
+  if (problems.length > 0) return { problems, areAllMissing: problems.length === missingFiles }
+  const identity = cert !== undefined && key !== undefined ? { cert, key } : undefined
+  if (identity === undefined && (cert ?? key) !== undefined) {
+    problems.push(problemOf(cert === undefined ? options.cert : options.key, 'is needed, too'))
+  }
+  const [certificate] = attempt(options.cert, () => parseCertificates(cert ?? '')) ?? []
+  const privateKey = attempt(options.key, () => parseKey(key ?? ''))
+  if (certificate && privateKey && !certificate.checkPrivateKey(privateKey)) {
+    problems.push(problemOf(options.key, `is not the key of the first certificate in ${options.cert?.path}`))
+  }
+  if (ca !== undefined) attempt(options.ca, () => parseCertificates(ca))
+  const value = { ...(identity && { identity }), ...(ca !== undefined && { ca }) }
+  // OpenSSL has further rules, such as a minimum key length.
+  if (problems.length === 0) attempt(options.cert, () => createSecureContext({ ...identity, ca }))
+  return problems.length > 0 ? { problems, areAllMissing: false } : { value }
+}
+
+/** `readBoundedFile` throws errors with the system's error as cause. */
+function isMissingFile(error: unknown): boolean {
+  return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
+}
+
+function problemOf(file: TlsFile | undefined, what: string): string {
+  const place = file === undefined || file.path === '' ? '' : `${file.path}: `
+  return `${file?.setting ?? 'the other file'}: ${place}${what}`
+}
+
+const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
+
+/**
+ * Parses every certificate of a text in PEM, in order; text between them is ignored.
+ *
+ * @throws Error when there is none, or one is damaged
+ */
+export function parseCertificates(pem: string): readonly X509Certificate[] {
+  const begun = pem.split('-----BEGIN CERTIFICATE-----').length - 1
+  const blocks = pem.match(certificateBlock) ?? []
+  if (begun === 0) throw new Error('contains no certificate in PEM')
+  return Array.from({ length: begun }, (_, index) => {
+    try {
+      return new X509Certificate(blocks[index] ?? '')
+    } catch {
+      throw new Error(`certificate ${index + 1} of ${begun} is damaged`)
+    }
+  })
+}
+
+/**
+ * Parses a private key. The error of the library is dropped, since it may quote the content.
+ *
+ * @throws Error if the text is not a private key in PEM, or is encrypted
+ */
+export function parseKey(pem: string): KeyObject {
+  try {
+    return createPrivateKey(pem)
+  } catch {
+    const isEncrypted = /-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(pem)
+    throw new Error(isEncrypted ? 'the key is encrypted, and must not be' : 'contains no private key in PEM')
+  }
+}
+
+/**
+ * Returns undefined if a certificate is valid for this name, and otherwise an error with the names that it
+ * has. Only subject alternative names count, as RFC 6125 (6.4.4) and RFC 9525 require, never the common name.
+ * The expected name is a DNS name, which a `*` as the whole first label matches; an IP address; or a URI as
+ * in SPIFFE, which must be equal.
+ */
+export function checkSubjectAltName(certificate: X509Certificate, expected: string): Error | undefined {
+  if (hasSubjectAltName(certificate, expected)) return undefined
+  const names = certificate.subjectAltName ?? 'no name'
+  return new Error(`the certificate is not for ${expected}, but for ${names.slice(0, maxNamesCharacters)}`)
+}
+
+const maxNamesCharacters = 500
+
+function hasSubjectAltName(certificate: X509Certificate, expected: string): boolean {
+  if (expected === '') return false
+  if (expected.includes('://')) return urisOf(certificate.subjectAltName ?? '').includes(expected)
+  if (isIP(expected) !== 0) return certificate.checkIP(expected) !== undefined
+  return certificate.checkHost(expected, { subject: 'never', partialWildcards: false }) !== undefined
+}
+
+/**
+ * Node returns the names as one text, `DNS:a.test, URI:spiffe://a/b`, and a value that could be read as
+ * several names as a JSON string. Such values are skipped as a whole: no URI has to be written like that.
+ */
+function urisOf(subjectAltName: string): readonly string[] {
+  const names = subjectAltName.matchAll(/([\w ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))(?:, |$)/gy)
+  return [...names].flatMap(([, kind, value]) => (kind === 'URI' && value !== undefined ? [value] : []))
+}

@@ -1,0 +1,45 @@
+import { decimal, oneOf, settingsTable, text, type Values } from '../settings.ts'
+
+/** The settings of tracing. Services differ only in their name. */
+export function tracingSettings(defaultServiceName: string) {
+  return settingsTable({
+    tracingEnabled: {
+      name: 'TRACING_ENABLED',
+      kind: oneOf('true', 'false'),
+      fallback: 'false',
+      help: 'Export traces of calls by OTLP, to the endpoint of the standard OTEL_EXPORTER_OTLP_ variables.',
+    },
+    tracingExporterProtocol: {
+      name: 'TRACING_EXPORTER_PROTOCOL',
+      kind: oneOf('http', 'grpc'),
+      fallback: 'http',
+      help: 'The protocol of the export: OTLP over HTTP or over gRPC.',
+    },
+    tracingServiceName: {
+      name: 'TRACING_SERVICE_NAME',
+      kind: text,
+      fallback: defaultServiceName,
+      help: 'The name of this service in traces.',
+    },
+    tracingServiceNamespace: {
+      name: 'TRACING_SERVICE_NAMESPACE',
+      kind: text,
+      fallback: '',
+      help: 'The namespace of this service in traces.',
+    },
+    tracingServiceInstanceId: {
+      name: 'TRACING_SERVICE_INSTANCE_ID',
+      kind: text,
+      fallback: '',
+      help: 'The name of this process in traces; a random UUID (version 4) when empty.',
+    },
+    tracingSamplingRate: {
+      name: 'TRACING_SAMPLING_RATE',
+      kind: decimal(0, 1),
+      fallback: '1',
+      help: 'The share of traced calls among those whose caller has not decided it.',
+    },
+  })
+}
+
+export type TracingSettings = Values<ReturnType<typeof tracingSettings>>

@@ -1,0 +1,13 @@
+import type { ReadHeader } from '@tollway/chassis/tracing/tracing.ts'
+import type { Metadata } from '../server.ts'
+
+/** Reads the trace headers of a call from its gRPC metadata; binary values are ignored. */
+export function fromMetadata(metadata: Metadata): ReadHeader {
+  return name => {
+    const values = metadata.get(name)
+    if (values === undefined) return undefined
+    const [first] = values
+    if (values.length === 1) return typeof first === 'string' ? first : undefined
+    return values.filter(value => typeof value === 'string').join(',')
+  }
+}

@@ -1,0 +1,92 @@
+import { type MessageSink, sinkHighWaterBytes } from '../server.ts'
+import { GrpcError } from '../status.ts'
+import type { CallLifetime } from './call-lifetime.ts'
+import type { CallWire } from './run-call.ts'
+
+/** The parts of a call that a sink needs. */
+export interface SinkOptions {
+  readonly wire: Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
+  readonly lifetime: Pick<CallLifetime, 'signal' | 'cut' | 'reportDefect'>
+  readonly maxSendBytes: number
+}
+
+/** The sink of a call, with methods for its owner. A class, since each message of a stream passes it. */
+export class OwnedSink implements MessageSink {
+  readonly #wire: SinkOptions['wire']
+  readonly #lifetime: SinkOptions['lifetime']
+  readonly #maxSendBytes: number
+  #finished = false
+  /** A write has returned false, and `onReady` was not called since. */
+  #full = false
+  #notifyReady = () => {}
+  #emptied: PromiseWithResolvers<void> | undefined
+
+  constructor({ wire, lifetime, maxSendBytes }: SinkOptions) {
+    this.#wire = wire
+    this.#lifetime = lifetime
+    this.#maxSendBytes = maxSendBytes
+    lifetime.signal.addEventListener('abort', () => {
+      this.discard()
+    })
+  }
+
+  write(message: Uint8Array): boolean {
+    if (this.#finished || this.#lifetime.signal.aborted) return false
+    if (message.length > this.#maxSendBytes) {
+      this.#lifetime.cut(tooLong(message.length, this.#maxSendBytes))
+      return false
+    }
+    this.#wire.sendMessage(message)
+    this.#full = this.#wire.queuedBytes() >= sinkHighWaterBytes
+    return !this.#full
+  }
+
+  onReady(listener: () => void): void {
+    this.#notifyReady = listener
+  }
+
+  get queuedBytes(): number {
+    return this.#wire.queuedBytes()
+  }
+
+  discard(): void {
+    this.#wire.discardQueued()
+    this.#onEmpty()
+  }
+
+  async flush(): Promise<void> {
+    if (this.#lifetime.signal.aborted || this.queuedBytes === 0) return
+    this.#emptied ??= Promise.withResolvers()
+    await this.#emptied.promise
+  }
+
+  /** Called when the connection has taken some of the queued bytes. */
+  taken(): void {
+    const bytes = this.queuedBytes
+    if (bytes === 0) this.#onEmpty()
+    if (!this.#finished && this.#full && bytes <= sinkHighWaterBytes / 2) {
+      this.#full = false
+      try {
+        this.#notifyReady()
+      } catch (error) {
+        this.#lifetime.reportDefect(error)
+      }
+    }
+  }
+
+  /** Accepts no more messages, and resolves when all written ones were taken, or the call was aborted. */
+  finish(): Promise<void> {
+    this.#finished = true
+    return this.flush()
+  }
+
+  #onEmpty(): void {
+    this.#emptied?.resolve()
+    this.#emptied = undefined
+  }
+}
+
+/** Returns the answer to a message that exceeds the limit. */
+export function tooLong(bytes: number, maxBytes: number): GrpcError {
+  return new GrpcError('RESOURCE_EXHAUSTED', `the answer has ${bytes} bytes, at most ${maxBytes} are allowed`)
+}

@@ -1,0 +1,120 @@
+import { GrpcError } from '../status.ts'
+
+/** Receives the messages of a caller, one for each `read`. Messages after `close` are ignored. */
+export interface RequestInbox {
+  receive(bytes: Uint8Array): void
+  halfClose(): void
+  /** The call is over: with a reason when it was aborted, without one when it was answered. */
+  close(reason?: GrpcError): void
+}
+
+export interface InboxOptions<In> {
+  /** Asks the transport for the next message. */
+  read(): void
+  decode(bytes: Uint8Array): In
+}
+
+/**
+ * For methods with a single request: reads it, and passes it on when the caller has ended its side. Rejects
+ * any other number of messages with UNIMPLEMENTED, as gRPC specifies.
+ */
+export function createSingleInbox<In>(
+  options: InboxOptions<In> & { onRequest(request: In): void; onRefused(error: GrpcError): void },
+): RequestInbox {
+  let request: { readonly message: In } | undefined
+  let closed = false
+
+  function refuse(error: GrpcError): void {
+    closed = true
+    options.onRefused(error)
+  }
+
+  options.read()
+  return {
+    receive(bytes) {
+      if (closed) return
+      if (request)
+        return refuse(new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent'))
+      try {
+        request = { message: options.decode(bytes) }
+      } catch {
+        return refuse(undecodable())
+      }
+      options.read()
+    },
+    halfClose() {
+      if (closed) return
+      if (!request)
+        return refuse(new GrpcError('UNIMPLEMENTED', 'the method takes one request, none was sent'))
+      closed = true
+      options.onRequest(request.message)
+    },
+    close() {
+      closed = true
+    },
+  }
+}
+
+/**
+ * For methods with a stream of requests: `messages` reads one message whenever the handler asks for the next.
+ */
+export function createStreamInbox<In>(
+  options: InboxOptions<In>,
+): RequestInbox & { readonly messages: AsyncIterable<In> } {
+  let waiting: PromiseWithResolvers<IteratorResult<In>> | undefined
+  let ended = false
+  let failure: GrpcError | undefined
+
+  function settle(use: (waiter: PromiseWithResolvers<IteratorResult<In>>) => void): void {
+    const waiter = waiting
+    waiting = undefined
+    if (waiter) use(waiter)
+  }
+
+  function end(): void {
+    ended = true
+    settle(waiter => waiter.resolve({ value: undefined, done: true }))
+  }
+
+  /** Not `async`, which would cost three turns of the microtask queue for each message. */
+  function next(): Promise<IteratorResult<In>> {
+    if (waiting) return Promise.reject(new Error('requests are read one at a time'))
+    if (failure) return Promise.reject(failure)
+    if (ended) return Promise.resolve({ value: undefined, done: true })
+    waiting = Promise.withResolvers()
+    const { promise } = waiting
+    options.read()
+    return promise
+  }
+
+  const iterator: AsyncIterator<In> = {
+    next,
+    async return() {
+      end()
+      return { value: undefined, done: true }
+    },
+  }
+  return {
+    messages: { [Symbol.asyncIterator]: () => iterator },
+    receive(bytes) {
+      settle(waiter => {
+        try {
+          waiter.resolve({ value: options.decode(bytes), done: false })
+        } catch {
+          failure = undecodable()
+          waiter.reject(failure)
+        }
+      })
+    },
+    halfClose: end,
+    close(reason) {
+      if (!reason) return end()
+      failure = reason
+      settle(waiter => waiter.reject(reason))
+    },
+  }
+}
+
+function undecodable(): GrpcError {
+  return new GrpcError('INTERNAL', 'the request could not be decoded')
+}

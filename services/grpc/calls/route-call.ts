@@ -1,0 +1,119 @@
+import type { OpenStream } from '../http2/connection-options.ts'
+import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
+import type { Request } from '../http2/request.ts'
+import type { Stream, StreamListener } from '../http2/streams/stream.ts'
+import type { AnyMethod } from '../server.ts'
+import { GrpcError } from '../status.ts'
+import type { CallContext, CallHead } from './call-context.ts'
+import { beginStreamingCall } from './streaming-call.ts'
+import { UnaryCall } from './unary-call.ts'
+import { metadataBytes, metadataOf, trailersOnly } from './wire-metadata.ts'
+
+/** Returns the handling of requests with this head: a call, or an error. */
+export function routeCall(
+  methods: ReadonlyMap<string, AnyMethod>,
+  context: CallContext,
+  request: Request,
+): OpenStream {
+  const fields = firstValues(request.fields)
+  if (!request.truncated) {
+    if (request.method !== 'POST') return refuseHttp('405', 'only POST is allowed', [['allow', 'POST']])
+    if (!isGrpc(fields.get('content-type'))) return refuseHttp('415', 'only application/grpc is served', [])
+  }
+  try {
+    const method = checkedMethod(methods, context, request)
+    const head: CallHead = {
+      method,
+      metadata: metadataOf(request.fields),
+      metadataBytes: metadataBytes(request.fields),
+      timeoutMs: timeoutMs(fields.get('grpc-timeout')),
+      compression: fields.get('grpc-encoding') ?? 'identity',
+    }
+    if (method.kind === 'unary') return stream => new UnaryCall(context, head, stream)
+    return stream => beginStreamingCall(context, head, stream)
+  } catch (error) {
+    if (error instanceof GrpcError) return refuse(error)
+    throw error
+  }
+}
+
+function firstValues(fields: readonly string[]): ReadonlyMap<string, string> {
+  const values = new Map<string, string>()
+  for (let index = fields.length - 2; index >= 0; index -= 2) {
+    values.set(fields[index] ?? '', fields[index + 1] ?? '')
+  }
+  return values
+}
+
+/** Returns whether the type is `application/grpc`, alone or with a subtype or parameters. */
+function isGrpc(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/grpc([+;]|$)/i.test(contentType)
+}
+
+function checkedMethod(
+  methods: ReadonlyMap<string, AnyMethod>,
+  { limits }: CallContext,
+  request: Request,
+): AnyMethod {
+  const bytes = metadataBytes(request.fields)
+  if (request.truncated || bytes > limits.maxMetadataBytes) {
+    const found = request.truncated ? `more than ${limits.maxMetadataBytes}` : String(bytes)
+    const allowed = `at most ${limits.maxMetadataBytes} are allowed`
+    throw new GrpcError('RESOURCE_EXHAUSTED', `the metadata has ${found} bytes, ${allowed}`)
+  }
+  const method = methods.get(request.path)
+  if (!method) throw new GrpcError('UNIMPLEMENTED', `the server does not serve ${request.path}`)
+  return method
+}
+
+const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 }
+
+/** Rounds up to whole milliseconds, the resolution of timers. */
+function timeoutMs(value: string | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(value) ?? []
+  if (digits === undefined || unit === undefined) {
+    throw new GrpcError('INTERNAL', 'grpc-timeout: not up to eight digits and one of H, M, S, m, u, n')
+  }
+  return Math.ceil(Number(digits) * (unitMs[unit] ?? 1))
+}
+
+/** Answers a gRPC call with a status only. */
+function refuse({ code, message }: GrpcError): OpenStream {
+  const block = trailersOnly({ code, message })
+  return stream => {
+    stream.release()
+    stream.end(block)
+    return usingAll(stream, () => {})
+  }
+}
+
+/** Answers a request that is not gRPC like an HTTP server, once it has arrived. */
+function refuseHttp(status: string, text: string, more: readonly (readonly [string, string])[]): OpenStream {
+  const body = Buffer.from(`${text}\n`)
+  const length = String(body.length)
+  const block = encodeHeaderBlock([
+    [':status', status],
+    ['content-type', 'text/plain'],
+    ['content-length', length],
+    ...more,
+  ])
+  return stream => {
+    stream.release()
+    return usingAll(stream, () => {
+      stream.sendHeaders(block)
+      stream.sendData(body)
+      stream.end(undefined)
+    })
+  }
+}
+
+function usingAll(stream: Stream, onEnd: () => void): StreamListener {
+  return {
+    onData: (_, start, end) => stream.credit(end - start),
+    onEnd,
+    onTaken() {},
+    onReset() {},
+    onTurnEnd() {},
+  }
+}

@@ -1,0 +1,315 @@
+import type { X509Certificate } from 'node:crypto'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
+import { frameFlags, frameHeadBytes, frameTypes, writeFrameHead } from '../http2/frames/frames.ts'
+import type { AnswerFrames, Stream, StreamListener } from '../http2/streams/stream.ts'
+import type { AnyMethod, Call, Metadata } from '../server.ts'
+import { GrpcError, statusCodes } from '../status.ts'
+import { atTurnEnd } from './at-turn-end.ts'
+import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
+import { callerGone } from './call-lifetime.ts'
+import { acceptEncoding, acceptFields } from './compression.ts'
+import { MessageReader, onlyMessage } from './message-reader.ts'
+import { RequestTimeout } from './request-timeout.ts'
+import { responseHeaders, statusTrailers, trailersOnly } from './wire-metadata.ts'
+
+/** The longest time of Node's timers. */
+const longestTimerMs = 2 ** 31 - 1
+
+const plainHeaders = responseHeaders()
+const okTrailers = statusTrailers({ code: statusCodes.OK, message: '' })
+/** The frames of most answers, without their message. */
+const okFrames: AnswerFrames = {
+  headers: headersFrame(plainHeaders, frameFlags.END_HEADERS),
+  trailers: headersFrame(okTrailers, frameFlags.END_HEADERS | frameFlags.END_STREAM),
+}
+
+function headersFrame(block: Buffer, flags: number): Buffer {
+  const frame = Buffer.alloc(frameHeadBytes + block.length)
+  frame.set(block, writeFrameHead(frame, 0, block.length, frameTypes.HEADERS, flags, 0))
+  return frame
+}
+
+/**
+ * A call with one request and one answer. It implements the behaviour of `runCall`, but creates a signal, a
+ * timer or a promise only if a call needs it. A synchronous answer of the handler is sent at once.
+ */
+export class UnaryCall implements Call, StreamListener, CuttableCall {
+  readonly deadlineMs: number | undefined
+  place = 0
+  readonly #context: CallContext
+  readonly #head: CallHead
+  readonly #stream: Stream
+  #request: Uint8Array | undefined
+  #reader: MessageReader | undefined
+  #held: HeldMemory | undefined
+  #requestTimeout: RequestTimeout | undefined
+  #abort: AbortController | undefined
+  #timer: NodeJS.Timeout | undefined
+  #trailers: Metadata | undefined
+  #headersSent = false
+  /** The trailers of an answer that is being sent. */
+  #trailersDue: Buffer | undefined
+  #working = false
+  #over = false
+  /** The reason why the call was aborted. */
+  #reason: GrpcError | undefined
+
+  constructor(context: CallContext, head: CallHead, stream: Stream) {
+    this.#context = context
+    this.#head = head
+    this.#stream = stream
+    this.deadlineMs = head.timeoutMs === undefined ? undefined : systemClock.monotonicMs() + head.timeoutMs
+    context.calls.add(this, false)
+  }
+
+  get metadata(): Metadata {
+    return this.#head.metadata
+  }
+
+  get peer(): string {
+    return this.#context.peer
+  }
+
+  get peerCertificate(): X509Certificate | undefined {
+    return this.#context.peerCertificate
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#reason) this.#abort.abort(this.#reason)
+    }
+    return this.#abort.signal
+  }
+
+  sendHeaders(metadata: Metadata): void {
+    if (this.#headersSent) throw new Error('the headers are sent already')
+    const block = responseHeaders(metadata, acceptFields(this.#head.compression))
+    this.#headersSent = true
+    if (!this.#over) this.#stream.sendHeaders(block)
+  }
+
+  setTrailers(metadata: Metadata): void {
+    this.#trailers = metadata
+  }
+
+  onData(buffer: Buffer, start: number, end: number): void {
+    this.#stream.credit(end - start)
+    if (this.#over) return
+    if (!this.#stream.remoteEnded) keepAtTurnEnd(this)
+    if (!this.#reader && !this.#request) {
+      this.#request = onlyMessage(buffer, start, end, this.#context.limits.maxReceiveBytes)
+      if (this.#request) return
+    }
+    try {
+      this.#readSlowly(buffer.subarray(start, end))
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error
+      this.cut(error)
+    }
+  }
+
+  onEnd(): void {
+    if (this.#over) return
+    if (!this.#request || (this.#reader && this.#reader.heldBytes > 0)) {
+      const found = this.#reader?.heldBytes ? 'a part of one' : 'none'
+      this.cut(new GrpcError('UNIMPLEMENTED', `the method takes one request, ${found} was sent`))
+      return
+    }
+    const request = this.#request
+    this.#dropRequest()
+    this.#work(this.#head.method, request)
+  }
+
+  /** A request that is incomplete at the end of the turn is copied to own memory, which is counted. */
+  keepRequest(): void {
+    if (this.#over || this.#stream.remoteEnded) return
+    const request = this.#request
+    if (request && request.buffer.byteLength !== request.length) this.#request = new Uint8Array(request)
+    const bytes = this.#head.metadataBytes + (request?.length ?? 0) + (this.#reader?.ownBytes ?? 0)
+    if (bytes > uncountedBytes) this.#startCounting()
+    this.#held?.resize(bytes)
+  }
+
+  #startCounting(): void {
+    this.#held ??= this.#context.memory.open(() => this.cut(noMemoryLeft()))
+    this.#requestTimeout ??= new RequestTimeout(this.#context, this)
+    this.#requestTimeout.start()
+  }
+
+  /** A taken answer is final: the caller gets it, whatever happens afterwards. */
+  onTaken(): void {
+    if (this.#over || !this.#trailersDue || this.#stream.queuedBytes > 0) return
+    this.#stream.end(this.#trailersDue)
+    this.#end(undefined)
+  }
+
+  onReset(isCancelled: boolean): void {
+    const late = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
+    this.#end(late ? deadlineExceeded() : callerGone(isCancelled))
+  }
+
+  /** Only a call without a synchronous answer needs a timer for its deadline. */
+  onTurnEnd(): void {
+    if (this.#over) return
+    if (!this.#stream.remoteEnded) this.keepRequest()
+    if (this.#over || this.deadlineMs === undefined) return
+    const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
+    if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
+  }
+
+  cut(error: GrpcError): void {
+    if (this.#over) return
+    this.#stream.endEarly(this.#statusBlock({ code: error.code, message: error.message }))
+    this.#end(error)
+  }
+
+  #readSlowly(bytes: Buffer): void {
+    this.#reader ??= new MessageReader(this.#context.limits.maxReceiveBytes, this.#head.compression)
+    const reader = this.#reader
+    reader.push(bytes)
+    for (let message = reader.take(); message; message = reader.take()) {
+      if (this.#request) throw new GrpcError('UNIMPLEMENTED', 'the method takes one request, more were sent')
+      this.#request = message
+    }
+    reader.keep()
+  }
+
+  #work(method: AnyMethod, bytes: Uint8Array): void {
+    if (method.kind !== 'unary') return
+    let request: unknown
+    try {
+      request = method.decode(bytes)
+    } catch {
+      this.cut(new GrpcError('INTERNAL', 'the request could not be decoded'))
+      return
+    }
+    this.#working = true
+    try {
+      const answer: unknown = method.handle(request, this)
+      if (isPromiseLike(answer)) {
+        answer.then(
+          message => this.#settle(message),
+          (error: unknown) => this.#fail(error),
+        )
+      } else this.#settle(answer)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  /** The handler has returned this message. */
+  #settle(message: unknown): void {
+    try {
+      if (!this.#over) this.#answer(this.#encode(message))
+    } catch (error) {
+      this.#fail(error)
+      return
+    }
+    this.#workEnded()
+  }
+
+  #encode(message: unknown): Uint8Array {
+    const bytes = this.#head.method.encode(message)
+    const { maxSendBytes } = this.#context.limits
+    if (bytes.length <= maxSendBytes) return bytes
+    const found = `the answer has ${bytes.length} bytes`
+    throw new GrpcError('RESOURCE_EXHAUSTED', `${found}, at most ${maxSendBytes} are allowed`)
+  }
+
+  #answer(message: Uint8Array): void {
+    const { compression } = this.#head
+    if (!this.#headersSent && compression !== 'identity') this.sendHeaders(new Map())
+    if (!this.#headersSent && !this.#trailers && this.#stream.sendAnswer(okFrames, message)) {
+      this.#end(undefined)
+      return
+    }
+    const trailers = this.#trailers
+      ? statusTrailers({ code: statusCodes.OK, message: '', trailers: this.#trailers })
+      : okTrailers
+    if (!this.#headersSent) this.#stream.sendHeaders(plainHeaders)
+    this.#headersSent = true
+    this.#stream.sendMessage(message)
+    this.#trailersDue = trailers
+    this.onTaken()
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof GrpcError) {
+      const trailers = error.trailers
+        ? new Map([...(this.#trailers ?? []), ...error.trailers])
+        : this.#trailers
+      this.#answerStatus({ code: error.code, message: error.message, ...(trailers && { trailers }) })
+    } else {
+      this.#reportDefect(error)
+      this.#answerStatus(internalError)
+    }
+    this.#workEnded()
+  }
+
+  /** Invalid trailers are an internal error of the handler. */
+  #answerStatus(status: Parameters<typeof statusTrailers>[0]): void {
+    if (this.#over) return
+    let block: Buffer
+    try {
+      block = this.#statusBlock(status)
+    } catch (error) {
+      block = this.#statusBlock(internalError)
+      this.#reportDefect(error)
+    }
+    this.#stream.endEarly(block)
+    this.#end(undefined)
+  }
+
+  #statusBlock(status: Parameters<typeof statusTrailers>[0]): Buffer {
+    if (this.#headersSent) return statusTrailers(status)
+    return trailersOnly(status, status.code === statusCodes.UNIMPLEMENTED ? [acceptEncoding] : [])
+  }
+
+  /** An error that follows from the call's end is not reported. */
+  #reportDefect(error: unknown): void {
+    const consequence = error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
+    if (!(this.#reason && consequence)) this.#context.onDefect(this.#head.method.path, error)
+  }
+
+  #end(reason: GrpcError | undefined): void {
+    if (this.#over) return
+    this.#over = true
+    this.#reason = reason
+    this.#dropRequest()
+    if (this.#timer) clearTimeout(this.#timer)
+    if (reason) this.#abort?.abort(reason)
+    this.#leaveWhenDone()
+  }
+
+  #dropRequest(): void {
+    this.#request = undefined
+    this.#reader = undefined
+    this.#held?.resize(0)
+    this.#requestTimeout?.stop()
+  }
+
+  #workEnded(): void {
+    this.#working = false
+    this.#leaveWhenDone()
+  }
+
+  #leaveWhenDone(): void {
+    if (!this.#over || this.#working) return
+    this.#context.calls.delete(this, false)
+    this.#stream.release()
+  }
+}
+
+const keepAtTurnEnd = atTurnEnd<UnaryCall>(call => call.keepRequest())
+
+const internalError = { code: statusCodes.INTERNAL, message: 'internal error' }
+
+function deadlineExceeded(): GrpcError {
+  return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
+}
+
+function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}

@@ -1,0 +1,112 @@
+import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
+import { reservedNames } from '../reserved-names.ts'
+import type { Metadata } from '../server.ts'
+
+type Field = readonly [name: string, value: string]
+
+const metadataName = /^[0-9a-z_.-]+$/
+const printableAscii = /^[ -~]*$/
+
+/**
+ * Returns the metadata in the fields of a request, alternating names and values. `-bin` values are decoded.
+ */
+export function metadataOf(fields: readonly string[]): Metadata {
+  const metadata = new Map<string, (string | Uint8Array)[]>()
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index] ?? ''
+    if (reservedNames.has(name)) continue
+    const value = fields[index + 1] ?? ''
+    const values = name.endsWith('-bin') ? bytesValues(value) : [value]
+    const known = metadata.get(name)
+    if (known) known.push(...values)
+    else metadata.set(name, values)
+  }
+  return metadata
+}
+
+/** Senders may join values by commas, which base64 does not contain, and omit the padding. */
+function bytesValues(value: string): Uint8Array[] {
+  return value.split(',').map(part => Buffer.from(part, 'base64'))
+}
+
+/** Returns the size of the metadata in the fields, as counted by RFC 9113 (6.5.2). */
+export function metadataBytes(fields: readonly string[]): number {
+  let bytes = 0
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index] ?? ''
+    if (!reservedNames.has(name)) bytes += 32 + name.length + (fields[index + 1] ?? '').length
+  }
+  return bytes
+}
+
+/**
+ * Encodes metadata as fields.
+ *
+ * @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII
+ */
+export function fieldsOf(metadata: Metadata): Field[] {
+  const fields: Field[] = []
+  for (const [givenName, values] of metadata) {
+    const name = givenName.toLowerCase()
+    if (reservedNames.has(name)) throw new Error(`metadata "${name}": the name belongs to the transport`)
+    if (!metadataName.test(name)) throw new Error(`metadata "${name}": the name has other than a-z 0-9 _ . -`)
+    for (const value of values) fields.push([name, textOf(name, value)])
+  }
+  return fields
+}
+
+function textOf(name: string, value: string | Uint8Array): string {
+  if (typeof value !== 'string') {
+    if (!name.endsWith('-bin')) throw new Error(`metadata "${name}": bytes need a name that ends with -bin`)
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
+  }
+  if (name.endsWith('-bin')) return Buffer.from(value).toString('base64')
+  if (!printableAscii.test(value)) throw new Error(`metadata "${name}": the value is not printable ASCII`)
+  // RFC 9113, 8.2.1: a value neither begins nor ends with a space.
+  return value.trim()
+}
+
+const responseFields: readonly Field[] = [
+  [':status', '200'],
+  ['content-type', 'application/grpc'],
+]
+
+/** Returns the headers of an answer, with `more` of the transport. Throws as `fieldsOf` does. */
+export function responseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
+  return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? fieldsOf(metadata) : [])])
+}
+
+export interface WireStatus {
+  readonly code: number
+  readonly message: string
+  readonly trailers?: Metadata
+}
+
+/** Returns the trailers of an answer. Throws as `fieldsOf` does. */
+export function statusTrailers(status: WireStatus): Buffer {
+  return encodeHeaderBlock(statusFields(status))
+}
+
+/** Returns an answer with only a status, in one header block. Throws as `fieldsOf` does. */
+export function trailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
+  return encodeHeaderBlock([...responseFields, ...more, ...statusFields(status)])
+}
+
+function statusFields({ code, message, trailers }: WireStatus): Field[] {
+  const fields: Field[] = [['grpc-status', String(code)]]
+  if (message !== '') fields.push(['grpc-message', percentEncoded(message)])
+  return trailers ? [...fields, ...fieldsOf(trailers)] : fields
+}
+
+/**
+ * gRPC's encoding: printable ASCII except `%` is kept, every other byte of the UTF-8 is `%` and two digits.
+ */
+function percentEncoded(text: string): string {
+  if (/^[ -$&-~]*$/.test(text) && text === text.trim()) return text
+  let encoded = ''
+  for (const byte of Buffer.from(text.toWellFormed())) {
+    const plain = byte > 0x20 && byte < 0x7f && byte !== 0x25
+    encoded += plain ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  }
+  return encoded
+}

@@ -1,0 +1,43 @@
+import { connect } from 'node:net'
+import { findPortProblems, type PortSetting } from '@tollway/chassis/net/taken-ports.ts'
+import { findSocketPathProblem } from '@tollway/chassis/net/unix-socket-path.ts'
+import type { GrpcAddressSettings } from './server-settings.ts'
+
+/**
+ * Checks the addresses of the settings at the start of the process: the servers open only when the
+ * configuration and the backend are available, which can take arbitrarily long. Nothing listens during the
+ * check; see `findTakenPorts`. Ports that several processes of the service share are left out, since their
+ * parent process has checked them.
+ *
+ * @param others the ports of the service besides that of gRPC
+ * @throws Error with every setting whose address cannot be bound, and why
+ */
+export async function assertAddressesFree(
+  { reusePort, grpcUnixSocket, grpcHost, grpcPort }: GrpcAddressSettings,
+  others: readonly PortSetting[],
+): Promise<void> {
+  const isSocket = grpcUnixSocket !== ''
+  const grpc = { name: 'GRPC_PORT', host: grpcHost, port: grpcPort }
+  const socketProblem = isSocket ? await findSocketProblem(grpcUnixSocket) : undefined
+  const problems = [
+    ...(socketProblem === undefined ? [] : [`GRPC_UDS: ${grpcUnixSocket}: ${socketProblem}`]),
+    ...(await findPortProblems([...(reusePort || isSocket ? [] : [grpc]), ...others])),
+  ]
+  if (problems.length > 0) throw new Error(problems.join('; '))
+}
+
+async function findSocketProblem(path: string): Promise<string | undefined> {
+  return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens on it' : undefined)
+}
+
+/** A server replaces a socket file that no process listens on. */
+function isServed(path: string): Promise<boolean> {
+  return new Promise(resolve => {
+    const client = connect(path)
+    client.once('connect', () => {
+      client.destroy()
+      resolve(true)
+    })
+    client.once('error', () => resolve(false))
+  })
+}

@@ -1,0 +1,65 @@
+import type { Duplex } from 'node:stream'
+import { TLSSocket } from 'node:tls'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { type CallContext, CallRegister, type CallTotals } from '../calls/call-context.ts'
+import { routeCall } from '../calls/route-call.ts'
+import { Connection } from '../http2/connection.ts'
+import type { AnyMethod, GrpcLimits, GrpcServerOptions } from '../server.ts'
+import { GrpcError } from '../status.ts'
+import { startAging } from './connection-age.ts'
+
+/** The state that all connections of a server share. */
+export interface ConnectionContext {
+  readonly methods: ReadonlyMap<string, AnyMethod>
+  readonly limits: GrpcLimits
+  readonly onDefect: GrpcServerOptions['onDefect']
+  readonly totals: CallTotals
+  readonly memory: RequestMemory
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** A silent connection is pinged after this time, and closed after as long again. */
+  readonly keepaliveMs: number
+}
+
+export interface ServedConnection {
+  readonly connection: Connection
+  readonly calls: CallRegister
+}
+
+/** The size of a request's head without its metadata: path, authority, content-type and so on. */
+const transportFieldsBytes = 8 * 1024
+
+/** Serves gRPC on one connection: TCP, a unix socket or TLS. `peer` is as in `Call`. */
+export function serveConnection(
+  socket: Duplex,
+  peer: string,
+  { methods, limits, onDefect, totals, memory, clock, random, keepaliveMs }: ConnectionContext,
+  onClosed: () => void,
+): ServedConnection {
+  const calls = new CallRegister(totals)
+  const peerCertificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  const context: CallContext = { limits, onDefect, calls, memory, peer, peerCertificate }
+  const connection = new Connection(socket, {
+    maxConcurrentStreams: limits.maxConcurrentStreams,
+    maxHeaderListBytes: limits.maxMetadataBytes + transportFieldsBytes,
+    keepaliveMs,
+    memory,
+    clock,
+    route: request => routeCall(methods, context, request),
+    onDefect: error => onDefect('', error),
+    onClosed() {
+      stopAging()
+      onClosed()
+    },
+  })
+  const stopAging = startAging(limits, random, {
+    drain: () => connection.drain(),
+    cut() {
+      calls.cutAll(new GrpcError('UNAVAILABLE', 'the connection has reached its age'))
+      connection.end()
+    },
+  })
+  return { connection, calls }
+}

@@ -1,0 +1,275 @@
+import { X509Certificate } from 'node:crypto'
+import type { Socket } from 'node:net'
+import {
+  Server,
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+} from '@grpc/grpc-js'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { prefixBytes } from '../../../calls/message-reader.ts'
+import { type CallWire, type RunningCall, runCall } from '../../../calls/run-call.ts'
+import {
+  asBuffer,
+  fromGrpcJsMetadata,
+  headerListBytes,
+  toGrpcJsMetadata,
+} from '../../../client/grpc-js-metadata.ts'
+import {
+  type AnyMethod,
+  type BoundAddress,
+  defaultLimits,
+  type GrpcLimits,
+  type GrpcServer,
+  type GrpcServerOptions,
+  type ListenAddress,
+  type Metadata,
+} from '../../../server.ts'
+import { type GrpcError, statusCodes } from '../../../status.ts'
+import { createDrain } from '../../drain.ts'
+import { healthMethods, healthWatchPath } from '../../health.ts'
+import { indexMethods } from '../../index-methods.ts'
+import { type Listener, openListener } from '../../listener.ts'
+import { peerName } from '../../peer-name.ts'
+
+/** How long peers may take to receive the status of a call that was aborted at the end of a drain. */
+const cutFlushMs = 500
+
+/**
+ * The contract implemented with @grpc/grpc-js, as a reference for the server of this folder: callers expect
+ * the common behaviour of both. No process uses it. The library implements HTTP/2 and gRPC's framing. Sockets
+ * are bound here, since it cannot share a port, and handlers are run by `runCall`, since its streams buffer
+ * sixteen messages.
+ *
+ * Limitations of the library: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of
+ * metadata lead to a reset, and a field beyond 64 KiB ends its connection; the jitter of the connection age
+ * is Math.random.
+ */
+export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
+  const limits = { ...defaultLimits, ...options.limits }
+  const { health } = options
+  const methods = indexMethods(health ? [...options.methods, ...healthMethods(health)] : options.methods)
+  const calls = createCallRegister()
+  const server = createServer(methods, limits, options.onDefect, calls)
+  const connections = createConnections(server, limits)
+
+  return {
+    listen: connections.listen,
+    drain: createDrain(health, { ...connections, ...calls }),
+    get activeCalls() {
+      return calls.size()
+    },
+  }
+}
+
+/**
+ * Creates a library server on which `runCall` runs each call. The server has every method as `bidi`, for
+ * which the library leaves reading and writing to the handler; the handler is never called, since an
+ * interceptor takes the call before.
+ */
+function createServer(
+  methods: ReadonlyMap<string, AnyMethod>,
+  limits: GrpcLimits,
+  onDefect: GrpcServerOptions['onDefect'],
+  calls: CallRegister,
+): Server {
+  const intercept: ServerInterceptor = ({ path }, call) =>
+    new ServerInterceptingCall(call, {
+      start() {
+        const method = methods.get(path)
+        if (method) startCall(method, call, limits, onDefect, calls)
+      },
+    })
+  const server = new Server({
+    'grpc.enable_channelz': 0,
+    'grpc.max_receive_message_length': limits.maxReceiveBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
+    ...(limits.maxConnectionAgeMs > 0 && { 'grpc.max_connection_age_ms': limits.maxConnectionAgeMs }),
+    ...(limits.maxConnectionAgeGraceMs > 0 && {
+      'grpc.max_connection_age_grace_ms': limits.maxConnectionAgeGraceMs,
+    }),
+    interceptors: [intercept],
+  })
+  for (const path of methods.keys()) {
+    server.register<Buffer, Buffer>(path, unreachable, asIs, asIs, 'bidi')
+  }
+  return server
+}
+
+const asIs = (bytes: Buffer) => bytes
+const unreachable = () => {}
+
+function startCall(
+  method: AnyMethod,
+  call: ServerInterceptingCallInterface,
+  limits: GrpcLimits,
+  onDefect: GrpcServerOptions['onDefect'],
+  calls: CallRegister,
+): void {
+  let running: RunningCall | undefined
+  call.start({
+    onReceiveMetadata(received) {
+      const metadata = fromGrpcJsMetadata(received)
+      const bytes = headerListBytes(metadata)
+      if (bytes > limits.maxMetadataBytes) {
+        const details = `the metadata has ${bytes} bytes, at most ${limits.maxMetadataBytes} are allowed`
+        call.sendStatus({ code: statusCodes.RESOURCE_EXHAUSTED, details })
+        return
+      }
+      const wire = toWire(call, metadata, () => running?.taken())
+      running = calls.run(method.path, onEnd =>
+        runCall(method, wire, { maxSendBytes: limits.maxSendBytes, onDefect, onEnd }),
+      )
+    },
+    onReceiveMessage: bytes => running?.receive(bytes),
+    onReceiveHalfClose: () => running?.halfClose(),
+    onCancel: () => running?.disconnect(true),
+  })
+}
+
+function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTaken: () => void): CallWire {
+  // The library's deadline is in the time of the machine's clock.
+  const deadlineMs = Number(call.getDeadline()) - systemClock.nowMs() + systemClock.monotonicMs()
+  const queue = createQueue(call, onTaken)
+  return {
+    metadata,
+    peer: peerName(call.getConnectionInfo()),
+    peerCertificate: certificateOf(call),
+    deadlineMs: Number.isFinite(deadlineMs) ? deadlineMs : undefined,
+    read: () => call.startRead(),
+    sendHeaders: headers => call.sendMetadata(toGrpcJsMetadata(headers)),
+    ...queue,
+    // The library percent-encodes the message with encodeURI, which throws for an unpaired surrogate.
+    sendStatus({ code, message, trailers }) {
+      const metadata = toGrpcJsMetadata(trailers)
+      queue.discardQueued()
+      call.sendStatus({ code, details: message.toWellFormed(), metadata })
+    },
+  }
+}
+
+/** Passes one message at a time to the library, which cannot drop queued ones. */
+function createQueue(
+  call: ServerInterceptingCallInterface,
+  onTaken: () => void,
+): Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'> {
+  let queue: { readonly bytes: Uint8Array }[] = []
+  let queuedBytes = 0
+  let sending = false
+
+  function sendNext(): void {
+    const [next] = queue
+    if (sending || next === undefined) return
+    sending = true
+    call.sendMessage(asBuffer(next.bytes), () => {
+      sending = false
+      if (queue[0] === next) {
+        queue.shift()
+        queuedBytes -= prefixBytes + next.bytes.length
+      }
+      sendNext()
+      onTaken()
+    })
+  }
+
+  return {
+    sendMessage(bytes) {
+      queue.push({ bytes: Buffer.from(bytes) })
+      queuedBytes += prefixBytes + bytes.length
+      sendNext()
+    },
+    queuedBytes: () => queuedBytes,
+    discardQueued() {
+      queue = []
+      queuedBytes = 0
+    },
+  }
+}
+
+function certificateOf(call: ServerInterceptingCallInterface): X509Certificate | undefined {
+  const { raw } = call.getAuthContext().sslPeerCertificate ?? {}
+  return raw && new X509Certificate(raw)
+}
+
+type CallRegister = ReturnType<typeof createCallRegister>
+
+/** The running calls. */
+function createCallRegister() {
+  const running = new Map<() => void, { readonly path: string; readonly call: RunningCall }>()
+  let onQuiet: (() => void) | undefined
+
+  function tellQuiet(): void {
+    if (onQuiet && [...running.values()].every(({ path }) => path === healthWatchPath)) onQuiet()
+  }
+
+  return {
+    size: () => running.size,
+    run(path: string, start: (onEnd: () => void) => RunningCall): RunningCall {
+      const onEnd = () => {
+        running.delete(onEnd)
+        tellQuiet()
+      }
+      const call = start(onEnd)
+      running.set(onEnd, { path, call })
+      return call
+    },
+    onlyWatchesLeft(): Promise<void> {
+      return new Promise(resolve => {
+        onQuiet = resolve
+        tellQuiet()
+      })
+    },
+    cutCalls(error: GrpcError): void {
+      for (const { call } of running.values()) call.cut(error)
+    },
+  }
+}
+
+/** The listeners and the connections that they accepted. */
+function createConnections(server: Server, limits: GrpcLimits) {
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const listeners = new Set<Listener>()
+  const sockets = new Set<Socket>()
+  const { promise: allClosed, resolve: onAllClosed } = Promise.withResolvers<void>()
+  let refusing = false
+
+  function accept(socket: Socket): void {
+    if (refusing) {
+      socket.destroy()
+      return
+    }
+    sockets.add(socket)
+    socket.once('close', () => {
+      sockets.delete(socket)
+      if (refusing && sockets.size === 0) onAllClosed()
+    })
+    injector.injectConnection(socket)
+  }
+
+  return {
+    async listen(address: ListenAddress): Promise<BoundAddress> {
+      if (refusing) throw new Error('listen: the server is shut down')
+      const listener = await openListener(address, limits, accept)
+      listeners.add(listener)
+      if (refusing) listener.close()
+      return listener.bound
+    },
+    refuseMore(): void {
+      refusing = true
+      for (const listener of listeners) listener.close()
+      injector.destroy()
+      if (sockets.size === 0) onAllClosed()
+    },
+    /** Waits for the peers to take the sent bytes, until the grace period is over, and then a moment more. */
+    async closed(graceOver: Promise<void>): Promise<void> {
+      const moment = Promise.withResolvers<void>()
+      const timer = setTimeout(moment.resolve, cutFlushMs)
+      await Promise.race([allClosed, Promise.all([graceOver, moment.promise])])
+      clearTimeout(timer)
+      for (const socket of sockets) socket.destroy()
+      await allClosed
+    },
+  }
+}
