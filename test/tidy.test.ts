@@ -250,3 +250,25 @@ test('there are no default exports, enums, non-null assertions or forgotten note
   }
   assert.deepEqual(wrong, [])
 })
+
+test('the rows of a Markdown table have as many cells as its head', () => {
+  const wrong: string[] = []
+  for (const path of tracked
+    .split('\n')
+    .filter(name => name.endsWith('.md') && existsSync(join(root, name)))) {
+    let cells: number | undefined
+    for (const [index, line] of text(path)
+      .replaceAll(/^```.*?^```/gms, block => block.replaceAll(/[^\n]/g, ''))
+      .split('\n')
+      .entries()) {
+      if (!line.startsWith('|')) {
+        cells = undefined
+        continue
+      }
+      const bars = line.replaceAll(/`[^`]*`|\\\|/g, '').split('|').length
+      cells ??= bars
+      if (bars !== cells || !line.trimEnd().endsWith('|')) wrong.push(`${path}:${index + 1}`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
