@@ -93,3 +93,30 @@ test('a queue that fails has one attempt at a time, and attempts nothing that is
   assert.ok(attempts <= before + 1)
   assert.equal(queue.count, 0)
 })
+
+test('after failures a queue pauses, and then drops what is too old without an attempt', async () => {
+  let [attempts, nowMs] = [0, 0]
+  const dropped: string[] = []
+  const queue = createDeliveryQueue({
+    async attempt() {
+      attempts += 1
+      await nextTurn()
+      return { outcome: 'failed', retryAfterMs: 60_000 }
+    },
+    onDrop: ({ id }) => dropped.push(id),
+    onSize() {},
+    places: createPlaces(100),
+    ...{ random: () => 0, monotonicMs: () => nowMs },
+    timing: { retryMs: 100, maxRetryMs: 100, maxAgeMs: 100_000 },
+  })
+  for (let count = 0; count < 20; count += 1) queue.add(notificationOf(`r${count}`, 'begun'))
+  const beganMs = performance.now()
+  await waitFor('the attempt after the first pause', () => attempts > 4)
+  assert.ok(performance.now() - beganMs > 90)
+  assert.equal(attempts, 5)
+  nowMs = 100_001
+  await waitFor('the drops', () => dropped.length === 15)
+  assert.equal(attempts, 5)
+  assert.equal(queue.count, 5)
+  queue.dropAll('the end')
+})

@@ -73,12 +73,18 @@ export interface DeliveryQueue {
 const overheadBytes = 512
 /** Concurrent attempts of one route; only one while its receiver fails. */
 const maxParallel = 4
+const noSuccess = 'no attempt was successful'
 
 export const sizeOf = ({ body }: Notification): number => Buffer.byteLength(body) + overheadBytes
 
+interface Waiting {
+  readonly notification: Notification
+  readonly sinceMs: number
+}
+
 /** The undelivered notifications of one request, in their order: its end is attempted after its begin. */
 interface Run {
-  readonly waiting: { readonly notification: Notification; readonly sinceMs: number }[]
+  readonly waiting: Waiting[]
   failures: number
   retry: NodeJS.Timeout | undefined
 }
@@ -89,7 +95,9 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
   /** The runs that can be attempted now. */
   const ready = new Set<Run>()
   let running = 0
-  let failing = false
+  /** Consecutive failures of any run. While there are some, attempts have a pause between them. */
+  let failures = 0
+  let pause: NodeJS.Timeout | undefined
   let draining = false
   let [count, bytes] = [0, 0]
 
@@ -101,7 +109,7 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
 
   function pump(): void {
     for (const run of ready) {
-      if (running >= (failing ? 1 : maxParallel) || !places.take(pump)) return
+      if (pause !== undefined || running >= (failures > 0 ? 1 : maxParallel) || !places.take(pump)) return
       ready.delete(run)
       running += 1
       void deliver(run)
@@ -118,30 +126,63 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
     pump()
   }
 
-  function settle(run: Run, { notification, sinceMs }: Run['waiting'][number], result: Attempt): void {
-    failing = result.outcome === 'failed'
+  function settle(run: Run, first: Waiting, result: Attempt): void {
     if (result.outcome === 'failed') {
+      pauseAfterFailure()
       const waitMs = Math.max(result.retryAfterMs, delayAfter(run.failures))
       run.failures += 1
-      const isTooOld = monotonicMs() - sinceMs + waitMs > timing.maxAgeMs
-      if (!draining && !isTooOld) {
+      if (!draining && !isTooOld(first, waitMs)) {
         retryLater(run, waitMs)
         return
       }
-      onDrop(notification, draining ? 'the broker ends' : 'no attempt was successful')
-    } else if (result.outcome === 'gone') {
-      onDrop(notification, result.reason)
+      onDrop(first.notification, draining ? 'the broker ends' : noSuccess)
+    } else {
+      failures = 0
+      if (result.outcome === 'gone') onDrop(first.notification, result.reason)
     }
+    remove(run, first)
+  }
+
+  function remove(run: Run, { notification }: Waiting): void {
     resize(notification, -1)
     run.waiting.shift()
     run.failures = 0
     if (run.waiting.length > 0) ready.add(run)
-    else runs.delete(notification.run)
+    else {
+      ready.delete(run)
+      runs.delete(notification.run)
+    }
+  }
+
+  const isTooOld = ({ sinceMs }: Waiting, waitMs = 0) => monotonicMs() - sinceMs + waitMs > timing.maxAgeMs
+
+  /** A receiver that does not answer occupies a place only for a share of the time. */
+  function pauseAfterFailure(): void {
+    if (draining || pause !== undefined) return
+    failures += 1
+    pause = setTimeout(
+      () => {
+        pause = undefined
+        dropOld()
+        pump()
+      },
+      delayAfter(failures - 1),
+    )
+    pause.unref()
+  }
+
+  function dropOld(): void {
+    for (const run of [...ready]) {
+      const [first] = run.waiting
+      if (first === undefined || !isTooOld(first)) continue
+      onDrop(first.notification, noSuccess)
+      remove(run, first)
+    }
   }
 
   /** Between three quarters and all of a delay that doubles. */
-  function delayAfter(failures: number): number {
-    const delayMs = Math.min(timing.maxRetryMs, timing.retryMs * 2 ** failures)
+  function delayAfter(failed: number): number {
+    const delayMs = Math.min(timing.maxRetryMs, timing.retryMs * 2 ** failed)
     return delayMs * (1 - random() / 4)
   }
 
@@ -173,6 +214,8 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
     },
     drain() {
       draining = true
+      clearTimeout(pause)
+      pause = undefined
       for (const run of runs.values()) {
         if (run.retry === undefined) continue
         clearTimeout(run.retry)
@@ -182,6 +225,7 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
       pump()
     },
     dropAll(reason) {
+      clearTimeout(pause)
       for (const run of runs.values()) {
         clearTimeout(run.retry)
         for (const { notification } of run.waiting.splice(0)) {
