@@ -5,9 +5,9 @@
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { definitionFiles } from '@tollway/crds/definition-files.ts'
+import { definitionFiles } from '@tollway/crds/generation/definition-files.ts'
+import { type GeneratedFile, writeGenerated } from '@tollway/crds/generation/write-generated.ts'
 import type { JsonObject } from '@tollway/crds/schema.ts'
-import { type GeneratedFile, writeGenerated } from '@tollway/crds/write-generated.ts'
 import { dump } from 'js-yaml'
 import { makeRules, mountedSecretNames, ownSecretNames, workloads } from '../operator/kube/permissions.ts'
 import { dashboard } from './dashboard.ts'

@@ -16,7 +16,7 @@ import {
   serviceLabel,
   settingsOfService,
 } from './service-plan.ts'
-import { type Validated, validate } from './validate.ts'
+import { type Validated, validate } from './validation/validate.ts'
 
 /**
  * How the operator runs in a cluster: its configuration file there, and with the same names the values of the

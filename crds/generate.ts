@@ -5,8 +5,8 @@
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { definitionFiles } from './definition-files.ts'
-import { writeGenerated } from './write-generated.ts'
+import { definitionFiles } from './generation/definition-files.ts'
+import { writeGenerated } from './generation/write-generated.ts'
 
 const { values, positionals } = parseArgs({
   options: { check: { type: 'boolean', default: false } },

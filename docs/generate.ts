@@ -4,7 +4,7 @@
  * are any.
  */
 import { parseArgs } from 'node:util'
-import { writeGenerated } from '@tollway/crds/write-generated.ts'
+import { writeGenerated } from '@tollway/crds/generation/write-generated.ts'
 import { pages } from './pages.ts'
 
 const { values, positionals } = parseArgs({

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
-import { type Component, licenseEntries } from './component.ts'
-import { debianComponents } from './debian-components.ts'
+import { type Component, licenseEntries } from './components/component.ts'
+import { debianComponents } from './components/debian-components.ts'
+import { npmComponent } from './components/npm-components.ts'
+import { sharedLibraries } from './components/shared-libraries.ts'
 import { copyOf, type Entries, type FileTree, textFile, treeOf } from './file-tree.ts'
-import { npmComponent } from './npm-components.ts'
-import { sharedLibraries } from './shared-libraries.ts'
 
 /** The user and the group that every image runs as. */
 export const nonRoot = 65_532

@@ -6,11 +6,11 @@ import {
 } from '@tollway/ratelimit/node-options.ts'
 import { nodeOptions as operatorOptions } from '../operator/node-options.ts'
 import { bundle } from './bundle.ts'
-import { billOfMaterials, licenseEntries } from './component.ts'
+import { billOfMaterials, licenseEntries } from './components/component.ts'
+import { npmComponents } from './components/npm-components.ts'
 import { copyOf, type Entries, type Entry, textFile, treeOf } from './file-tree.ts'
 import { launcherOf } from './launcher.ts'
 import { type NodeLayer, nodePath, nonRoot } from './node-layer.ts'
-import { npmComponents } from './npm-components.ts'
 import type { Contents, Recipe } from './recipe.ts'
 
 interface OurImage {

@@ -1,10 +1,10 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, delimiter, dirname, join } from 'node:path'
+import { sharedLibraries } from './components/shared-libraries.ts'
 import { copyOf, type Entries, textFile, treeOf } from './file-tree.ts'
 import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
-import { sharedLibraries } from './shared-libraries.ts'
 
 /**
  * The servers that tests in a cluster talk to, as they are installed on this machine. For tests only: nobody

@@ -2,18 +2,18 @@ import { type Command, exitCodes, type Output, UsageError } from './command.ts'
 
 /** A command loads only what it needs: to start is most of what a short one does. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
-  run: async () => (await import('./run.ts')).run,
-  validate: async () => (await import('./validate.ts')).validate,
-  translate: async () => (await import('./translate.ts')).translate,
-  status: async () => (await import('./status.ts')).status,
-  try: async () => (await import('./try.ts')).tryCommand,
-  streams: async () => (await import('./streams.ts')).streams,
-  call: async () => (await import('./call.ts')).call,
-  convert: async () => (await import('./convert.ts')).convert,
-  payments: async () => (await import('./payments.ts')).payments,
-  operator: async () => (await import('./operator.ts')).operator,
-  removal: async () => (await import('./removal.ts')).removal,
-  'config-check': async () => (await import('./config-check.ts')).configCheck,
+  run: async () => (await import('./commands/run.ts')).run,
+  validate: async () => (await import('./commands/validate.ts')).validate,
+  translate: async () => (await import('./commands/translate.ts')).translate,
+  status: async () => (await import('./commands/status.ts')).status,
+  try: async () => (await import('./commands/try.ts')).tryCommand,
+  streams: async () => (await import('./commands/streams.ts')).streams,
+  call: async () => (await import('./commands/call.ts')).call,
+  convert: async () => (await import('./commands/convert.ts')).convert,
+  payments: async () => (await import('./commands/payments.ts')).payments,
+  operator: async () => (await import('./commands/operator.ts')).operator,
+  removal: async () => (await import('./commands/removal.ts')).removal,
+  'config-check': async () => (await import('./commands/config-check.ts')).configCheck,
 }
 
 /** Runs `tollway` with these arguments; resolves with the exit code, and never rejects. */

@@ -1,5 +1,5 @@
 import type { AnimationStreamRouteSpec } from '@tollway/crds/animation-stream-route.ts'
-import { validateAnimationStreamRoute } from '@tollway/crds/validate-animation-stream-route.ts'
+import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
 import type { StreamRoute } from '../ir.ts'
 import type { FieldProblem } from './field-problem.ts'
 import type { Translation } from './translation.ts'

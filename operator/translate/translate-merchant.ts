@@ -1,5 +1,5 @@
 import type { MerchantSpec } from '@tollway/crds/merchant.ts'
-import { validateMerchant } from '@tollway/crds/validate-merchant.ts'
+import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/currencies.ts'
 import { parseMember, parseMerchant } from '@tollway/payments/domain/input/inputs.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'

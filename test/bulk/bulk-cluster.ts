@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { addressOf, makeOperatorAccount } from '../../operator/kube/testdata/service-account.ts'
 import { nodeOptions } from '../../operator/node-options.ts'

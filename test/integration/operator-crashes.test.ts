@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { customResourceDefinition } from '@tollway/crds/definition.ts'
+import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import {
   addressOf,

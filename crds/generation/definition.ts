@@ -1,0 +1,107 @@
+import { apiGroup, type ResourceKind } from '../resource-kind.ts'
+import type { JsonObject, Schema } from '../schema.ts'
+
+/** The name of a kind's definition, and of its file: `ratelimitconfigs.tollway.dev`. */
+export function definitionName({ plural }: ResourceKind): string {
+  return `${plural}.${apiGroup}`
+}
+
+/** The CustomResourceDefinition (apiextensions.k8s.io/v1) of a kind. */
+export function customResourceDefinition(kind: ResourceKind): JsonObject {
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: definitionName(kind) },
+    spec: {
+      group: apiGroup,
+      scope: 'Namespaced',
+      names: {
+        kind: kind.kind,
+        listKind: `${kind.kind}List`,
+        plural: kind.plural,
+        singular: kind.singular,
+        shortNames: kind.shortNames,
+        categories: ['tollway'],
+      },
+      versions: [
+        {
+          name: kind.version,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: kind.columns.map(column => ({ ...column })),
+          schema: { openAPIV3Schema: resourceSchema(kind) },
+        },
+      ],
+    },
+  }
+}
+
+function resourceSchema({ kind, version, description, spec, status }: ResourceKind): JsonObject {
+  return structuralSchema({
+    type: 'object',
+    description,
+    required: ['spec'],
+    properties: {
+      apiVersion: { type: 'string', description: `The version of this form: ${apiGroup}/${version}.` },
+      kind: { type: 'string', description: `The kind of this resource: ${kind}.` },
+      metadata: { type: 'object' },
+      spec,
+      status,
+    },
+  })
+}
+
+/** The keywords for the API server, in the order of the output. */
+const keywords = [
+  'description',
+  'type',
+  'format',
+  'default',
+  'enum',
+  'pattern',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'maxItems',
+  'maxProperties',
+  'x-kubernetes-list-type',
+  'x-kubernetes-list-map-keys',
+  'x-kubernetes-preserve-unknown-fields',
+  'x-kubernetes-validations',
+  'required',
+] as const satisfies readonly (keyof Schema)[]
+
+const nested: readonly string[] = ['properties', 'items', 'additionalProperties']
+const inProcess: readonly string[] = ['rules', 'tooManyItems']
+const known = new Set<string>([...keywords, ...nested, ...inProcess])
+
+/**
+ * A schema as it stands in a definition. Throws at a keyword that `validate` would pass over, for then the
+ * two would judge differently.
+ */
+function structuralSchema(schema: Schema): JsonObject {
+  const unknown = Object.keys(schema).find(keyword => !known.has(keyword))
+  if (unknown !== undefined) throw new Error(`validation does not know the schema keyword ${unknown}`)
+  const { properties, items, additionalProperties } = schema
+  const own = keywords.flatMap(keyword =>
+    isIncluded(keyword, schema[keyword]) ? [[keyword, schema[keyword]]] : [],
+  )
+  return {
+    ...Object.fromEntries(own),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, field]) => [name, structuralSchema(field)]),
+      ),
+    }),
+    ...(items && { items: structuralSchema(items) }),
+    ...(additionalProperties && { additionalProperties: structuralSchema(additionalProperties) }),
+  }
+}
+
+/** Omits empty lists, except an empty default. */
+function isIncluded(keyword: keyof Schema, value: unknown): boolean {
+  if (value === undefined) return false
+  return keyword === 'default' || !(Array.isArray(value) && value.length === 0)
+}

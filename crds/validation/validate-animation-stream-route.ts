@@ -1,0 +1,15 @@
+import { type AnimationStreamRouteSpec, animationStreamRouteKind } from '../animation-stream-route.ts'
+import { wholeResource } from '../resource-kind.ts'
+import { type Validated, validate } from './validate.ts'
+
+const schema = wholeResource(animationStreamRouteKind)
+
+/**
+ * Validates a whole AnimationStreamRoute (apiVersion, kind, metadata, spec) as an API server with our
+ * definition does. Returns its spec with the defaults filled in, or all its problems.
+ */
+export function validateAnimationStreamRoute(resource: unknown): Validated<AnimationStreamRouteSpec> {
+  const judged = validate(schema, resource)
+  if ('problems' in judged) return judged
+  return { value: (judged.value as { readonly spec: AnimationStreamRouteSpec }).spec }
+}

@@ -1,0 +1,334 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import fc from 'fast-check'
+import {
+  type ApiAnswer,
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../../test/support/kube-api-server.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { admissionPolicy } from '../generation/admission-policy.ts'
+import { customResourceDefinition, definitionName } from '../generation/definition.ts'
+import { resourceKinds } from '../resource-kinds.ts'
+import type { Json, JsonObject } from '../schema.ts'
+import { nearlyRightResource } from '../testdata/arbitrary-rate-limit-config.ts'
+import { largeCases } from '../testdata/large-cases.ts'
+import { readCases } from '../testdata/read-cases.ts'
+import { validateAnimationStreamRoute } from './validate-animation-stream-route.ts'
+import { validateMerchant } from './validate-merchant.ts'
+import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
+
+const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const resources = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
+const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
+const merchants = '/apis/tollway.dev/v1alpha1/namespaces/default/merchants'
+const strict = 'fieldValidation=Strict'
+const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...largeCases]
+const routeCases = readCases('animation-stream-routes.yaml', 'AnimationStreamRoute')
+const merchantCases = readCases('merchants.yaml', 'Merchant')
+
+const manyRules = 1_000
+const selfReplacing = { name: 'a', replaces: [{ name: 'a' }], unlimited: true }
+const refused = nestedOnce({ key: 'b', rateLimit: selfReplacing })
+
+describe('a real API server with the definition', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+  let api: KubeApiServer
+
+  before(async () => {
+    api = await startKubeApiServer()
+    for (const kind of resourceKinds) {
+      const made = await api.call('POST', `${definitions}?${strict}`, customResourceDefinition(kind))
+      assert.equal(made.status, 201, describeAnswer(made))
+      const path = `${definitions}/${definitionName(kind)}`
+      await waitFor('the kind to be served', async () => isEstablished(await api.call('GET', path)))
+    }
+    for (const path of [resources, routes, merchants])
+      await waitFor('the resources to be served', async () => (await api.call('GET', path)).status === 200)
+    const older = await api.call('POST', resources, { ...refused, metadata: { name: 'older' } })
+    assert.equal(older.status, 201, describeAnswer(older))
+    for (const object of admissionPolicy()) await post(object)
+    await waitFor('the policy to take effect', async () => (await tryOut(refused)).status === 422)
+  })
+  after(() => api?.stop())
+
+  /** The table that `kubectl get` shows: the names of the columns, and the first row. */
+  const tableOf = async (path: string) => {
+    const table = await api.call('GET', path, undefined, 'application/json;as=Table;g=meta.k8s.io;v=v1')
+    const { columnDefinitions, rows } = table.body as {
+      columnDefinitions: { name: string }[]
+      rows: { cells: unknown[] }[]
+    }
+    return { columns: columnDefinitions.map(({ name }) => name), cells: rows[0]?.cells ?? [] }
+  }
+
+  const tryOut = (resource: unknown) => api.call('POST', `${resources}?${strict}&dryRun=All`, resource)
+
+  const post = async (object: JsonObject) => {
+    const path = `/apis/admissionregistration.k8s.io/v1/${String(object['kind']).toLowerCase()}`
+    const made = await api.call('POST', `${path.replace(/y$/, 'ies').replace(/g$/, 'gs')}?${strict}`, object)
+    assert.equal(made.status, 201, describeAnswer(made))
+  }
+
+  it('judges descriptors that change, and no others: an older policy may have accepted them', async () => {
+    const path = `${resources}/older?${strict}`
+    const change = async (metadata: object, spec: Json = {}) => {
+      const older = (await api.call('GET', path)).body as { metadata: object; spec: object }
+      const next = {
+        metadata: { ...older.metadata, ...metadata },
+        spec: { ...older.spec, ...(spec as object) },
+      }
+      return (await api.call('PUT', path, { ...older, ...next })).status
+    }
+    assert.equal(await change({ labels: { team: 'shop' } }), 200)
+    assert.equal(await change({ annotations: { 'tollway.dev/paused': 'true' } }), 200)
+    const rateLimit = { ...selfReplacing, name: 'b', replaces: [{ name: 'b' }] }
+    assert.equal(await change({}, nestedOnce({ key: 'b', rateLimit })['spec']), 422)
+    assert.equal(await change({}, nestedOnce({ key: 'b' })['spec']), 200)
+    assert.equal(await change({}, refused['spec']), 422)
+    await api.call('DELETE', path)
+  })
+
+  it('lets the metadata of a resource with many rules change', async () => {
+    const rateLimit = { unit: 'minute', requestsPerUnit: 3 }
+    const rules = Array.from({ length: manyRules }, (_, index) => ({
+      key: 'k',
+      value: `v${index}`,
+      rateLimit,
+    }))
+    const spec = { domain: 'large', descriptors: [{ key: 'all', descriptors: rules }] }
+    const large = { ...nestedOnce({ key: 'b' }), metadata: { name: 'large' }, spec }
+    const made = await api.call('POST', resources, large)
+    assert.equal(made.status, 201, describeAnswer(made).slice(0, 500))
+    const { metadata, ...rest } = made.body as { metadata: object }
+    const labelled = { ...rest, metadata: { ...metadata, labels: { team: 'shop' } } }
+    const changed = await api.call('PUT', `${resources}/large`, labelled)
+    assert.equal(changed.status, 200, describeAnswer(changed).slice(0, 500))
+    await api.call('DELETE', `${resources}/large`)
+  })
+
+  for (const { name, resource, problems } of cases) {
+    const isRight = problems.length === 0
+    it(`${isRight ? 'accepts' : 'refuses'}: ${name}`, async () => {
+      const answer = await tryOut(resource)
+      assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
+      if (isAccepted(answer)) assertSameSpec(answer, resource)
+    })
+  }
+
+  for (const { name, resource, problems } of routeCases) {
+    const isRight = problems.length === 0
+    it(`${isRight ? 'accepts' : 'refuses'} as a route: ${name}`, async () => {
+      const answer = await api.call('POST', `${routes}?${strict}&dryRun=All`, resource)
+      assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
+      const judged = validateAnimationStreamRoute(resource)
+      if ('value' in judged) assert.deepEqual((answer.body as { spec: unknown }).spec, judged.value)
+    })
+  }
+
+  for (const { name, resource, problems } of merchantCases) {
+    const isRight = problems.length === 0
+    it(`${isRight ? 'accepts' : 'refuses'} as a merchant: ${name}`, async () => {
+      const answer = await api.call('POST', `${merchants}?${strict}&dryRun=All`, resource)
+      assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
+      const judged = validateMerchant(resource)
+      if ('value' in judged) assert.deepEqual((answer.body as { spec: unknown }).spec, judged.value)
+    })
+  }
+
+  it('changes of a merchant only what can be changed, and says so', async () => {
+    const spec = {
+      currency: 'DKK',
+      email: 'shop@example.org',
+      website: 'https://example.org',
+      descriptor: 'SHOP',
+      company: { country: 'DK', number: '1' },
+      bank: { iban: 'DK5000400440116243' },
+    }
+    const metadata = { name: 'fixed' }
+    const resource = { apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant', metadata, spec }
+    const made = await api.call('POST', `${merchants}?${strict}`, resource)
+    assert.equal(made.status, 201, describeAnswer(made))
+    const { spec: stored } = made.body as { spec: JsonObject }
+    const change = (changes: JsonObject) => {
+      const changed = { ...(made.body as object), spec: { ...stored, ...changes } }
+      return api.call('PUT', `${merchants}/fixed?${strict}&dryRun=All`, JSON.parse(JSON.stringify(changed)))
+    }
+    const allowed: readonly JsonObject[] = [
+      { name: 'The shop' },
+      { email: 'other@example.org' },
+      { descriptor: '' },
+      { users: ['anna@example.org'], deletionPolicy: 'Delete', app: { rotateAfter: '30d' } },
+    ]
+    for (const changes of allowed) {
+      const answer = await change(changes)
+      assert.equal(answer.status, 200, describeAnswer(answer))
+    }
+    const key = { name: 'old', key: 'apiKey' }
+    const merchantId = '01234567-89ab-7cde-8f01-23456789abcd'
+    const refused: Readonly<Record<string, JsonObject>> = {
+      currency: { currency: 'EUR' },
+      test: { test: false },
+      website: { website: 'https://example.com' },
+      company: { company: { country: 'DK' } },
+      bank: { bank: {} },
+      secretRef: { secretRef: { name: 'other' } },
+      adopt: { adopt: { merchantId, apiKeySecretRef: key } },
+    }
+    for (const [field, changes] of Object.entries(refused)) {
+      const answer = await change(changes)
+      assert.equal(answer.status, 422, describeAnswer(answer))
+      const advice = 'create another Merchant|copy the Secret'
+      assert.match(describeAnswer(answer), new RegExp(`${field} is fixed since .*; .*(${advice})`))
+    }
+  })
+
+  it('shows the columns of a merchant', async () => {
+    const made = await api.call('GET', `${merchants}/fixed`)
+    const status = { observedGeneration: 1, merchantId: 'm', publicKey: 'p', conditions: [] }
+    const written = await api.call('PUT', `${merchants}/fixed/status?${strict}`, {
+      ...(made.body as object),
+      status,
+    })
+    assert.equal(written.status, 200, describeAnswer(written))
+    const table = await tableOf(merchants)
+    assert.deepEqual(table.columns, ['Name', 'Id', 'Currency', 'Test', 'Credentials', 'Ready', 'Age'])
+    assert.deepEqual(table.cells.slice(0, 4), ['fixed', 'm', 'DKK', true])
+  })
+
+  it('shows the columns of a route', async () => {
+    const metadata = { name: 'shown' }
+    const spec = { match: { streamIdPrefix: 'shop-', sourceServiceId: 'a2f' } }
+    const resource = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute', metadata, spec }
+    const made = await api.call('POST', `${routes}?${strict}`, resource)
+    assert.equal(made.status, 201, describeAnswer(made))
+    const status = { observedGeneration: 1, activeStreams: 2, consumers: 5, enforced: '2/2', conditions: [] }
+    const written = await api.call('PUT', `${routes}/shown/status?${strict}`, {
+      ...(made.body as object),
+      status,
+    })
+    assert.equal(written.status, 200, describeAnswer(written))
+    const table = await tableOf(routes)
+    assert.deepEqual(table.columns, [
+      'Name',
+      'Prefix',
+      'Source',
+      'Streams',
+      'Consumers',
+      'Ready',
+      'Enforced',
+      'Age',
+    ])
+    assert.deepEqual(table.cells.slice(0, 5), ['shown', 'shop-', 'a2f', 2, 5])
+  })
+
+  const where = String.raw`spec\.descriptors\[\*\]\.descriptors\[\*\]`
+  const below: readonly [string, JsonObject, RegExp][] = [
+    [
+      'a limit without a unit',
+      { key: 'b', rateLimit: { requestsPerUnit: 1 } },
+      new RegExp(`${where}\\.rateLimit: set either unlimited to true, or both unit and requestsPerUnit`),
+    ],
+    [
+      'a limit that replaces itself',
+      { key: 'b', rateLimit: { unlimited: true, name: 'a', replaces: [{ name: 'a' }] } },
+      new RegExp(`${where}\\.rateLimit: replaces names the rule itself; name other rules only`),
+    ],
+    [
+      'a threshold that nothing shares',
+      { key: 'b', value: 'c', shareThreshold: true },
+      new RegExp(`${where}: shareThreshold needs a value with the wildcard \\*`),
+    ],
+  ]
+  for (const [name, descriptor, message] of below) {
+    it(`says what to do about ${name} below the first level`, async () => {
+      const answer = await tryOut(nestedOnce(descriptor))
+      assert.equal(answer.status, 422)
+      assert.match(describeAnswer(answer), message)
+    })
+  }
+
+  it('validates any resource as this process does', async () => {
+    const accepted = { yes: 0, no: 0 }
+    const property = fc.asyncProperty(nearlyRightResource, async resource => {
+      const answer = await tryOut(resource)
+      const judged = validateRateLimitConfig(resource)
+      assert.equal(
+        isAccepted(answer),
+        'value' in judged,
+        `${describeAnswer(answer)} ${JSON.stringify(judged)}`,
+      )
+      if (isAccepted(answer)) assertSameSpec(answer, resource)
+      accepted['value' in judged ? 'yes' : 'no']++
+    })
+    await fc.assert(property, { numRuns: Number(process.env['FC_RUNS'] ?? 100), seed: 1 })
+    assert.ok(Math.min(accepted.yes, accepted.no) > 10, JSON.stringify(accepted))
+  })
+
+  it('rejects a change of the domain, shows the columns and keeps the status', async () => {
+    const spec = { domain: 'a', descriptors: [] }
+    const resource = {
+      apiVersion: 'tollway.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+      metadata: { name: 'kept' },
+      spec,
+    }
+    assert.equal((await api.call('POST', `${resources}?${strict}`, resource)).status, 201)
+    const current = (await api.call('GET', `${resources}/kept`)).body as typeof resource
+    const moved = await api.call('PUT', `${resources}/kept`, { ...current, spec: { ...spec, domain: 'b' } })
+    assert.equal(moved.status, 422)
+    assert.match(describeAnswer(moved), /spec\.domain: .*domain cannot be changed/)
+
+    const status = {
+      observedGeneration: 1,
+      rules: 3,
+      enforced: '2/2',
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'True',
+          reason: 'Enforced',
+          message: '',
+          observedGeneration: 1,
+          lastTransitionTime: '2026-11-21T10:00:00.123Z',
+        },
+      ],
+    }
+    const written = await api.call('PUT', `${resources}/kept/status?${strict}`, { ...current, status })
+    assert.equal(written.status, 200, describeAnswer(written))
+    const { columns, cells } = await tableOf(resources)
+    assert.deepEqual(columns, ['Name', 'Domain', 'Rules', 'Ready', 'Enforced', 'Age'])
+    assert.deepEqual(cells.slice(0, 5), ['kept', 'a', 3, 'True', '2/2'])
+  })
+})
+
+function nestedOnce(descriptor: JsonObject): JsonObject {
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'a' },
+    spec: { domain: 'a', descriptors: [{ key: 'a', descriptors: [descriptor] }] },
+  }
+}
+
+function isAccepted({ status }: ApiAnswer): boolean {
+  assert.ok(status < 500 && status !== 404, `status ${status}`)
+  return status === 201
+}
+
+/** The spec that validation in this process returns is equal to the one that the API server stores. */
+function assertSameSpec({ body }: ApiAnswer, resource: unknown): void {
+  const judged = validateRateLimitConfig(resource)
+  if ('value' in judged) assert.deepEqual(judged.value, (body as { spec: unknown }).spec)
+}
+
+function isEstablished({ body }: ApiAnswer): boolean {
+  const { conditions = [] } =
+    (body as { status?: { conditions?: { type: string; status: string }[] } }).status ?? {}
+  return conditions.some(({ type, status }) => type === 'Established' && status === 'True')
+}
+
+function describeAnswer({ status, body }: ApiAnswer): string {
+  const { message } = body as { message?: string }
+  return `${status} ${message ?? ''}`.slice(0, 2000)
+}

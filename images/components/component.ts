@@ -1,0 +1,59 @@
+import { basename } from 'node:path'
+import { copyOf, type Entries, type Entry, textFile } from '../file-tree.ts'
+
+/** Something of others that is in an image. */
+export interface Component {
+  /** `@bufbuild/protobuf`, `libc6`. */
+  readonly name: string
+  readonly version: string
+  /** Its package URL: `pkg:npm/pino@10.4.0`. */
+  readonly purl: string
+  /** An SPDX expression, where its package says one. */
+  readonly license?: string
+  /** Of the published package, in hexadecimal. */
+  readonly sha512?: string
+  /** The files of this machine that hold the texts of its licenses. */
+  readonly licenseFiles: readonly string[]
+}
+
+/** `/licenses/NAME@VERSION/…`: whoever passes an image on passes on what its parts ask for. */
+export function licenseEntries(components: readonly Component[]): Entries {
+  return components.flatMap(({ name, version, license, licenseFiles }): [string, Entry][] => {
+    const folder = `licenses/${name}@${version.replaceAll(':', '_')}`
+    if (licenseFiles.length > 0)
+      return licenseFiles.map(path => [`${folder}/${basename(path)}`, copyOf(path)])
+    if (license === undefined) return []
+    return [[`${folder}/LICENSE`, textFile(`${name} ${version} comes without a text; it says: ${license}\n`)]]
+  })
+}
+
+/**
+ * A CycloneDX 1.6 bill of materials as JSON. It holds no time and no serial number: the same on every run.
+ */
+export function billOfMaterials(
+  image: { readonly name: string; readonly version: string },
+  components: readonly Component[],
+): string {
+  const sorted = [...components].sort((a, b) => (a.purl < b.purl ? -1 : 1))
+  const bill = {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: { component: { type: 'container', 'bom-ref': image.name, ...image } },
+    components: sorted.map(({ name, version, purl, license, sha512 }) => ({
+      type: 'library',
+      'bom-ref': purl,
+      name,
+      version,
+      purl,
+      ...(license === undefined ? {} : { licenses: [licenseChoice(license)] }),
+      ...(sha512 === undefined ? {} : { hashes: [{ alg: 'SHA-512', content: sha512 }] }),
+    })),
+    dependencies: [{ ref: image.name, dependsOn: sorted.map(({ purl }) => purl) }],
+  }
+  return `${JSON.stringify(bill, undefined, 2)}\n`
+}
+
+function licenseChoice(license: string): object {
+  return /[\s()]/.test(license) ? { expression: license } : { license: { id: license } }
+}

@@ -1,0 +1,146 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+import { parseEntries } from '../entries.ts'
+import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { printable, render, renderTable } from '../render.ts'
+
+const defaultAddress = 'http://127.0.0.1:8080'
+const askMs = 2_000
+const pollMs = 200
+const maxHits = 2 ** 32 - 1
+
+/** Of an envoy.service.ratelimit.v3.RateLimitResponse as JSON what is shown. Zeros are left out there. */
+interface Decision {
+  readonly overallCode: string
+  readonly statuses?: readonly DescriptorStatus[]
+}
+
+interface DescriptorStatus {
+  readonly code?: string
+  readonly currentLimit?: {
+    readonly name?: string
+    readonly requestsPerUnit?: number
+    readonly unit?: string
+  }
+  readonly limitRemaining?: number
+  /** `3s`. */
+  readonly durationUntilReset?: string
+}
+
+type Answer = { readonly body: string } | { readonly problem: string }
+
+export const call: Command = {
+  name: 'call',
+  summary: 'ask a running service for a decision, or whether it takes calls',
+  help: `Usage: tollway call --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [--http URL]
+       tollway call --health [--http URL | --grpc ADDRESS [--service NAME]]
+
+Asks a rate limit service that runs, as an Envoy does, but by HTTP, and prints what it decides. The hits
+count. To learn why it decides so, without a hit: tollway try.
+
+  -d, --domain DOMAIN  the domain
+  -e, --entries LIST   one descriptor: its keys and values; again for another one. A comma in a value is
+                       written \\,
+  --hits N             how many hits the call is, of each descriptor (default 1; 0 only looks)
+  --health             only ask whether it takes calls
+  --http URL           the HTTP port of the service (default ${defaultAddress})
+  --grpc ADDRESS       with --health: the gRPC port, host:port, of any service (grpc.health.v1)
+  --service NAME       with --grpc: what is asked for by its name; the whole server without it
+  --wait SECONDS       ask again while it does not answer, so long at most
+  -o, --output FORMAT  table (default), yaml or json
+
+Exit code: 0 when the call is within the limits, 1 when it is over one, 2 when there is no decision.
+
+Examples:
+  tollway call --domain checkout --entries user=alice
+  tollway call -d checkout -e path=/pay/card,plan=free -e user=alice --hits 5 -o json
+  kubectl -n tollway exec deploy/tollway-operator -- tollway call --health --http http://tollway-ratelimit-http:8080
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      domain: { type: 'string', short: 'd' },
+      entries: { type: 'string', short: 'e', multiple: true, default: [] },
+      hits: { type: 'string', default: '1' },
+      health: { type: 'boolean', default: false },
+      http: { type: 'string', default: defaultAddress },
+      grpc: { type: 'string' },
+      service: { type: 'string' },
+      wait: { type: 'string', default: '0' },
+      output: { type: 'string', short: 'o' },
+    })
+    const { domain, entries, health, http } = values
+    const format = parseFormat(values.output, 'table')
+    const waitMs = parseSeconds('--wait', values.wait)
+    if (values.grpc !== undefined) {
+      if (!health) throw new UsageError('--grpc: goes with --health only')
+      const { grpc, service = '' } = values
+      const { askHealth } = await import('../ask-health.ts')
+      const found = await untilAnswered(() => askHealth(grpc, service, askMs), waitMs)
+      if ('problem' in found) throw new Error(`${grpc} ${printable(found.problem)}`)
+      output.print('OK\n')
+      return exitCodes.ok
+    }
+    if (values.service !== undefined) throw new UsageError('--service: goes with --grpc only')
+    if (!URL.canParse(http)) throw new UsageError(`--http ${http}: is not a URL`)
+    const wanted = health || requestBody(domain, entries, values.hits)
+    const [path, body] = wanted === true ? ['/healthcheck', undefined] : ['/json', wanted]
+    const answer = await untilAnswered(() => ask(new URL(path, http), body), waitMs)
+    if ('problem' in answer) throw new Error(`${http} ${answer.problem}`)
+    if (body === undefined) {
+      output.print(`${answer.body.trim()}\n`)
+      return exitCodes.ok
+    }
+    const decision = JSON.parse(answer.body) as Decision
+    output.print(format === 'table' ? describe(decision, entries) : render(decision, format))
+    return decision.overallCode === 'OVER_LIMIT' ? exitCodes.wrong : exitCodes.ok
+  },
+}
+
+/** A RateLimitRequest as JSON. */
+function requestBody(domain: string | undefined, entries: readonly string[], hits: string): string {
+  if (domain === undefined) throw new UsageError('name the domain with --domain')
+  if (entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
+  if (!/^\d{1,10}$/.test(hits) || Number(hits) > maxHits)
+    throw new UsageError(`--hits ${hits}: must be a whole number from 0 to ${maxHits}`)
+  // Without an addend of its own a descriptor would take a 0 of the request for 1.
+  const descriptors = entries.map(text => ({ entries: parseEntries(text), hitsAddend: hits }))
+  return JSON.stringify({ domain, descriptors })
+}
+
+async function untilAnswered<Found extends object>(
+  ask: () => Promise<Found>,
+  waitMs: number,
+): Promise<Found> {
+  const endMs = performance.now() + waitMs
+  for (;;) {
+    const answer = await ask()
+    if (!('problem' in answer) || performance.now() >= endMs) return answer
+    await pause(pollMs)
+  }
+}
+
+/** A decision has 200 or 429; health has 200. */
+async function ask(url: URL, body: string | undefined): Promise<Answer> {
+  try {
+    const signal = AbortSignal.timeout(askMs)
+    const response = await fetch(url, body === undefined ? { signal } : { method: 'POST', body, signal })
+    const text = await response.text()
+    if (response.status === 200 || (response.status === 429 && body !== undefined)) return { body: text }
+    const advice = body === undefined ? '' : '; its log says why (LOG_LEVEL=debug)'
+    return { problem: `answered ${response.status} ${printable(text.trim().slice(0, 200))}${advice}` }
+  } catch (error) {
+    const { cause, message } = error as Error & { readonly cause?: { readonly code?: string } }
+    return { problem: `does not answer: ${cause?.code ?? message}` }
+  }
+}
+
+function describe({ overallCode, statuses = [] }: Decision, entries: readonly string[]): string {
+  const rows = statuses.map(({ code = 'UNKNOWN', currentLimit, limitRemaining = 0, ...status }, index) => {
+    const { requestsPerUnit = 0, unit = '', name = '' } = currentLimit ?? {}
+    const limit = `${requestsPerUnit}/${unit.toLowerCase()}${name === '' ? '' : ` (${name})`}`
+    const counted = [limit, `${limitRemaining}`, status.durationUntilReset ?? '']
+    return [entries[index] ?? '', code, ...(currentLimit === undefined ? ['none'] : counted)]
+  })
+  const heading = ['DESCRIPTOR', 'CODE', 'LIMIT', 'REMAINING', 'RESETS IN']
+  return `${renderTable(heading, rows)}\n${printable(overallCode)}\n`
+}

@@ -1,0 +1,27 @@
+import {
+  checkConfigFolder,
+  configCheckHelp,
+  formatCheckedFolder,
+  parseConfigCheckArgs,
+} from '@tollway/ratelimit/config-check.ts'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+
+export const configCheck: Command = {
+  name: 'config-check',
+  summary: 'report every problem in the YAML files of a rate limit service',
+  help: configCheckHelp('tollway config-check'),
+  async run(args, output) {
+    const { folder, merge } = parse(args)
+    const checked = checkConfigFolder(folder, merge)
+    output.print(formatCheckedFolder(checked))
+    return checked.problems.length === 0 ? exitCodes.ok : exitCodes.wrong
+  },
+}
+
+function parse(args: readonly string[]): ReturnType<typeof parseConfigCheckArgs> {
+  try {
+    return parseConfigCheckArgs(args)
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+}

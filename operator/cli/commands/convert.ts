@@ -1,0 +1,99 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DomainConfig, Problem } from '@tollway/ratelimit/rules/config.ts'
+import { formatProblem } from '@tollway/ratelimit/rules/format-problem.ts'
+import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
+import { convertConfigurations } from '../../translate/convert-configuration.ts'
+import { translateRateLimitConfig } from '../../translate/translate-rate-limit-config.ts'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+import { parseFormat, parseOptions } from '../options.ts'
+import { render } from '../render.ts'
+
+export const convert: Command = {
+  name: 'convert',
+  summary: 'turn rate limit YAML files into RateLimitConfig resources',
+  help: `Usage: tollway convert PATH... [--namespace NAME] [-o yaml|json]
+
+Reads configuration files of the rate limit service (domain, descriptors, rate_limit: requests_per_unit, …),
+and prints the RateLimitConfig resources that decide the same, one document a domain. A PATH is a file, or
+a folder whose *.yaml and *.yml files are all read. Nothing is printed when a file is wrong, or says what no
+resource can say: every problem is told instead.
+
+  -n, --namespace NAME  the namespace of the resources (default "default")
+  -o, --output FORMAT   yaml (default) or json
+
+Exit code: 0 when all were converted, 1 when a file is wrong, 2 when a path cannot be read.
+
+Examples:
+  tollway convert /srv/runtime_data/current/config --namespace shop > limits.yaml
+  tollway convert basic.yaml | kubectl apply -f -
+`,
+  async run(args, output) {
+    const { values, positionals } = parseOptions(
+      args,
+      {
+        namespace: { type: 'string', short: 'n', default: 'default' },
+        output: { type: 'string', short: 'o' },
+      },
+      true,
+    )
+    const format = parseFormat(values.output, 'yaml')
+    if (format === 'table') throw new UsageError('-o table: must be one of yaml, json')
+    if (positionals.length === 0) throw new UsageError('name the files to convert')
+    const { configs, problems, warnings } = readConfigurations(positionals.flatMap(filesOf))
+    const documents = convertConfigurations(configs, values.namespace)
+    const unfit = configs.flatMap((config, index) => whatNoResourceSays(config, documents[index]))
+    // What the language refuses has no resource either, and need not be told twice.
+    const told = problems.length > 0 ? problems : unfit
+    output.printError([...warnings, ...told].map(problem => `${formatProblem(problem)}\n`).join(''))
+    if (told.length > 0) return exitCodes.wrong
+    const rendered = documents.map(document => render(document, format))
+    output.print(rendered.join(format === 'yaml' ? '---\n' : ''))
+    return exitCodes.ok
+  },
+}
+
+interface Configurations {
+  readonly configs: readonly DomainConfig[]
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
+}
+
+function readConfigurations(paths: readonly string[]): Configurations {
+  const configs: DomainConfig[] = []
+  const problems: Problem[] = []
+  const warnings: Problem[] = []
+  for (const path of paths) {
+    const parsed = parseYaml(path, readFileSync(path, 'utf8'))
+    if ('problems' in parsed) problems.push(...parsed.problems)
+    else {
+      configs.push(parsed.value)
+      warnings.push(...parsed.warnings)
+    }
+  }
+  const judged = validate(configs, { mergeDomainConfigs: false, spelling: 'snake' })
+  return {
+    configs,
+    problems: [...problems, ...judged.problems],
+    warnings: [...warnings, ...judged.warnings],
+  }
+}
+
+/** Files may have longer keys and deeper levels than resources; what does not fit is told, not cut off. */
+function whatNoResourceSays({ name: source }: DomainConfig, document: unknown): readonly Problem[] {
+  const judged = translateRateLimitConfig(source, document)
+  return 'value' in judged ? [] : judged.problems.map(problem => ({ source, ...problem }))
+}
+
+function filesOf(path: string): string[] {
+  const stat = statSync(path, { throwIfNoEntry: false })
+  if (stat === undefined) throw new UsageError(`${path}: no such file or folder`)
+  if (!stat.isDirectory()) return [path]
+  const found = readdirSync(path, { recursive: true, encoding: 'utf8' })
+    .filter(name => /\.ya?ml$/.test(name) && statSync(join(path, name)).isFile())
+    .sort()
+    .map(name => join(path, name))
+  if (found.length === 0) throw new UsageError(`${path}: holds no .yaml or .yml file`)
+  return found
+}

@@ -1,0 +1,93 @@
+import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
+import { createLog, type Log } from '@tollway/chassis/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { readClusterConfig } from '../../cluster/read-cluster-config.ts'
+import { InfrastructureError } from '../../infrastructure/provider.ts'
+import { accessFromEnvironment } from '../../kube/access.ts'
+import { type OwnPod, startInCluster } from '../../main-cluster.ts'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+import { parseOptions } from '../options.ts'
+
+const defaultConfig = '/etc/tollway/operator.yaml'
+
+export const operator: Command = {
+  name: 'operator',
+  summary: 'run in a cluster: follow its resources, run the services',
+  help: `Usage: tollway operator [--config FILE] [--log-format text|json]
+
+Follows the custom resources of a Kubernetes cluster, runs the services that enforce them, and feeds those.
+The chart charts/tollway runs it. Several may run: all serve the feed, and one of them writes.
+
+  --config FILE        how it runs; the values of the chart say what there is (default
+                       ${defaultConfig})
+  --log-format FORMAT  json (default) or text
+
+It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.
+POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart; its
+reports and its Deployments carry it.
+
+Exit code: 0 when it was told to end, 2 when it could not start.
+
+Examples:
+  tollway operator
+  POD_NAME=me POD_NAMESPACE=tollway POD_IP=10.0.0.1 tollway operator --config operator.yaml --log-format text
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      config: { type: 'string', default: defaultConfig },
+      'log-format': { type: 'string', default: 'json' },
+    })
+    const format = values['log-format']
+    if (format !== 'json' && format !== 'text')
+      throw new UsageError(`--log-format ${format}: is not json or text`)
+    const config = readConfig(values.config)
+    const pod = readPod(process.env)
+    const log = createLog({ level: config.logLevel, format })
+    logStrayOutput(log)
+    const starting = startInCluster({ config, pod, log, access: await accessFromEnvironment(process.env) })
+    stopOnSignal(starting, log)
+    try {
+      await starting
+      return await untilStopped
+    } catch (error) {
+      if (!(error instanceof InfrastructureError)) throw error
+      output.printError(`tollway operator: ${error.message}\n`)
+      return exitCodes.failed
+    }
+  },
+}
+
+/** The signal's handler ends the process. */
+const untilStopped = new Promise<never>(() => {})
+
+function readConfig(path: string): ClusterConfig {
+  const read = readClusterConfig(path)
+  if ('value' in read) return read.value
+  throw new UsageError(`--config ${path}:\n  ${read.problems.join('\n  ')}`)
+}
+
+function readPod(env: NodeJS.ProcessEnv): OwnPod {
+  const [name = '', namespace = '', ip = ''] = ['POD_NAME', 'POD_NAMESPACE', 'POD_IP'].map(variable => {
+    const value = env[variable] ?? ''
+    if (value === '')
+      throw new UsageError(`${variable} is not set; in a pod the chart takes it from the pod's fields`)
+    return value
+  })
+  const revision = env['REVISION'] ?? ''
+  return { name, namespace, ip, revision, host: ip.includes(':') ? '::' : '0.0.0.0' }
+}
+
+function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): void {
+  runUntilStopped({
+    async stop(reason) {
+      log.info('stopping', { reason })
+      // What failed to start has ended everything itself.
+      const running = await starting.catch(() => undefined)
+      await running?.stop()
+    },
+    hurry: () => process.exit(exitCodes.failed),
+    onFatal: error =>
+      log.error('a defect ends the operator', { error: (error as Error).stack ?? `${error}` }),
+  })
+}

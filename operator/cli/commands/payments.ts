@@ -1,0 +1,19 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { adminHelp } from '@tollway/payments/admin/help.ts'
+import { type Command, exitCodes } from '../command.ts'
+
+const program = fileURLToPath(new URL('../../../services/payments/admin.ts', import.meta.url))
+
+export const payments: Command = {
+  name: 'payments',
+  summary: 'prove the books of the payments service, pay out, raise disputes',
+  help: adminHelp,
+  /** In a process of its own, for what the service is made of is not a part of this program. */
+  async run(args) {
+    const child = spawn(process.execPath, [program, ...args], { stdio: 'inherit' })
+    const [code] = (await once(child, 'exit')) as [number | null]
+    return code ?? exitCodes.failed
+  },
+}

@@ -1,0 +1,91 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { kindNames, kinds, podResource } from '../../infrastructure/kubernetes/kinds.ts'
+import { ownObjectsSelector } from '../../infrastructure/kubernetes/objects/place.ts'
+import { accessFromEnvironment } from '../../kube/access.ts'
+import { createKubeClient, type KubeClient } from '../../kube/client.ts'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+import { parseOptions, parseSeconds } from '../options.ts'
+
+const pollMs = 500
+const maxNamesShown = 10
+/** Of each kind. */
+const maxListed = 100
+const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
+
+export const removal: Command = {
+  name: 'removal',
+  summary: 'wait until nothing that the operator created is left in a cluster',
+  help: `Usage: tollway removal --name NAME [--namespace NAMESPACE] [--wait SECONDS]
+
+Waits until a namespace has no Deployment, pod or other object that the operator of an installation created.
+The chart runs it after an uninstall, because helm does not wait for objects that helm did not create.
+
+  --name NAME            the name of the installation: that of the chart's release
+  --namespace NAMESPACE  its namespace (default: that of the pod or of the context)
+  --wait SECONDS         wait so long at most (default 0)
+
+It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.
+
+Exit code: 0 when nothing is left, 1 when something is, 2 when the API server does not answer.
+
+Examples:
+  tollway removal --name tollway --namespace tollway-system --wait 60
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      name: { type: 'string', default: '' },
+      namespace: { type: 'string', default: '' },
+      wait: { type: 'string', default: '0' },
+    })
+    const { name } = values
+    if (name === '') throw new UsageError('--name NAME: is missing')
+    const endMs = performance.now() + parseSeconds('--wait', values.wait)
+    const access = await accessFromEnvironment(process.env)
+    const namespace = values.namespace === '' ? access.namespace : values.namespace
+    const client = createKubeClient(access, { random: Math.random })
+    try {
+      const left = await waitUntilRemoved(client, { name, namespace }, endMs)
+      if (left.length === 0) return exitCodes.ok
+      const shown = left.slice(0, maxNamesShown).join(', ')
+      output.printError(`left in ${namespace}: ${shown} (${left.length} in all)\n`)
+      return exitCodes.wrong
+    } catch (error) {
+      output.printError(`tollway removal: ${(error as Error).message}\n`)
+      return exitCodes.failed
+    } finally {
+      client.close()
+    }
+  },
+}
+
+/** Resolves with the names of the objects that are left at the end. Repeats failed calls until then. */
+async function waitUntilRemoved(
+  client: KubeClient,
+  place: { readonly name: string; readonly namespace: string },
+  endMs: number,
+): Promise<readonly string[]> {
+  for (;;) {
+    const isOver = performance.now() >= endMs
+    try {
+      const left = await namesOfOperator(client, place)
+      if (left.length === 0 || isOver) return left
+    } catch (error) {
+      if (isOver) throw error
+    }
+    await pause(pollMs)
+  }
+}
+
+async function namesOfOperator(
+  client: KubeClient,
+  { name, namespace }: { readonly name: string; readonly namespace: string },
+): Promise<readonly string[]> {
+  const labelSelector = ownObjectsSelector({ name })
+  const pages = await Promise.all(
+    kindsOfOperator.map(async resource => {
+      const { items } = await client.list(resource, { namespace, labelSelector, limit: maxListed })
+      return items.map(({ metadata }) => `${resource.plural}/${metadata.name}`)
+    }),
+  )
+  return pages.flat()
+}

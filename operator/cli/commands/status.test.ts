@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
+import type { ResourceStatus } from '../../reconcilers/resource-status.ts'
+import type { StatusReport } from '../../standalone/status-report.ts'
+import { status } from './status.ts'
+
+const condition = (type: string) => ({
+  type,
+  status: 'True' as const,
+  reason: 'Enforced',
+  message: '',
+  observedGeneration: 1,
+  lastTransitionTime: '2026-01-01T00:00:00.000Z',
+})
+
+function resource(
+  kind: string,
+  name: string,
+  subject: string,
+  counts: ResourceStatus['counts'],
+): ResourceStatus {
+  const conditions = ['Accepted', 'Programmed', 'Enforced', 'Ready'].map(condition)
+  const place = { namespace: 'shop', uid: name, origin: `shop/${name}`, observedGeneration: 1 }
+  return { kind, name, subject, counts, ...place, enforced: '2/2', problems: [], conditions }
+}
+
+const merchant: ResourceStatus = {
+  ...resource('Merchant', 'till', 'DKK test', {}),
+  enforced: '',
+  details: { merchantId: 'm-1' },
+  conditions: ['Accepted', 'Synced', 'CredentialsReady', 'Ready'].map(condition),
+}
+
+const replica = { name: 'ratelimit-0', uid: 'a', ready: true, reason: '', restarts: 0, addresses: {} }
+const report: StatusReport = {
+  pid: 1,
+  updatedAt: '2026-01-01T00:00:00.000Z',
+  folder: '',
+  addresses: {},
+  resources: [],
+  replicas: [replica],
+  problems: [],
+}
+
+/** What the command prints of a report, as the pages of an operator have it. */
+async function printed(resources: readonly ResourceStatus[]): Promise<readonly string[]> {
+  const pages = createServer((_, response) => response.end(JSON.stringify({ ...report, resources })))
+  await once(pages.listen(0, '127.0.0.1'), 'listening')
+  const { port } = pages.address() as AddressInfo
+  let out = ''
+  const print = (text: string) => {
+    out += text
+  }
+  try {
+    const code = await status.run(['--operator', `http://127.0.0.1:${port}`], { print, printError: print })
+    assert.equal(code, 0, out)
+  } finally {
+    pages.close()
+    pages.closeAllConnections()
+  }
+  return out.split('\n')
+}
+
+test('each kind has a table with what it counts', async () => {
+  const lines = await printed([
+    resource('RateLimitConfig', 'checkout', 'checkout', { rules: 4 }),
+    resource('AnimationStreamRoute', 'kiosk', 'kiosk-', { activeStreams: 3, consumers: 12 }),
+    merchant,
+  ])
+  assert.deepEqual(
+    lines.slice(0, 8).map(line => line.split(/ {2,}/).join(' | ')),
+    [
+      'KIND | NAME | DOMAIN | RULES | ACCEPTED | PROGRAMMED | ENFORCED | READY',
+      'RateLimitConfig | shop/checkout | checkout | 4 | True | True | 2/2 | True',
+      '',
+      'KIND | NAME | PREFIX | STREAMS | CONSUMERS | ACCEPTED | PROGRAMMED | ENFORCED | READY',
+      'AnimationStreamRoute | shop/kiosk | kiosk- | 3 | 12 | True | True | 2/2 | True',
+      '',
+      'KIND | NAME | CURRENCY | MERCHANT | ACCEPTED | SYNCED | CREDENTIALS | READY',
+      'Merchant | shop/till | DKK test | m-1 | True | True | True | True',
+    ],
+  )
+})
+
+test('without any resource there is one heading, and a word about it', async () => {
+  const lines = await printed([])
+  assert.match(lines[0] ?? '', /^KIND +NAME +DOMAIN/)
+  assert.ok(lines.some(line => line.startsWith('No resource is in force')))
+})

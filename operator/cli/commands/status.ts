@@ -1,0 +1,182 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { animationStreamRouteColumns } from '../../kinds/animation-stream-route.ts'
+import type { KindColumns } from '../../kinds/fed-kind.ts'
+import { merchantColumns } from '../../kinds/merchant.ts'
+import { rateLimitConfigColumns } from '../../kinds/rate-limit-config.ts'
+import { complaintsOf } from '../../standalone/complaints.ts'
+import { defaultStateDir } from '../../standalone/state-dir.ts'
+import {
+  conditionOf,
+  isReady,
+  mayRun,
+  readStatusReport,
+  type StatusReport,
+} from '../../standalone/status-report.ts'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { printable, render, renderTable } from '../render.ts'
+
+const pollMs = 50
+const askMs = 1_000
+
+export const status: Command = {
+  name: 'status',
+  summary: 'show how far each resource got, and what runs',
+  help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS]
+                      [--revision ID] [--except-stalled] [-o table|yaml|json]
+
+Shows each resource with its conditions, what it limits or carries, and the processes that enforce it:
+  ACCEPTED    the resource is right
+  PROGRAMMED  the feed carries it, and no process refused it
+  ENFORCED    processes that enforce it, of those that run
+  READY       all three
+Of a Merchant:
+  SYNCED      the payments service has it as the resource says
+  CREDENTIALS its Secret has the API key and the ids
+
+  --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
+  --operator URL       the pages of an operator in a cluster
+  --wait SECONDS       wait until everything is ready, so long at most
+  --revision ID        count only the operators of this release of the chart; those of another one may still
+                       answer after an upgrade
+  --except-stalled     pass over resources that are wrong, and wait for who wrote them
+  -o, --output FORMAT  table (default), yaml or json
+
+Exit code: 0 when everything is ready, 1 when something is not, 2 when no operator runs.
+
+Examples:
+  tollway status
+  tollway status --wait 10 -o json
+  kubectl -n tollway exec deploy/tollway-operator -- tollway status --operator http://localhost:8000
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      'state-dir': { type: 'string', default: defaultStateDir },
+      operator: { type: 'string' },
+      'except-stalled': { type: 'boolean', default: false },
+      revision: { type: 'string', default: '' },
+      wait: { type: 'string', default: '0' },
+      output: { type: 'string', short: 'o' },
+    })
+    const format = parseFormat(values.output, 'table')
+    const waitMs = parseSeconds('--wait', values.wait)
+    const { operator, 'state-dir': stateDir } = values
+    const look = operator === undefined ? () => presentReport(stateDir) : () => remoteReport(operator)
+    const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
+    const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
+    const report = await waitUntilReady(look, ready, waitMs)
+    if (report === undefined) {
+      const local = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
+      output.printError(operator === undefined ? `${local}\n` : `no operator answers at ${operator}\n`)
+      return exitCodes.failed
+    }
+    output.print(format === 'table' ? describe(report) : render(report, format))
+    if (!isCurrent(report)) {
+      output.printError(
+        `no operator of revision ${values.revision} answers, only one of revision ${report.revision ?? '(none)'}: ` +
+          'the new operators have not started; see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator\n',
+      )
+    }
+    return ready(report) ? exitCodes.ok : exitCodes.wrong
+  },
+}
+
+async function waitUntilReady(
+  look: () => Promise<StatusReport | undefined>,
+  ready: (report: StatusReport) => boolean,
+  waitMs: number,
+): Promise<StatusReport | undefined> {
+  const endMs = performance.now() + waitMs
+  for (;;) {
+    const report = await look()
+    if ((report && ready(report)) || performance.now() >= endMs) return report
+    await pause(pollMs)
+  }
+}
+
+/** undefined when nobody answers there in time, or says something else. */
+async function remoteReport(operator: string): Promise<StatusReport | undefined> {
+  if (!URL.canParse('/status', operator)) throw new UsageError(`--operator ${operator}: is not a URL`)
+  try {
+    const answer = await fetch(new URL('/status', operator), { signal: AbortSignal.timeout(askMs) })
+    const told = (await answer.json()) as Partial<StatusReport>
+    return Array.isArray(told.resources) && Array.isArray(told.replicas) ? (told as StatusReport) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * What the operator itself says, for the file may be behind when the disk is full; the file when it does not
+ * answer in time. undefined when none runs: then nobody listens on its port, or somebody else does, also when
+ * its process number is another's by now.
+ */
+async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
+  const written = readStatusReport(stateDir)
+  if (written === undefined || !mayRun(written)) return undefined
+  try {
+    const signal = AbortSignal.timeout(askMs)
+    const answer = await fetch(`${written.addresses['operator']}/status`, { signal })
+    const told = (await answer.json()) as StatusReport
+    return told.pid === written.pid ? told : undefined
+  } catch (error) {
+    return (error as Error).name === 'TimeoutError' ? written : undefined
+  }
+}
+
+const columnsOf = {
+  RateLimitConfig: rateLimitConfigColumns,
+  AnimationStreamRoute: animationStreamRouteColumns,
+  Merchant: merchantColumns,
+} as const
+
+/** The conditions of what is fed; how many processes enforce it says more than the third one. */
+const stepsOfFed = [
+  { field: 'Accepted', heading: 'ACCEPTED' },
+  { field: 'Programmed', heading: 'PROGRAMMED' },
+]
+
+function resourceTable(columns: KindColumns, resources: StatusReport['resources']): string {
+  const { subject, counts, details = [], steps = stepsOfFed } = columns
+  const isFed = columns.steps === undefined
+  const headings = [...counts, ...details, ...steps].map(({ heading }) => heading)
+  const heading = ['KIND', 'NAME', subject, ...headings, ...(isFed ? ['ENFORCED'] : []), 'READY']
+  const rows = resources.map(resource => [
+    resource.kind,
+    `${resource.namespace}/${resource.name}`,
+    resource.subject,
+    ...counts.map(({ field }) => `${resource.counts[field] ?? ''}`),
+    ...details.map(({ field }) => resource.details?.[field] ?? ''),
+    ...steps.map(({ field }) => conditionOf(resource, field).status),
+    ...(isFed ? [resource.enforced] : []),
+    conditionOf(resource, 'Ready').status,
+  ])
+  return renderTable(heading, rows)
+}
+
+/** One for each kind that there is something of; the kinds differ in what they count. */
+function resourceTables(resources: StatusReport['resources']): readonly string[] {
+  const byKind = Map.groupBy(resources, ({ kind }) => kind)
+  const ofKinds = Object.entries(columnsOf).flatMap(([kind, columns]) => {
+    const ofKind = byKind.get(kind) ?? []
+    return ofKind.length > 0 ? [resourceTable(columns, ofKind)] : []
+  })
+  return ofKinds.length > 0 ? ofKinds : [resourceTable(columnsOf.RateLimitConfig, [])]
+}
+
+function describe(report: StatusReport): string {
+  const replicas = report.replicas.map(({ name, ready, reason, restarts, addresses, backendProblem }) => [
+    name,
+    ready ? (backendProblem === undefined ? 'ready' : 'ready, its backend fails') : reason,
+    `${restarts}`,
+    addresses['debug'] ?? '',
+  ])
+  const parts = [
+    ...resourceTables(report.resources),
+    renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
+  ]
+  const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
+  if (report.resources.length === 0) parts.push('No resource is in force: nothing is limited.\n')
+  if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.join('')}`)
+  return parts.join('\n')
+}

@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { writeStatusReport } from '../../standalone/status-report.ts'
+import { runCommand } from '../run-command.ts'
+import type { RequestOnPage, StreamsPage } from '../streams/broker-pages.ts'
+import { changesOf, ratedRows, rowsOf } from '../streams/stream-rows.ts'
+import { age, shortBytes } from '../streams/stream-table.ts'
+import { watchOnScreen } from '../streams/watch-streams.ts'
+
+const request: RequestOnPage = {
+  key: 'k1',
+  streamId: 'kiosk-7',
+  requestId: 'r1',
+  targetObjectId: 'claire',
+  sourceServiceId: 'a2f',
+  route: 'shop/kiosk',
+  ageMs: 1_000,
+  ended: false,
+  producer: null,
+  messages: null,
+  bytes: null,
+  consumers: [],
+}
+const produced = { ...request, producer: '10.0.0.1:40000', messages: 100, bytes: 50_000 }
+const consumer = { peer: '10.0.0.2:40000', messagesBehind: 3, bytesBehind: 4_000 }
+
+const page = (...streams: readonly RequestOnPage[]): StreamsPage => ({
+  waitingPulls: 0,
+  total: streams.length,
+  streams,
+})
+
+interface FakeBroker {
+  readonly address: string
+  /** Method and path of each call, as they came. */
+  readonly calls: string[]
+  /** The authorization of each call. */
+  readonly tokens: (string | undefined)[]
+}
+
+/** Pages that say this, whatever is asked; a number is a status, and the body says why. */
+async function serve(t: TestContext, answer: object | number): Promise<FakeBroker> {
+  const calls: string[] = []
+  const tokens: (string | undefined)[] = []
+  const server = createServer((call, response) => {
+    calls.push(`${call.method} ${call.url}`)
+    tokens.push(call.headers.authorization)
+    if (typeof answer === 'number') response.writeHead(answer).end('it is broken\nand more')
+    else response.end(JSON.stringify(answer))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, tokens }
+}
+
+async function tollway(...args: readonly string[]) {
+  let [out, err] = ['', '']
+  const code = await runCommand(['streams', ...args], {
+    print: text => {
+      out += text
+    },
+    printError: text => {
+      err += text
+    },
+  })
+  return { code, out, err }
+}
+
+const at = (...brokers: readonly FakeBroker[]) => brokers.flatMap(({ address }) => ['--address', address])
+const lines = (table: string) => table.split('\n').map(line => line.split(/ {2,}/).join(' | '))
+
+test('a request that several brokers know is one row', async t => {
+  const first = await serve(t, page({ ...produced, consumers: [consumer] }))
+  const second = await serve(
+    t,
+    page({ ...request, ageMs: 900, consumers: [consumer, { ...consumer, messagesBehind: 9 }] }),
+  )
+  const { code, out } = await tollway('list', ...at(first, second))
+  assert.equal(code, 0)
+  assert.deepEqual(lines(out).slice(0, 2), [
+    'STREAM | REQUEST | OBJECT | ROUTE | STATE | PRODUCERS | CONSUMERS | MESSAGES | BYTES | BEHIND | AGE',
+    'kiosk-7 | r1 | claire | shop/kiosk | running | 1 | 3 | 100 | 48.8 KiB | 9 (3.9 KiB) | 1.0s',
+  ])
+})
+
+test('two requests of the same ids are two rows, of which the ended one is left out', async t => {
+  const broker = await serve(t, page({ ...produced, key: 'k0', ended: true, route: '' }, produced))
+  const running = JSON.parse((await tollway('list', '-o', 'json', ...at(broker))).out)
+  assert.deepEqual(
+    running.requests.map(({ key, state }: Record<string, string>) => [key, state]),
+    [['k1', 'running']],
+  )
+  const all = (await tollway('list', '--all', ...at(broker))).out
+  assert.match(all, /default +ended.*\n.*shop\/kiosk +running/)
+})
+
+test('brokers that do not tell a key are asked for the ids', () => {
+  const { key: _, ...without } = request
+  const brokers = ['a', 'b'].map(address => ({ address, page: page(without) }))
+  assert.equal(rowsOf({ brokers }).length, 1)
+})
+
+test('a broker that does not answer is told of, and the others are shown', async t => {
+  const good = await serve(t, page(produced))
+  const bad = await serve(t, 503)
+  const one = await tollway('list', ...at(good, bad))
+  assert.equal(one.code, 1)
+  assert.match(one.out, /kiosk-7/)
+  assert.equal(one.err, `${bad.address}: answers 503: it is broken\n`)
+  assert.equal((await tollway('list', ...at(bad))).code, 2)
+  const other = await serve(t, { resources: [] })
+  assert.match(
+    (await tollway('list', ...at(other))).err,
+    /is not the debug server or the admin API of a broker/,
+  )
+})
+
+test('what a page leaves out is said', async t => {
+  const broker = await serve(t, { ...page(produced), total: 1234, waitingPulls: 2 })
+  const { out, err } = await tollway('list', ...at(broker))
+  assert.equal(err, `${broker.address}: shows only 1 of the requests that it knows\n`)
+  assert.match(out, /2 pulls wait for a request/)
+})
+
+test('without an address the brokers of the operator on this machine are asked', async t => {
+  const stateDir = temporaryFolder('streams')
+  const advice = 'start one with: tollway run -f FOLDER, or name a broker with --address'
+  assert.deepEqual(await tollway('list', '--state-dir', stateDir), {
+    code: 2,
+    out: '',
+    err: `tollway streams: no operator runs with the state in ${stateDir}; ${advice}\n`,
+  })
+  const broker = await serve(t, page(produced))
+  const replica = (name: string, addresses: Record<string, string>) => ({
+    ...{ name, uid: name, ready: true, reason: '', restarts: 0 },
+    addresses,
+  })
+  const report = (...replicas: readonly ReturnType<typeof replica>[]) =>
+    writeStatusReport(stateDir, {
+      ...{ pid: process.pid, updatedAt: '', folder: '', addresses: {}, resources: [], problems: [] },
+      replicas,
+    })
+  report(
+    replica('ratelimit-0', { debug: 'http://127.0.0.1:1' }),
+    replica('broker-0', { debug: broker.address }),
+  )
+  const found = await tollway('list', '--state-dir', stateDir)
+  assert.deepEqual([found.code, found.err], [0, ''])
+  assert.match(found.out, /kiosk-7/)
+  report(replica('ratelimit-0', {}))
+  assert.match((await tollway('list', '--state-dir', stateDir)).err, /runs no broker/)
+})
+
+test('ids of every kind arrive in the path of an interruption as they are', async t => {
+  const broker = await serve(t, { interrupted: 1 })
+  const place = at(broker)
+  const proxied = { ...broker, address: `${broker.address}/a/proxy/` }
+  assert.equal((await tollway('interrupt', 'a/b%2F', '..', ...place)).code, 0)
+  assert.equal((await tollway('interrupt', '😀', ...place)).out, '1 running request was interrupted\n')
+  await tollway('interrupt', 's', ...at(proxied))
+  assert.deepEqual(broker.calls, [
+    'DELETE /streams/a%2Fb%252F/requests/..',
+    'DELETE /streams/%F0%9F%98%80',
+    'DELETE /a/proxy/streams/s',
+  ])
+})
+
+test('the exit code of an interruption says whether there was anything', async t => {
+  const none = await serve(t, { interrupted: 0 })
+  const two = await serve(t, { interrupted: 2 })
+  const bad = await serve(t, 503)
+  const code = async (...brokers: readonly FakeBroker[]) =>
+    (await tollway('interrupt', 's', ...at(...brokers))).code
+  assert.deepEqual(
+    [await code(none), await code(none, two), await code(two, bad), await code(bad)],
+    [1, 0, 1, 2],
+  )
+})
+
+test('an interruption of a request that has not begun is successful, and says so', async t => {
+  const none = await serve(t, { interrupted: 0 })
+  const { code, out } = await tollway('interrupt', 's', 'r1', ...at(none))
+  const said = 'the request "r1" has not begun, and its pushes are rejected for a minute'
+  assert.deepEqual([code, out], [0, `0 running requests were interrupted; ${said}\n`])
+  assert.equal((await tollway('interrupt', 's', 'r1', ...at(none, await serve(t, 503)))).code, 1)
+})
+
+test('the token of a file is sent, and never printed', async t => {
+  const broker = await serve(t, 401)
+  const file = join(temporaryFolder('token'), 'token')
+  writeFileSync(file, '# for people\n  secret-of-the-test \nanother\n')
+  const { code, err } = await tollway('list', ...at(broker), '--token-file', file)
+  assert.equal(code, 2)
+  assert.deepEqual(broker.tokens, ['Bearer secret-of-the-test'])
+  assert.ok(!err.includes('secret-of-the-test'))
+  writeFileSync(file, '\n')
+  assert.match((await tollway('list', ...at(broker), '--token-file', file)).err, /the file has no token/)
+})
+
+for (const [args, said] of [
+  [[], /"": must be one of list, watch, interrupt/],
+  [['stop'], /"stop": must be one of/],
+  [['list', '--address', 'localhost:6072'], /--address localhost:6072: must be http:\/\/HOST:PORT or https/],
+  [['list', '--token-file', 'x'], /--token-file: needs --address/],
+  [
+    ['list', '--address', 'http://a:1', '--token-file', '/no/file'],
+    /--token-file \/no\/file: cannot be read: ENOENT/,
+  ],
+  [['list', '--address', 'http://a:1', '--ca', '/no/file'], /--ca \/no\/file: cannot be read/],
+  [['list', '--address', 'https://a:1', '--key', 'x'], /--cert and --key: need each other/],
+  [['list', '--address', 'https://user:pass@a:1'], /must be http/],
+  [['list', 'kiosk'], /kiosk/],
+  [['list', '-o', 'csv'], /-o csv: must be one of/],
+  [['watch', '--every', '0.01'], /--every 0.01: must be at least 0.1/],
+  [['interrupt'], /name the stream/],
+  [['interrupt', ''], /name the stream/],
+  [['interrupt', 'a', 'b', 'c'], /"c": one STREAM and one REQUEST/],
+] as const) {
+  test(`tollway streams ${args.join(' ')} is refused`, async () => {
+    const { code, err } = await tollway(...args)
+    assert.equal(code, 2)
+    assert.match(err, said)
+    assert.match(err, /--help shows how it is called/)
+  })
+}
+
+test('rates are what came between two looks', () => {
+  const look = (atMs: number, messages: number, bytes: number) => ({
+    atMs,
+    brokers: [{ address: 'a', page: page({ ...produced, messages, bytes }) }],
+  })
+  const rate = (...looks: Parameters<typeof ratedRows>) => ratedRows(...looks)[0]?.perSecond
+  assert.deepEqual(rate(undefined, look(0, 10, 100)), { messages: undefined, bytes: undefined })
+  assert.deepEqual(rate(look(0, 10, 100), look(500, 25, 1_100)), { messages: 30, bytes: 2_000 })
+  const gone = { atMs: 1_000, brokers: [{ address: 'a', page: page(request) }] }
+  assert.deepEqual(rate(look(0, 10, 100), gone), { messages: undefined, bytes: undefined })
+})
+
+test('changes are told in a line for each request', () => {
+  const rows = (...requests: readonly RequestOnPage[]) =>
+    rowsOf({ brokers: [{ address: 'a', page: page(...requests) }] })
+  const name = 'stream "kiosk-7" request "r1" object "claire":'
+  const ended = { ...request, ended: true }
+  const completed = { ...ended, end: { how: 'completed' } }
+  const lost = { ...ended, end: { how: 'lost', code: 'ERROR', message: 'the producer is gone' } }
+  const cases = [
+    [rows(), rows(produced), [`${name} running, route shop/kiosk, producers 1, consumers 0`]],
+    [rows(produced), rows({ ...produced, consumers: [consumer] }), [`${name} consumers 0 -> 1`]],
+    [rows(produced), rows({ ...produced, messages: 999 }), []],
+    [rows(produced), rows(ended), [`${name} ended, producers 1 -> 0`]],
+    [rows(produced), rows(completed), [`${name} ended completed, producers 1 -> 0`]],
+    [rows(request), rows(lost), [`${name} ended lost: ERROR the producer is gone`]],
+    [rows(), rows(completed), [`${name} ended completed, route shop/kiosk`]],
+    [undefined, rows(ended), []],
+    [undefined, rows(request), [`${name} running, route shop/kiosk, producers 0, consumers 0`]],
+    [rows(ended), rows(), []],
+    [rows(produced), rows(), [`${name} gone`]],
+  ] as const
+  for (const [before, now, told] of cases) assert.deepEqual(changesOf(before, now), told)
+})
+
+test('the table in a terminal is never larger than that', async () => {
+  const many = Array.from({ length: 30 }, (_, index) => ({ ...produced, key: `k${index}` }))
+  const enough = new AbortController()
+  let shown = ''
+  await watchOnScreen(
+    {
+      look: async () => ({ atMs: 0, brokers: [{ address: 'a', page: page(...many) }] }),
+      everyMs: 1,
+      all: false,
+      signal: enough.signal,
+      print(text) {
+        shown ||= text
+        enough.abort()
+      },
+    },
+    () => ({ rows: 10, columns: 40 }),
+  )
+  const rows = shown.replace('\u{1b}[H\u{1b}[J', '').trimEnd().split('\n')
+  assert.equal(rows.length, 9)
+  assert.equal(rows.at(-1), '… 23 more')
+  for (const row of rows) assert.ok(row.length <= 40, row)
+})
+
+test('sizes and ages are short', () => {
+  assert.deepEqual([0, 1023, 1024, 4_194_304, 2 ** 52].map(shortBytes), [
+    '0 B',
+    '1023 B',
+    '1.0 KiB',
+    '4.0 MiB',
+    '4096.0 TiB',
+  ])
+  assert.deepEqual([-5, 400, 42_000, 187_000, 93_900_000].map(age), [
+    '0.0s',
+    '0.4s',
+    '42s',
+    '3m07s',
+    '26h05m',
+  ])
+})

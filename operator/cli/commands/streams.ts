@@ -1,0 +1,167 @@
+import { defaultStateDir } from '../../standalone/state-dir.ts'
+import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
+import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { render } from '../render.ts'
+import { addressOptions, findBrokers } from '../streams/broker-addresses.ts'
+import { type BrokerAddress, interrupt, readStreams } from '../streams/broker-pages.ts'
+import { type BrokerLook, type Look, rowsOf } from '../streams/stream-rows.ts'
+import { listTable } from '../streams/stream-table.ts'
+import { remarks, watchInLines, watchOnScreen } from '../streams/watch-streams.ts'
+
+export const streams: Command = {
+  name: 'streams',
+  summary: 'list, watch or interrupt the animation streams of running brokers',
+  help: `Usage: tollway streams list [--all] [-o table|yaml|json]
+       tollway streams watch [--all] [--every SECONDS]
+       tollway streams interrupt STREAM [REQUEST]
+
+Asks brokers for their streams, at their debug servers or their admin API. Any of several brokers that share
+their streams in a Redis knows all requests, and interrupts any of them. A request is one row:
+  PRODUCERS   1 while its producer is connected to a broker that was asked
+  CONSUMERS   those that are served at the brokers that were asked; others may wait for their turn
+  MESSAGES    the messages of its producer; in watch, per second
+  BEHIND      the messages and bytes that its slowest consumer has not taken
+
+watch repeats the table until Ctrl-C. If the output is not a terminal, it prints a line for each request that
+begins, ends, or gets or loses a producer or a consumer. The line of an end says how the request ended.
+
+interrupt ends a request with INFO "interrupted" for its consumers and its producer, and rejects pushes of
+the same ids for a minute, even if none has begun yet. Without REQUEST it ends all running requests of the
+stream; the stream's next requests are accepted. STREAM is '' for a request without a stream id.
+
+  --address URL        a broker: its debug server (port 6072), or its admin API (port 6075); repeat it for
+                       several brokers (default: the debug servers of the operator on this machine)
+  --token-file FILE    the file with a token of the admin API
+  --ca FILE            for https: the certificate authorities of the broker (default: those of Node)
+  --cert FILE          the certificate of this client, if the broker requires one, with --key FILE
+  --state-dir DIR      the state folder of that operator (default ${defaultStateDir})
+  --all                list, watch: also requests that have ended and are still kept
+  --every SECONDS      watch: look again after so long (default 1)
+  -o, --output FORMAT  list: table (default), yaml or json
+
+Exit code: 0 done, 1 a broker did not answer, or the stream has no running request, 2 no broker answered.
+
+Examples:
+  tollway streams list
+  tollway streams watch --address http://127.0.0.1:6072 --address http://10.0.0.7:6072
+  tollway streams interrupt session-7 utterance-3
+  tollway streams list --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
+  tollway streams watch --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
+  tollway streams interrupt kiosk-7 --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
+  kubectl -n tollway port-forward pod/tollway-broker-abc 6072 & tollway streams list --address http://127.0.0.1:6072
+`,
+  async run([action = '', ...args], output) {
+    if (action === 'list') return await list(args, output)
+    if (action === 'watch') return await watch(args, output)
+    if (action === 'interrupt') return await interruptRequest(args, output)
+    throw new UsageError(`"${action}": must be one of list, watch, interrupt`)
+  },
+}
+
+async function list(args: readonly string[], output: Output): Promise<number> {
+  const { values } = parseOptions(args, {
+    ...addressOptions,
+    all: { type: 'boolean', default: false },
+    output: { type: 'string', short: 'o' },
+  })
+  const format = parseFormat(values.output, 'table')
+  const look = await lookAt(findBrokers(values))
+  output.printError(
+    remarks(look)
+      .map(line => `${line}\n`)
+      .join(''),
+  )
+  const answered = look.brokers.flatMap(broker => ('page' in broker ? [broker.page] : []))
+  if (answered.length === 0) return exitCodes.failed
+  const rows = rowsOf(look).filter(({ state }) => values.all || state === 'running')
+  const waitingPulls = answered.reduce((total, page) => total + page.waitingPulls, 0)
+  if (format !== 'table') output.print(render({ requests: rows, waitingPulls }, format))
+  else output.print(`${listTable(rows)}${waitingPulls === 0 ? '' : `\n${waiting(waitingPulls)}\n`}`)
+  return answered.length < look.brokers.length ? exitCodes.wrong : exitCodes.ok
+}
+
+const waiting = (pulls: number) =>
+  pulls === 1 ? '1 pull waits for a request' : `${pulls} pulls wait for a request`
+
+async function watch(args: readonly string[], output: Output): Promise<number> {
+  const { values } = parseOptions(args, {
+    ...addressOptions,
+    all: { type: 'boolean', default: false },
+    every: { type: 'string', default: '1' },
+  })
+  const everyMs = parseSeconds('--every', values.every)
+  if (everyMs < minEveryMs)
+    throw new UsageError(`--every ${values.every}: must be at least ${minEveryMs / 1000}`)
+  const brokers = findBrokers(values)
+  const options = {
+    look: () => lookAt(brokers),
+    everyMs,
+    all: values.all,
+    signal: untilEnough(),
+    print: output.print,
+  }
+  const { stdout } = process
+  if (stdout.isTTY) await watchOnScreen(options, sizeOfTerminal)
+  else await watchInLines(options, () => new Date().toISOString())
+  return exitCodes.ok
+}
+
+const minEveryMs = 100
+
+/** A terminal that does not know its size says 0. */
+const sizeOfTerminal = () => ({ rows: process.stdout.rows || 24, columns: process.stdout.columns || 80 })
+
+/** Aborted by Ctrl-C, and when the reader of the output has gone. */
+function untilEnough(): AbortSignal {
+  const enough = new AbortController()
+  const end = () => enough.abort()
+  process.once('SIGINT', end)
+  process.once('SIGTERM', end)
+  process.stdout.once('error', end)
+  return enough.signal
+}
+
+async function interruptRequest(args: readonly string[], output: Output): Promise<number> {
+  const { values, positionals } = parseOptions(args, addressOptions, true)
+  const [streamId = '', requestId = '', ...more] = positionals
+  if (streamId === '' && requestId === '')
+    throw new UsageError('name the stream: tollway streams interrupt STREAM [REQUEST]')
+  if (more.length > 0) throw new UsageError(`"${more.join(' ')}": one STREAM and one REQUEST is all it takes`)
+  let ended = 0
+  let failed = 0
+  const brokers = findBrokers(values)
+  // One after the other: where they share a Redis, the first one ends all, and nothing is counted twice.
+  for (const broker of brokers) {
+    try {
+      ended += await interrupt(broker, streamId, requestId)
+    } catch (error) {
+      failed += 1
+      output.printError(`${(error as Error).message}\n`)
+    }
+  }
+  if (failed === brokers.length) return exitCodes.failed
+  output.print(`${describeInterruption(ended, requestId)}\n`)
+  const isDone = ended > 0 || requestId !== ''
+  return isDone && failed === 0 ? exitCodes.ok : exitCodes.wrong
+}
+
+/** An interruption of a request that has not begun is successful too: it prevents the request. */
+function describeInterruption(ended: number, requestId: string): string {
+  const count = `${ended} running ${ended === 1 ? 'request was' : 'requests were'} interrupted`
+  if (ended > 0 || requestId === '') return count
+  const consequence = 'has not begun, and its pushes are rejected for a minute'
+  return `${count}; the request ${JSON.stringify(requestId)} ${consequence}`
+}
+
+async function lookAt(brokers: readonly BrokerAddress[]): Promise<Look> {
+  const looks = await Promise.all(
+    brokers.map(async (broker): Promise<BrokerLook> => {
+      try {
+        return { address: broker.url.origin, page: await readStreams(broker) }
+      } catch (error) {
+        return { address: broker.url.origin, problem: (error as Error).message }
+      }
+    }),
+  )
+  return { atMs: performance.now(), brokers: looks }
+}

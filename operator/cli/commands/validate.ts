@@ -1,0 +1,40 @@
+import { isOurs } from '../../kinds/known-kinds.ts'
+import { type Command, exitCodes } from '../command.ts'
+import { formatFinding, judgeFolder } from '../judge-folder.ts'
+import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
+import { readFolder } from '../read-folder.ts'
+import { render } from '../render.ts'
+
+export const validate: Command = {
+  name: 'validate',
+  summary: 'report every problem in a folder of manifests',
+  help: `Usage: tollway validate [-f FOLDER] [-o table|yaml|json]
+
+Reads every manifest below FOLDER (or one file) and reports all problems of all of them, each with its file,
+its field, what was found and what is allowed. Judges as the operator and the API server do. What is right
+but hardly meant is told as a warning.
+
+${folderOptionsHelp}
+  -o, --output FORMAT  table (default), yaml or json
+
+Exit code: 0 when all is right, 1 when there is a problem or no resource, 2 when FOLDER cannot be read.
+
+Examples:
+  tollway validate -f examples/quickstart
+  tollway validate -f limits.yaml -o json
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, folderOptions)
+    const format = parseFormat(values.output, 'table')
+    const content = await readFolder(values.file, values['state-dir'], output)
+    const { findings } = judgeFolder(content)
+    const isWrong = findings.some(({ severity }) => severity === 'error')
+    if (format !== 'table') output.print(render(findings, format))
+    else {
+      output.print(findings.map(formatFinding).join(''))
+      const { length } = content.resources.filter(isOurs)
+      if (!isWrong) output.print(`${length} ${length === 1 ? 'resource' : 'resources'}, no problem\n`)
+    }
+    return isWrong ? exitCodes.wrong : exitCodes.ok
+  },
+}

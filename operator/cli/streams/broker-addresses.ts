@@ -1,0 +1,90 @@
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { defaultStateDir } from '../../standalone/state-dir.ts'
+import { mayRun, readStatusReport } from '../../standalone/status-report.ts'
+import { UsageError } from '../command.ts'
+import type { BrokerAddress } from './broker-pages.ts'
+
+/** The options of every command that asks brokers. */
+export const addressOptions = {
+  address: { type: 'string', multiple: true },
+  'token-file': { type: 'string' },
+  ca: { type: 'string' },
+  cert: { type: 'string' },
+  key: { type: 'string' },
+  'state-dir': { type: 'string', default: defaultStateDir },
+} as const
+
+export interface AddressValues {
+  readonly address?: readonly string[] | undefined
+  readonly 'token-file'?: string | undefined
+  readonly ca?: string | undefined
+  readonly cert?: string | undefined
+  readonly key?: string | undefined
+  readonly 'state-dir': string
+}
+
+const maxFileBytes = 1024 * 1024
+
+/**
+ * Returns the brokers of `--address`, or else the debug servers of the operator on this machine.
+ *
+ * @throws UsageError for an option that is invalid or has no effect
+ */
+export function findBrokers(values: AddressValues): readonly BrokerAddress[] {
+  const { address, cert, key } = values
+  if (address === undefined) {
+    const unused = (['token-file', 'ca', 'cert', 'key'] as const).find(name => values[name] !== undefined)
+    if (unused !== undefined) throw new UsageError(`--${unused}: needs --address`)
+    return debugServers(values['state-dir']).map(url => ({ url }))
+  }
+  if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key: need each other')
+  const files = {
+    ...(values['token-file'] !== undefined && { token: readToken(values['token-file']) }),
+    ...(values.ca !== undefined && { ca: readOption('--ca', values.ca) }),
+    ...(cert !== undefined && { cert: readOption('--cert', cert) }),
+    ...(key !== undefined && { key: readOption('--key', key) }),
+  }
+  return address.map(text => ({ url: parseAddress(text), ...files }))
+}
+
+function debugServers(stateDir: string): readonly URL[] {
+  const report = readStatusReport(stateDir)
+  if (report === undefined || !mayRun(report)) {
+    const advice = 'start one with: tollway run -f FOLDER, or name a broker with --address'
+    throw new Error(`no operator runs with the state in ${stateDir}; ${advice}`)
+  }
+  const brokers = report.replicas.filter(({ name }) => name.startsWith('broker-'))
+  const found = brokers.flatMap(({ addresses }) => addresses['debug'] ?? [])
+  if (found.length === 0) {
+    throw new Error(
+      'the operator on this machine runs no broker; it does with: tollway run --broker-replicas 1',
+    )
+  }
+  return found.map(parseAddress)
+}
+
+function parseAddress(text: string): URL {
+  const url = URL.parse(text)
+  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
+  if (url !== null && isHttp && url.search + url.hash + url.username + url.password === '') return url
+  throw new UsageError(`--address ${text}: must be http://HOST:PORT or https://HOST:PORT`)
+}
+
+/** The first token of a file in the format of the broker's ADMIN_TOKEN_FILE. */
+function readToken(path: string): string {
+  const lines = readOption('--token-file', path).split('\n')
+  const token = lines.map(line => line.trim()).find(line => line !== '' && !line.startsWith('#'))
+  if (token === undefined) throw new UsageError(`--token-file ${path}: the file has no token`)
+  if (!/^[\x21-\x7e]+$/.test(token)) {
+    throw new UsageError(`--token-file ${path}: the token has characters that no token has`)
+  }
+  return token
+}
+
+function readOption(option: string, path: string): string {
+  try {
+    return readBoundedFile(path, maxFileBytes).toString('utf8')
+  } catch (error) {
+    throw new UsageError(`${option} ${path}: ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,140 @@
+import type { RequestOptions } from 'node:http'
+import { request } from '@tollway/chassis/net/node-http.ts'
+import { printable } from '../render.ts'
+
+/** `/streams` of a broker's debug server. Times are milliseconds. */
+export interface StreamsPage {
+  /** Pulls for which there is no request yet. */
+  readonly waitingPulls: number
+  /** How many requests the broker knows; `streams` may have fewer of them. */
+  readonly total: number
+  readonly streams: readonly RequestOnPage[]
+}
+
+export interface RequestOnPage {
+  /** The same wherever the request is seen, and of no other one; not every broker tells it. */
+  readonly key?: string
+  readonly streamId: string
+  readonly requestId: string
+  readonly targetObjectId: string
+  readonly sourceServiceId: string
+  /** Empty where no route matches. */
+  readonly route: string
+  readonly ageMs: number
+  readonly ended: boolean
+  /** How it ended; null while it is running. Earlier brokers do not have it. */
+  readonly end?: { readonly how: string; readonly code?: string; readonly message?: string } | null
+  /** Where the producer is; null when it is gone, or connected to another broker. */
+  readonly producer: string | null
+  /** What its producer has sent to this broker so far; null when it is not connected to it. */
+  readonly messages?: number | null
+  readonly bytes?: number | null
+  readonly consumers: readonly {
+    readonly peer: string
+    readonly messagesBehind: number
+    readonly bytesBehind: number
+  }[]
+}
+
+/** The debug server or the admin API of a broker. */
+export interface BrokerAddress {
+  /** A path in it is kept, as that of a proxy. */
+  readonly url: URL
+  /** The bearer token of the admin API. */
+  readonly token?: string
+  /** In PEM, for https: the authorities to trust instead of the usual ones, and the certificate of the caller. */
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+}
+
+const askMs = 5_000
+/** A page of a thousand requests with a thousand consumers together has less than 1 MiB. */
+const maxAnswerBytes = 64 * 1024 * 1024
+
+/** Reads the requests that a broker knows. Rejects with an error that says what is wrong at this address. */
+export async function readStreams(address: BrokerAddress): Promise<StreamsPage> {
+  const page = await askBroker(address, 'GET', '/streams')
+  if (isStreamsPage(page)) return page
+  throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
+}
+
+function isStreamsPage(page: unknown): page is StreamsPage {
+  return typeof page === 'object' && page !== null && 'streams' in page && Array.isArray(page.streams)
+}
+
+/**
+ * Interrupts a request, or every running one of the stream if the request id is empty. Resolves with the number
+ * of requests that it ended; rejects as `readStreams` does.
+ */
+export async function interrupt(
+  address: BrokerAddress,
+  streamId: string,
+  requestId: string,
+): Promise<number> {
+  const stream = `/streams/${encodeURIComponent(streamId)}`
+  const path = requestId === '' ? stream : `${stream}/requests/${encodeURIComponent(requestId)}`
+  const answer = await askBroker(address, 'DELETE', path)
+  const { interrupted } = (answer ?? {}) as { readonly interrupted?: unknown }
+  if (typeof interrupted === 'number') return interrupted
+  throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
+}
+
+/** Not `fetch`, which takes an id such as `..` for a step up in the path, percent-encoded or not. */
+function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
+  const { url } = address
+  const fail = (problem: string) => new Error(`${url.origin}: ${problem}`)
+  return new Promise((resolve, reject) => {
+    const call = requestOf(url)({ ...optionsOf(address), method, path: pathOf(url, path) }, response => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        text += chunk
+        if (text.length > maxAnswerBytes) response.destroy(new Error('the answer is too long'))
+      })
+      response.on('error', error => reject(fail(problemOf(error))))
+      response.on('end', () => {
+        if (response.statusCode !== 200) reject(fail(`answers ${response.statusCode}: ${firstLine(text)}`))
+        else resolve(parse(text))
+      })
+    })
+    call.on('error', error => reject(fail(problemOf(error))))
+    call.end()
+  })
+}
+
+const requestOf = ({ protocol }: URL) =>
+  protocol === 'https:' ? process.getBuiltinModule('node:https').request : request
+
+const pathOf = ({ pathname }: URL, path: string) => `${pathname.replace(/\/$/, '')}${path}`
+
+function optionsOf({ url, token, ca, cert, key }: BrokerAddress): RequestOptions {
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port,
+    headers: {
+      accept: 'application/json',
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+    signal: AbortSignal.timeout(askMs),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+  }
+}
+
+function problemOf({ name, message, ...error }: NodeJS.ErrnoException): string {
+  if (name === 'AbortError' || name === 'TimeoutError') return `does not answer within ${askMs / 1000} s`
+  return `cannot be asked: ${error.code ?? message}`
+}
+
+const firstLine = (text: string) => printable((text.split('\n', 1)[0] ?? '').slice(0, 200))
+
+/** undefined for what is no JSON. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
