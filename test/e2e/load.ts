@@ -3,13 +3,25 @@ import { setTimeout as pause } from 'node:timers/promises'
 export interface Load {
   /** How many answers had each status code; 0 stands for calls that got none. */
   readonly codes: ReadonlyMap<number, number>
+  /** The calls that took at least `lateMs`. */
+  readonly late: readonly Period[]
   /** Ends it; resolves when the last call was answered. */
   stop(): Promise<void>
 }
 
+/** The begin and the end of a call, in milliseconds. */
+export interface Period {
+  readonly beginMs: number
+  readonly endMs: number
+}
+
 /** Calls all the time, one after the other on so many connections, at this rate in all. */
-export function startLoad(url: string, { user = '', callers = 8, callsPerSecond = 200 } = {}): Load {
+export function startLoad(
+  url: string,
+  { user = '', callers = 8, callsPerSecond = 200, lateMs = Number.POSITIVE_INFINITY } = {},
+): Load {
   const codes = new Map<number, number>()
+  const late: Period[] = []
   const spacingMs = (1000 * callers) / callsPerSecond
   let stopped = false
 
@@ -28,6 +40,8 @@ export function startLoad(url: string, { user = '', callers = 8, callsPerSecond 
     while (!stopped) {
       const beginMs = performance.now()
       const code = await call()
+      const endMs = performance.now()
+      if (endMs - beginMs >= lateMs) late.push({ beginMs, endMs })
       codes.set(code, (codes.get(code) ?? 0) + 1)
       await pause(Math.max(0, beginMs + spacingMs - performance.now()))
     }
@@ -36,6 +50,7 @@ export function startLoad(url: string, { user = '', callers = 8, callsPerSecond 
   const running = Array.from({ length: callers }, caller)
   return {
     codes,
+    late,
     async stop() {
       stopped = true
       await Promise.all(running)
@@ -46,4 +61,11 @@ export function startLoad(url: string, { user = '', callers = 8, callsPerSecond 
 /** `200: 31, 429: 4`. */
 export function describeCodes(codes: ReadonlyMap<number, number>): string {
   return [...codes].map(([code, count]) => `${code}: ${count}`).join(', ')
+}
+
+/** Returns how many of the periods overlap one of the others. */
+export function overlapping(periods: readonly Period[], others: readonly Period[]): number {
+  return periods.filter(({ beginMs, endMs }) =>
+    others.some(other => other.beginMs <= endMs && beginMs <= other.endMs),
+  ).length
 }

@@ -34,9 +34,10 @@ import {
   upgrade,
   upgradeWithoutWaiting,
 } from './cluster.ts'
-import { documentedEnvoy, failedDecisions } from './documented-envoy.ts'
+import { controlName, controlService } from './control-service.ts'
+import { documentedEnvoy, failedDecisions, routes } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
-import { describeCodes, startLoad } from './load.ts'
+import { describeCodes, overlapping, startLoad } from './load.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
 const system = 'tollway-system'
@@ -44,8 +45,8 @@ const ratelimit = 'app.kubernetes.io/name=ratelimit'
 const operators = 'app.kubernetes.io/name=tollway-operator'
 const changes = Number(process.env['E2E_CHANGES'] ?? 200)
 
-/** The share of decisions that may fail on a machine that does other work; the goal is 0. */
-const busyShare = 0.02
+/** The documented timeout of Envoy. */
+const timeoutMs = 50
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
@@ -99,12 +100,14 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
 
   it('limits what passes an Envoy', async () => {
     await apply(checkout(3))
+    await apply(controlService('shop'))
+    await kubectl('-n', 'shop', 'rollout', 'status', `deploy/${controlName}`, '--timeout=60s')
     await apply(documentedEnvoy('shop'))
     await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=60s')
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=60s')
     envoyIp = (await read<Pod>('shop', 'pod/envoy'))?.status.podIP ?? ''
-    envoy = `http://${envoyIp}:10000/`
+    envoy = urlOf('service')
     const codes: number[] = []
     await eventually('Envoy to find the service', async () => (await fetch(envoy)).status === 200)
     for (let call = 0; call < 6; call++) {
@@ -303,23 +306,33 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     return () => feed.stop()
   }
 
+  function urlOf(route: keyof typeof routes): string {
+    return `http://${envoyIp}:${routes[route].port}/`
+  }
+
   /**
-   * Calls through Envoy. `stop` describes them, and fails when a call failed, or when more decisions failed than a busy
-   * machine explains: a node that stops Envoy for 50 ms costs the calls that wait then.
+   * Calls through Envoy, to the service and to the control. `stop` describes the calls. It fails when a call failed,
+   * and when a decision failed that a late machine does not explain: a call to the control was late at the same time.
    */
   async function startDecisions(t: TestContext, user: string) {
-    const failedBefore = await failedDecisions(envoyIp)
-    const { codes, stop } = startLoad(envoy, { user })
-    t.after(stop)
+    const failedBefore = await failedDecisions(envoyIp, 'service')
+    const controlBefore = await failedDecisions(envoyIp, 'control')
+    const load = startLoad(urlOf('service'), { user, lateMs: timeoutMs })
+    const control = startLoad(urlOf('control'), { user, lateMs: timeoutMs / 2 })
+    t.after(() => Promise.all([load.stop(), control.stop()]))
     return {
-      codes,
+      codes: load.codes,
       async stop(): Promise<string> {
-        await stop()
-        const failed = (await failedDecisions(envoyIp)) - failedBefore
-        const shown = `${describeCodes(codes)}, without a decision: ${failed}`
-        assert.deepEqual([...codes.keys()], [200], shown)
-        const calls = codes.get(200) ?? 0
-        assert.ok(failed <= calls * busyShare, shown)
+        await Promise.all([load.stop(), control.stop()])
+        const failed = (await failedDecisions(envoyIp, 'service')) - failedBefore
+        const failedControl = (await failedDecisions(envoyIp, 'control')) - controlBefore
+        const explained = overlapping(load.late, control.late)
+        const beyond = Math.max(0, failed - explained)
+        const shown =
+          `${describeCodes(load.codes)}, without a decision: ${failed}, beyond the control: ${beyond}; ` +
+          `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
+        assert.deepEqual([...load.codes.keys()], [200], shown)
+        assert.equal(beyond, 0, shown)
         return shown
       },
     }
