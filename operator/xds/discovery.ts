@@ -14,8 +14,13 @@ export const discoveryPath =
 /** Streams that withhold something have snapshots of their own; the rest share one. */
 const maxEncodedSnapshots = 4
 
+interface DiscoveryCodec extends Codec<DiscoveryRequest, Response> {
+  /** Returns the bytes of `encode` as a part that all streams share and a part of the stream. */
+  encodeParts(response: Response): readonly Uint8Array[]
+}
+
 /** Reads requests and writes responses. What is the same for every stream is encoded once. */
-export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> {
+export function createDiscoveryCodec(): DiscoveryCodec {
   const encoded = new Map<string, Buffer>()
 
   function encodeOnce(snapshot: Snapshot): Buffer {
@@ -30,13 +35,16 @@ export function createDiscoveryCodec(): Codec<DiscoveryRequest, Response> {
     return bytes
   }
 
+  /** Two encoded messages, one after the other, are the message that has the fields of both. */
+  function encodeParts({ nonce, snapshot }: Response): readonly Uint8Array[] {
+    const ofStream = toBinary(DiscoveryResponseSchema, create(DiscoveryResponseSchema, { nonce }))
+    return [encodeOnce(snapshot), ofStream]
+  }
+
   return {
     decode: bytes => fromBinary(DiscoveryRequestSchema, bytes),
-    encode({ nonce, snapshot }) {
-      // Two encoded messages, one after the other, are the message that has the fields of both.
-      const ofStream = toBinary(DiscoveryResponseSchema, create(DiscoveryResponseSchema, { nonce }))
-      return Buffer.concat([encodeOnce(snapshot), ofStream])
-    },
+    encode: response => Buffer.concat(encodeParts(response)),
+    encodeParts,
   }
 }
 

@@ -120,6 +120,11 @@ export type Metadata = ReadonlyMap<string, readonly (string | Uint8Array)[]>
 export type Method<In, Out> = Codec<In, Out> & {
   /** `/package.Service/Method`. */
   readonly path: string
+  /**
+   * Returns the bytes of `encode` in parts, which must never change. Streams use it instead of `encode`, if it is
+   * present, so that many calls send the same large part without a copy.
+   */
+  encodeParts?(message: Out): readonly Uint8Array[]
 } & (
     | { readonly kind: 'unary'; handle(request: In, call: Call): Out | Promise<Out> }
     /**

@@ -20,6 +20,8 @@ export interface CallWire {
    * reuse the bytes afterwards.
    */
   sendMessage(bytes: Uint8Array): void
+  /** Sends one message whose bytes are these parts, which must never change. */
+  sendParts(parts: readonly Uint8Array[]): void
   /** Returns the sent bytes that the connection has not taken; `taken` is called when they decrease. */
   queuedBytes(): number
   /** Drops the bytes that the connection has not taken. */
@@ -132,9 +134,13 @@ function createOutbox(
    * Resolves when the connection has taken the message; throws the reason when the call is aborted before.
    */
   async function send(message: unknown): Promise<void> {
-    const bytes = method.encode(message)
-    if (bytes.length > maxSendBytes) throw tooLong(bytes.length, maxSendBytes)
-    sendMessage(bytes)
+    const parts = method.encodeParts?.(message) ?? [method.encode(message)]
+    const length = parts.reduce((sum, part) => sum + part.length, 0)
+    if (length > maxSendBytes) throw tooLong(length, maxSendBytes)
+    const [whole] = parts
+    headersSent = true
+    if (parts.length === 1 && whole) wire.sendMessage(whole)
+    else wire.sendParts(parts)
     if (wire.queuedBytes() === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     onTaken = () => {

@@ -150,7 +150,10 @@ const keepAtTurnEnd = atTurnEnd<() => void>(keep => keep())
 function createAnswer(
   stream: Stream,
   accepted: ReturnType<typeof acceptFields>,
-): Pick<CallWire, 'sendHeaders' | 'sendMessage' | 'queuedBytes' | 'discardQueued' | 'sendStatus'> {
+): Pick<
+  CallWire,
+  'sendHeaders' | 'sendMessage' | 'sendParts' | 'queuedBytes' | 'discardQueued' | 'sendStatus'
+> {
   let headersSent = false
 
   function sendHeaders(block: Buffer): void {
@@ -169,6 +172,10 @@ function createAnswer(
     sendMessage(bytes) {
       if (!headersSent) sendHeaders(responseHeaders(undefined, accepted))
       stream.sendMessage(bytes)
+    },
+    sendParts(parts) {
+      if (!headersSent) sendHeaders(responseHeaders(undefined, accepted))
+      stream.sendParts(parts)
     },
     queuedBytes: () => stream.queuedBytes,
     discardQueued: () => stream.discardQueued(),

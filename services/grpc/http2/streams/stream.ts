@@ -151,7 +151,7 @@ export class Stream {
 
   /** Sends bytes of the body after the queued ones. They must not change until they are sent. */
   sendData(bytes: Uint8Array): void {
-    if (!this.closed) this.#enqueue(bytes)
+    if (!this.closed) this.#enqueue([bytes])
   }
 
   /** Sends a gRPC message with its prefix. The caller may reuse the bytes afterwards. */
@@ -159,7 +159,19 @@ export class Stream {
     if (this.closed || this.#sendWhole(message)) return
     const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
     writeMessage(framed, 0, message)
-    this.#enqueue(framed)
+    this.#enqueue([framed])
+  }
+
+  /** Sends a gRPC message with its prefix. The message is the parts in order, which must never change. */
+  sendParts(parts: readonly Uint8Array[]): void {
+    if (this.closed) return
+    const prefix = Buffer.alloc(messagePrefixBytes)
+    writeWord(
+      prefix,
+      1,
+      parts.reduce((sum, part) => sum + part.length, 0),
+    )
+    this.#enqueue([prefix, ...parts])
   }
 
   /** Drops the queued bytes, of which a part may already be sent. */
@@ -240,10 +252,10 @@ export class Stream {
     this.#host.onDataSent(bytes)
   }
 
-  #enqueue(bytes: Uint8Array): void {
+  #enqueue(parts: readonly Uint8Array[]): void {
     this.#queue ??= new SendQueue()
     const first = this.#queue.bytes === 0
-    this.#queue.push(bytes)
+    for (const part of parts) this.#queue.push(part)
     while (first && this.#moveQueued());
     if (this.#queue.bytes > 0) this.#host.turns.add(this)
   }

@@ -56,6 +56,22 @@ function messageContract(createServer: CreateServer): void {
     })
   }
 
+  test('an answer in parts has the bytes of the whole, and may not exceed the limit', async t => {
+    const cutAnywhere = (bytes: Uint8Array) => [bytes.subarray(0, 3), bytes.subarray(3, 3), bytes.subarray(3)]
+    const unused = () => assert.fail('encode is not called')
+    const inParts: AnyMethod = { ...echoEach, encode: unused, encodeParts: cutAnywhere }
+    const limits = { maxSendBytes: 300_000 }
+    const { client } = await startRig(t, createServer, [inParts], limits)
+    const { stream, readBytes, status } = openStream(client, inParts.path)
+    for (const size of [0, 2, 3, 20_000, 300_000]) {
+      const body = Buffer.from(Uint8Array.from({ length: size }, (_, index) => (index * 31) % 256))
+      stream.write(body)
+      assert.deepEqual(await readBytes(), body, `${size} bytes`)
+    }
+    stream.write(Buffer.alloc(300_001))
+    assert.equal((await status).code, statusCodes.RESOURCE_EXHAUSTED)
+  })
+
   test('a unary handler answers synchronously or asynchronously', async t => {
     const { client, server } = await startRig(t, createServer, [
       texts.unary('/test.Test/Now', text => `${text} now`),

@@ -154,7 +154,7 @@ function toWire(call: ServerInterceptingCallInterface, metadata: Metadata, onTak
 function createQueue(
   call: ServerInterceptingCallInterface,
   onTaken: () => void,
-): Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'> {
+): Pick<CallWire, 'sendMessage' | 'sendParts' | 'queuedBytes' | 'discardQueued'> {
   let queue: { readonly bytes: Uint8Array }[] = []
   let queuedBytes = 0
   let sending = false
@@ -174,12 +174,15 @@ function createQueue(
     })
   }
 
+  function sendMessage(bytes: Uint8Array): void {
+    queue.push({ bytes: Buffer.from(bytes) })
+    queuedBytes += prefixBytes + bytes.length
+    sendNext()
+  }
+
   return {
-    sendMessage(bytes) {
-      queue.push({ bytes: Buffer.from(bytes) })
-      queuedBytes += prefixBytes + bytes.length
-      sendNext()
-    },
+    sendMessage,
+    sendParts: parts => sendMessage(Buffer.concat(parts)),
     queuedBytes: () => queuedBytes,
     discardQueued() {
       queue = []
