@@ -4,7 +4,10 @@ import {
   nodeEnvironment as ratelimitEnvironment,
   nodeOptions as ratelimitOptions,
 } from '@tollway/ratelimit/node-options.ts'
-import { nodeOptions as operatorOptions } from '../operator/node-options.ts'
+import {
+  nodeEnvironment as operatorEnvironment,
+  nodeOptions as operatorOptions,
+} from '../operator/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './components/component.ts'
 import { npmComponents } from './components/npm-components.ts'
@@ -38,6 +41,7 @@ const ourImages: readonly OurImage[] = [
     source: 'operator/cli/tollway.ts',
     args: ['operator'],
     nodeOptions: operatorOptions,
+    environment: operatorEnvironment,
     ports: [8000, 18_000],
   },
   {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { addressOf, makeOperatorAccount } from '../../operator/kube/testdata/service-account.ts'
-import { nodeOptions } from '../../operator/node-options.ts'
+import { nodeEnvironment, nodeOptions } from '../../operator/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
@@ -98,6 +98,7 @@ async function startOperator(
     {
       env: {
         ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
+        ...nodeEnvironment,
         KUBECONFIG: kubeconfig,
         POD_NAME: `operator-${index}`,
         POD_NAMESPACE: systemNamespace,
