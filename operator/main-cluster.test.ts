@@ -282,6 +282,8 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       return (await problems()).includes('RateLimitConfig: write a status: ')
     })
     assert.match(await problems(), /not in this hour.*; it is repeated$/m)
+    const metrics = await (await fetch(`http://127.0.0.1:${operatorPort}/metrics`)).text()
+    assert.match(metrics, /^tollway_kind_failing\{kind="RateLimitConfig"\} 1$/m)
     await allow()
     await waitFor('the end of the report', async () => !(await problems()).includes('write a status'), 30_000)
   })

@@ -411,6 +411,8 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
       ).size,
     statusesWaiting: () => parts().kinds.reduce((sum, { statuses }) => sum + statuses.waiting(), 0),
     resources: () => countReady(parts().kinds.flatMap(kind => kind.list())),
+    failingKinds: () =>
+      Object.fromEntries(parts().kinds.map(({ kind, problem }) => [kind.definition.kind, problem() !== ''])),
     certificateProblem: () => parts().certificates.problem(),
   })
 }

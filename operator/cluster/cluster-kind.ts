@@ -1,5 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import { createLastErrors } from '../controller/last-errors.ts'
 import { createRunner, type Runner } from '../controller/runner.ts'
 import type { BackendFailures } from '../infrastructure/backend-failures.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes/kubernetes.ts'
@@ -12,7 +13,6 @@ import { createFedResources } from '../reconcilers/fed-resources.ts'
 import { createContentFeed } from '../xds/content-feed.ts'
 import type { Feed } from '../xds/server.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
-import { createLastErrors, type LastErrors } from './last-errors.ts'
 import { decodeLastGood } from './last-good/last-good.ts'
 import { createLastGoodStore, type LastGoodStore } from './last-good/last-good-store.ts'
 import { rememberInObjects } from './last-good/remember-in-objects.ts'
@@ -75,7 +75,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
   })
   const remembered = rememberInObjects(kind, store, followed.list)
   const errors = createLastErrors()
-  const statuses = openStatuses(kind, followed, store, errors, options)
+  const statuses = openStatuses(kind, followed, store, options)
   const propagation = createPropagationWatch(systemClock, metrics.propagated)
   const resources = createFedResources(kind, {
     source: followed.source,
@@ -108,10 +108,10 @@ export function openClusterKind<Content extends Named, Fed extends object>(
 
   async function run(): Promise<void> {
     try {
-      if (!isRead) await errors.watch('read the resources', readAll)
+      if (!isRead) await errors.watch('read the resources', readAll())
       // The list of a source that was stopped early is empty, and an empty feed would switch everything off.
       if (isStopped) return
-      await errors.watch('reconcile the resources', reconcile)
+      await errors.watch('reconcile the resources', reconcile())
     } finally {
       firstRun.resolve()
     }
@@ -122,7 +122,8 @@ export function openClusterKind<Content extends Named, Fed extends object>(
   return {
     kind: kind as unknown as ReportedKind,
     list: followed.list,
-    problem: () => errors.current() || (isRead ? '' : followed.problem()),
+    problem: () =>
+      [errors.current(), followed.problem(), statuses.problem()].filter(text => text !== '').join('; '),
     start() {
       runner.trigger()
       return firstRun.promise
@@ -203,7 +204,6 @@ function openStatuses(
   kind: Pick<FedKind, 'definition' | 'counts'>,
   followed: FollowedKind,
   store: Pick<LastGoodStore, 'isStored'>,
-  errors: LastErrors,
   { client, mayWrite, metrics, events, log }: ClusterKindOptions,
 ): StatusWriter {
   const resource = customResource(kind.definition)
@@ -214,17 +214,13 @@ function openStatuses(
     apply: async (stored, status) =>
       (await applyStatusOf(client, resource, stored, status)) as StoredResource,
     mayWrite,
-    onWritten(ok) {
-      metrics.statusWritten(ok)
-      if (ok) errors.succeeded('write a status')
-    },
+    onWritten: metrics.statusWritten,
     onTransition({ metadata }, { status, reason, message }) {
       const regarding = { apiVersion, kind: resource.kind, metadata }
       const type = status === 'True' ? 'Normal' : 'Warning'
       events.record({ regarding, type, reason, action: 'Reconcile', note: message })
     },
     onError(name, error, retryMs) {
-      errors.failed('write a status', error)
       log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) })
     },
     random: Math.random,

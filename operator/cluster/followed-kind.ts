@@ -12,7 +12,7 @@ import type { StoredResource } from './stored-resource.ts'
 export interface FollowedKind {
   readonly source: Source
   list(): readonly StoredResource[]
-  /** The last error of a list or watch; empty when there was none. */
+  /** The error of the last list or watch, which is repeated; empty when it succeeded. */
   problem(): string
   get(namespace: string, name: string): StoredResource | undefined
   /** Called with each resource of which anything changed, its status too. */
@@ -32,9 +32,12 @@ export function followKind(
     namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
     keep: withoutBookkeeping,
     onError(error, retryMs) {
-      problem = `list the resources: ${(error as Error).message}; it is repeated`
+      problem = `follow the resources: ${(error as Error).message}; it is repeated`
       const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
       log.warn('the resources could not be followed', details)
+    },
+    onRecovered() {
+      problem = ''
     },
     random: Math.random,
   })

@@ -204,7 +204,6 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
     }
   }
 
-  let isRead = false
   let knownFailure: string | undefined
   function followBackend(): void {
     const failure = options.backendFailure?.()
@@ -216,11 +215,10 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
   return {
     kind: { ...kind, subjectOf: (_, spec) => merchantSubject(spec), detailsOf: readDetails },
     list: followed.list,
-    problem: () => (isRead ? '' : followed.problem()),
+    problem: followed.problem,
     /** Resolves when they have been read as a whole; from then on each change is followed. */
     async start(): Promise<void> {
       await followed.source.start()
-      isRead = true
       followed.onChange((_, resource) => {
         if (seen.get(keyOf(resource))?.wish === wishOf(resource)) return
         shared.refresh(resource.metadata.namespace ?? '')

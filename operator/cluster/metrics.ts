@@ -25,6 +25,8 @@ export interface MetricsSources {
   readonly contestedObjects: () => number
   /** The pods that accept calls while their backend fails, by the name of the service. */
   readonly failingBackends: () => Readonly<Record<string, number>>
+  /** Whether requests for the resources of a kind fail and are repeated, by the name of the kind. */
+  readonly failingKinds: () => Readonly<Record<string, boolean>>
   /** Why the certificates are not as they should be; empty when they are. */
   readonly certificateProblem: () => string
 }
@@ -113,6 +115,15 @@ function openGauges(sources: MetricsSources, registry: Registry): void {
     registers,
     collect() {
       for (const [service, pods] of Object.entries(sources.failingBackends())) this.set({ service }, pods)
+    },
+  })
+  new Gauge({
+    name: 'tollway_kind_failing',
+    help: 'Whether a list, a watch or a write of the resources of a kind fails and is repeated, by kind.',
+    labelNames: ['kind'],
+    registers,
+    collect() {
+      for (const [kind, fails] of Object.entries(sources.failingKinds())) this.set({ kind }, Number(fails))
     },
   })
   gauge('tollway_status_queue', 'Statuses that wait to be written.', sources.statusesWaiting)

@@ -32,7 +32,7 @@ function statusOf(activeStreams: number, more: Partial<ResourceStatus> = {}): Re
 }
 
 /** An API server that stores one status, and whose watch tells of each write. */
-function start(t: TestContext, loadMs: number) {
+function start(t: TestContext, loadMs: number, fail: () => Error | undefined = () => undefined) {
   let stored: StoredResource = {
     metadata: { name: 'kiosk', namespace: 'shop', uid: 'uid', resourceVersion: '1' },
   }
@@ -43,6 +43,8 @@ function start(t: TestContext, loadMs: number) {
     loads: ['activeStreams', 'consumers'],
     loadMs,
     async apply(_, status) {
+      const error = fail()
+      if (error) throw error
       written.push(status)
       const resourceVersion = `${Number(stored.metadata.resourceVersion) + 1}`
       stored = { metadata: { ...stored.metadata, resourceVersion }, status }
@@ -51,7 +53,7 @@ function start(t: TestContext, loadMs: number) {
     },
     mayWrite: () => true,
     onTransition: () => {},
-    onError: (name, error) => assert.fail(`${name}: ${error}`),
+    onError: (name, error) => assert.equal(error, fail(), `${name}: ${error}`),
     random: Math.random,
   })
   t.after(writer.stop)
@@ -93,3 +95,25 @@ test('the echo of a write is no reason to write what has changed meanwhile', asy
   }
   assert.equal(written.length, 1)
 })
+
+test('the error of a write that is repeated is a problem until the write succeeds', async t => {
+  let error: Error | undefined = new Error('not in this hour')
+  const { writer, written } = start(t, 0, () => error)
+  assert.equal(writer.problem(), '')
+  writer.write([statusOf(0)])
+  await waitFor('the problem', async () => writer.problem() !== '')
+  assert.equal(writer.problem(), 'write a status: not in this hour; it is repeated')
+  error = undefined
+  await waitFor('the end', async () => writer.problem() === '')
+  assert.equal(written.length, 1)
+})
+
+test('the error of a write is no problem any more when the resource is deleted', async t => {
+  const { writer } = start(t, 0, () => refused)
+  writer.write([statusOf(0)])
+  await waitFor('the problem', async () => writer.problem() !== '')
+  writer.write([])
+  assert.equal(writer.problem(), '')
+})
+
+const refused = new Error('refused')

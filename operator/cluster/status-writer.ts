@@ -47,6 +47,8 @@ export interface StatusWriter {
   /** Looks at all of them again: it is our turn to write. */
   lookAtAll(): void
   waiting(): number
+  /** The error of a status whose write failed and is repeated; empty when there is none. */
+  problem(): string
   stop(): Promise<void>
 }
 
@@ -69,11 +71,15 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   const written = new Map<string, Written>()
   const { loads = [], loadMs = defaultLoadMs } = options
 
+  /** The errors of the writes that are repeated, by uid. */
+  const failing = new Map<string, unknown>()
+
   const queue = createWorkQueue({
     concurrency,
     random,
     onError: (uid, error, retryMs) => {
       options.onWritten?.(false)
+      if (wanted.has(uid)) failing.set(uid, error)
       onError(wanted.get(uid)?.name ?? uid, error, retryMs)
     },
     reconcile: writeInTurn,
@@ -144,7 +150,9 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   }
 
   async function writeInTurn(uid: string): Promise<Outcome> {
-    return (await pace.turn()) ? write(uid) : 'done'
+    const outcome = (await pace.turn()) ? await write(uid) : 'done'
+    failing.delete(uid)
+    return outcome
   }
 
   async function write(uid: string): Promise<Outcome> {
@@ -171,13 +179,18 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     write(statuses) {
       const before = wanted
       wanted = new Map(statuses.map(status => [status.uid, status]))
-      for (const uid of written.keys()) if (!wanted.has(uid)) written.delete(uid)
+      for (const known of [written, failing])
+        for (const uid of known.keys()) if (!wanted.has(uid)) known.delete(uid)
       for (const status of statuses) if (before.get(status.uid) !== status) lookAt(status.uid)
     },
     conditionsOf: resource => newestOf(resource)?.status?.conditions ?? [],
     lookAt,
     lookAtAll() {
       for (const uid of wanted.keys()) lookAt(uid)
+    },
+    problem() {
+      const [error] = failing.values()
+      return error === undefined ? '' : `write a status: ${(error as Error).message}; it is repeated`
     },
     waiting: () => unconsidered.size + queue.waiting() + later.size(),
     async stop() {

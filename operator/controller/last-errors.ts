@@ -1,29 +1,52 @@
 /** The last errors of tasks that are repeated. Reports show them as the cause of a wait. */
 export interface LastErrors {
+  /** Passes the outcome of an attempt on, and records its error, or that it succeeded. */
+  watch<Result>(task: string, attempt: Promise<Result>): Promise<Result>
+  /** Records the error of an attempt that is repeated. */
   failed(task: string, error: unknown): void
   succeeded(task: string): void
-  /** Runs a task and records its outcome. */
-  watch(task: string, run: () => Promise<void>): Promise<void>
-  /** Returns each task whose last run failed, with its error; empty when all succeeded. */
+  /** Returns the error of the last attempt; undefined when it succeeded. */
+  of(task: string): string | undefined
+  /** Returns each task whose last attempt failed, with its error; empty when all succeeded. */
   current(): string
+  /** Forgets all errors without a call of `onChange`. */
+  clear(): void
 }
 
-export function createLastErrors(): LastErrors {
+export interface LastErrorsOptions {
+  /** Called with a task whose error is another one than before. */
+  readonly onChange?: (task: string) => void
+  /** Whether errors are recorded. Those of an operator that no longer leads are not. */
+  readonly records?: () => boolean
+}
+
+export function createLastErrors({ onChange, records = () => true }: LastErrorsOptions = {}): LastErrors {
   const errors = new Map<string, string>()
-  const failed = (task: string, error: unknown) => void errors.set(task, (error as Error).message)
-  const succeeded = (task: string) => void errors.delete(task)
+
+  function set(task: string, message: string | undefined): void {
+    if (errors.get(task) === message) return
+    if (message === undefined) errors.delete(task)
+    else errors.set(task, message)
+    onChange?.(task)
+  }
+
+  const failed = (task: string, error: unknown) => set(task, records() ? (error as Error).message : undefined)
+  const succeeded = (task: string) => set(task, undefined)
   return {
     failed,
     succeeded,
-    async watch(task, run) {
+    async watch(task, attempt) {
       try {
-        await run()
+        const result = await attempt
         succeeded(task)
+        return result
       } catch (error) {
         failed(task, error)
         throw error
       }
     },
+    of: task => errors.get(task),
     current: () => [...errors].map(([task, message]) => `${task}: ${message}; it is repeated`).join('; '),
+    clear: () => errors.clear(),
   }
 }

@@ -13,6 +13,8 @@ export interface Scope<T extends ReflectedObject> {
   readonly clock: Clock
   readonly random: () => number
   readonly onError: (error: unknown, retryMs: number) => void
+  /** Called when a list, an event, the orderly end of a watch or a steady watch follows errors. */
+  readonly onRecovered: () => void
   readonly onFirstList: () => void
   /** Ends it. */
   readonly signal: AbortSignal
@@ -32,18 +34,32 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
   let failures = 0
   let nextWatchMs = 0
   const untilNextWatchMs = () => Math.max(0, nextWatchMs - clock.monotonicMs())
+  let hasFailed = false
+  const recovered = () => {
+    if (hasFailed) scope.onRecovered()
+    hasFailed = false
+  }
   const goesWell = () => {
     failures = 0
     backoff.reset()
+    recovered()
   }
 
   async function follow(): Promise<void> {
-    if (progress.mustList()) await progress.list()
+    if (progress.mustList()) {
+      await progress.list()
+      recovered()
+    }
     nextWatchMs = clock.monotonicMs() + timing.watchSpacingMs
-    await watch(scope, progress.version(), event => {
-      progress.take(event)
-      goesWell()
-    })
+    const steady = setTimeout(recovered, timing.steadyWatchMs)
+    try {
+      await watch(scope, progress.version(), event => {
+        progress.take(event)
+        goesWell()
+      })
+    } finally {
+      clearTimeout(steady)
+    }
     goesWell()
     await pause(untilNextWatchMs())
   }
@@ -54,6 +70,7 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
     } catch (error) {
       if (signal.aborted) return
       failures += 1
+      hasFailed = true
       if (isGone(error) || failures >= timing.failuresBeforeList) progress.demandList()
       const spreadMs = isGone(error) ? random() * timing.relistSpreadMs : 0
       const retryMs = Math.max(backoff.nextMs() + retryAfterMs(error), untilNextWatchMs(), spreadMs)

@@ -74,6 +74,7 @@ describe('a reflector', () => {
     const lists: ListRequest[] = []
     const watches: WatchRequest[] = []
     const errors: string[] = []
+    const states: string[] = []
     const changes: string[] = []
     const reflector = createReflector<ReflectedObject>({
       source: {
@@ -103,7 +104,11 @@ describe('a reflector', () => {
         },
       },
       namespaces: options.namespaces ?? 'all',
-      onError: error => errors.push((error as Error).message),
+      onError(error) {
+        errors.push((error as Error).message)
+        states.push('fails')
+      },
+      onRecovered: () => states.push('recovered'),
       random: () => 0.5,
       timing: { ...timing, ...options.timing },
     })
@@ -113,7 +118,7 @@ describe('a reflector', () => {
     })
     running.push(reflector)
     const content = () => reflector.list().map(told).sort().join(' ')
-    return { reflector, calls, lists, watches, errors, changes, content }
+    return { reflector, calls, lists, watches, errors, states, changes, content }
   }
 
   const cases: [string, Scripts, string, string[]][] = [
@@ -249,6 +254,37 @@ describe('a reflector', () => {
     webAnswers = true
     assert.equal(await run.reflector.synced(), true)
     assert.equal(run.content(), 'shop/a@1 web/a@6')
+  })
+
+  for (const [what, after] of [
+    ['an event', ['~shop/a@6']],
+    ['the end of a watch', ['end']],
+    ['a watch that stays open', []],
+  ] as const) {
+    it(`reports a failed watch, and its recovery by ${what}`, async () => {
+      const broken: Script = [new Error('cut')]
+      const run = startReflector(
+        { lists: ['5: shop/a@1'], watches: [broken, broken, after] },
+        { timing: { steadyWatchMs: after.length === 0 ? 30 : 600_000 } },
+      )
+      await waitFor('the recovery', () => run.states.includes('recovered'))
+      assert.deepEqual(run.states, ['fails', 'fails', 'recovered'])
+    })
+  }
+
+  it('reports the recovery only when every namespace is followed', async () => {
+    let webAnswers = false
+    const run = startReflector(
+      namespace => ({
+        lists: namespace === 'shop' || webAnswers ? ['5: '] : [new Error('forbidden')],
+        watches: namespace === 'shop' ? [[new Error('cut')]] : [],
+      }),
+      { namespaces: ['shop', 'web'], timing: { steadyWatchMs: 30 } },
+    )
+    await waitFor('several failures', () => run.errors.filter(text => text === 'forbidden').length > 5)
+    assert.ok(!run.states.includes('recovered'))
+    webAnswers = true
+    await waitFor('the recovery', () => run.states.includes('recovered'))
   })
 
   it('whoever waits for the first list is told when it never comes', async () => {

@@ -61,6 +61,8 @@ export interface ReflectorOptions<T extends ReflectedObject> {
   readonly keep?: (object: T) => T
   /** For the log: what went wrong, and in what time it is tried again. */
   readonly onError: (error: unknown, retryMs: number) => void
+  /** Called when all namespaces are followed again after an error. */
+  readonly onRecovered?: () => void
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
@@ -74,6 +76,8 @@ export interface ReflectorTiming {
   readonly longestWatchSeconds: number
   /** A watch that has not ended so long after that is ended by us: its connection may be dead. */
   readonly watchGraceMs: number
+  /** A watch without an event has succeeded after so long, which is more than a request may take. */
+  readonly steadyWatchMs: number
   /** From the begin of a watch to that of the next one: a server that ends each at once is not stormed. */
   readonly watchSpacingMs: number
   /** The waits after failures, half of each drawn by chance. An event ends their growth. */
@@ -93,6 +97,7 @@ export const defaultTiming: ReflectorTiming = {
   shortestWatchSeconds: 40,
   longestWatchSeconds: 50,
   watchGraceMs: 5_000,
+  steadyWatchMs: 12_000,
   watchSpacingMs: 1_000,
   retryInitialMs: 250,
   retryMaxMs: 8_000,
@@ -113,6 +118,7 @@ export function createReflector<T extends ReflectedObject>(options: ReflectorOpt
   if (unlisted === 0) resolveSynced(true)
 
   const timing = { ...defaultTiming, ...options.timing }
+  const failing = new Set<string | undefined>()
   const following = scopes.map(namespace =>
     followScope({
       source,
@@ -122,7 +128,14 @@ export function createReflector<T extends ReflectedObject>(options: ReflectorOpt
       timing,
       clock,
       random,
-      onError,
+      onError(error, retryMs) {
+        failing.add(namespace)
+        onError(error, retryMs)
+      },
+      onRecovered() {
+        failing.delete(namespace)
+        if (failing.size === 0) options.onRecovered?.()
+      },
       onFirstList() {
         unlisted -= 1
         if (unlisted === 0) resolveSynced(true)

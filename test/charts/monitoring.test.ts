@@ -159,6 +159,7 @@ function operatorMetrics(): Promise<string> {
   const metrics = createOperatorMetrics({
     contestedObjects: () => 0,
     failingBackends: () => ({ ratelimit: 1 }),
+    failingKinds: () => ({ RateLimitConfig: true }),
     isLeader: () => true,
     connectedPods: () => 1,
     statusesWaiting: () => 0,

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import { createLastErrors } from '../../controller/last-errors.ts'
 import type { ReflectorTiming } from '../../controller/reflector.ts'
 import { createWorkQueue } from '../../controller/work-queue.ts'
 import type { Workload } from '../../ir.ts'
@@ -89,9 +90,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
   /** What `observe` said of each workload when its listeners were called last. */
   const told = new Map<string, string>()
   const waiting = new Set<() => void>()
-  const obstacles = createObstacles(options.mayWrite, name => {
-    for (const listener of listeners) listener(name)
-  })
+  const obstacles = createLastErrors({ onChange: notify, records: options.mayWrite })
   let term = new AbortController()
   let closed = false
 
@@ -140,15 +139,16 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
   const podsOf = (name: string) =>
     own.pods().filter(({ metadata }) => metadata.labels?.[labelNames.name] === name)
   const observe = (name: string) => observePods(podsOf(name)).map(withBackend)
-  const backends = pollBackends({
-    pods: () => observePods(own.pods()).flatMap(polledPodOf),
-    onChange: lookAgain,
-    timing: timing.backends,
-  })
+  const polled = () => observePods(own.pods()).flatMap(polledPodOf)
+  const backends = pollBackends({ pods: polled, onChange: lookAgain, timing: timing.backends })
 
   function withBackend(replica: Replica): Replica {
     const backendProblem = backends.problemOf(replica.uid)
     return backendProblem === undefined ? replica : { ...replica, backendProblem }
+  }
+
+  function notify(name: string): void {
+    for (const listener of listeners) listener(name)
   }
 
   function lookAgain(): void {
@@ -158,7 +158,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
       const text = JSON.stringify(observe(name))
       if (text === (told.get(name) ?? '[]')) continue
       told.set(name, text)
-      for (const listener of listeners) listener(name)
+      notify(name)
     }
     for (const look of waiting) look()
   }
@@ -255,27 +255,6 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
 
 function polledPodOf({ uid, ready, addresses: { metrics } }: Replica): readonly PolledPod[] {
   return ready && metrics !== undefined ? [{ uid, url: metrics }] : []
-}
-
-/** The last errors of workloads whose change is repeated. */
-function createObstacles(mayWrite: () => boolean, onChange: (workload: string) => void) {
-  const obstacles = new Map<string, string>()
-  return {
-    of: (name: string) => obstacles.get(name),
-    clear: () => obstacles.clear(),
-    /** Passes the outcome of an attempt on, and remembers why it failed. */
-    async watch<Result>(name: string, attempt: Promise<Result>): Promise<Result> {
-      const before = obstacles.get(name)
-      try {
-        return await attempt.finally(() => obstacles.delete(name))
-      } catch (error) {
-        if (mayWrite()) obstacles.set(name, (error as Error).message)
-        throw error
-      } finally {
-        if (obstacles.get(name) !== before) onChange(name)
-      }
-    },
-  }
 }
 
 /** A workload with unknown Secrets keeps the digest of its Deployment, so that no replica is replaced. */
