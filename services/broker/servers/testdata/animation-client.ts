@@ -1,4 +1,3 @@
-import type { TestContext } from 'node:test'
 import { fromBinary } from '@bufbuild/protobuf'
 import {
   type ChannelCredentials,
@@ -9,6 +8,7 @@ import {
   Metadata,
 } from '@grpc/grpc-js'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import type { Cleanup } from '../../../../test/support/tollway.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { textOf } from '../../streams/simulation-under-test.ts'
 import type { AnimationIds } from '../../wire/animation-ids.ts'
@@ -58,12 +58,17 @@ const codeName = (code: number) => grpcJsStatus[code] ?? String(code)
 
 /** A client with a connection of its own. */
 export function openAnimationClient(
-  t: TestContext,
+  t: Cleanup,
   target: string,
   { service = serviceNames.specified, tls = credentials.createInsecure() }: ClientOptions = {},
 ): AnimationClient {
-  const client = new Client(target, tls, { 'grpc.use_local_subchannel_pool': 1, 'grpc.enable_http_proxy': 0 })
-  t.after(() => client.close())
+  const client = new Client(target, tls, {
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.initial_reconnect_backoff_ms': 50,
+    'grpc.max_reconnect_backoff_ms': 200,
+  })
+  t.after(async () => client.close())
   return {
     push(fields = {}) {
       const answer = Promise.withResolvers<string>()

@@ -1,0 +1,202 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  type AnimationClient,
+  openAnimationClient,
+} from '@tollway/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { openStreamLoad } from '../bench/load/stream-load.ts'
+import { percentile } from '../bench/percentiles.ts'
+import { rssMiB } from '../bench/process-usage.ts'
+import { seededRandom } from '../support/api-proxy.ts'
+import { startBroker } from '../support/broker-process.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { startRoutes } from './routes.ts'
+import { atMost, type Extent, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
+
+/** Consumers that stop, lag behind, or join all at once. */
+export const consumerFaults: readonly StreamFault[] = [
+  {
+    name: 'stopped-consumer',
+    title: 'one consumer stops reading; the oldest messages are dropped for it',
+    needs: [],
+    run: runStopped,
+  },
+  {
+    name: 'overload',
+    title: 'a producer is ten times as fast as its consumer; it has to wait',
+    needs: [],
+    run: runOverload,
+  },
+  {
+    name: 'gaps',
+    title: 'consumers stop and continue at random; the oldest messages are dropped for them',
+    needs: [],
+    run: runGaps,
+  },
+  {
+    name: 'order',
+    title: 'messages as fast as the broker accepts them, each number is checked',
+    needs: [],
+    run: runOrder,
+  },
+]
+
+async function runStopped({ t, isLong }: Extent): Promise<StreamFaultReport> {
+  const consumers = isLong ? 99 : 19
+  const ms = isLong ? 10_000 : 500
+  const routes = await startRoutes(t)
+  routes.publish([
+    { name: 'faults/all', slowConsumers: 'drop-oldest', limits: { bufferBytes: 1024n * 1024n } },
+  ])
+  const { program, address } = await startBroker(t, routes.settings)
+  const port = Number(address.split(':')[1])
+  const load = await openStreamLoad({
+    pushPort: port,
+    pullPort: port,
+    name: 'stopped',
+    streams: 1,
+    consumers,
+  })
+  const run = async () => {
+    const { lost, latenciesMs } = await load.atRate(30, ms)
+    return { lost, p99Ms: percentile(latenciesMs.toSorted(), 0.99) }
+  }
+  await load.atRate(500, 2 * ms)
+  const before = await run()
+  const rssBefore = rssMiB(program.pid)
+  await load.stall()
+  await load.atRate(500, 2 * ms)
+  const after = await run()
+  const growth = rssMiB(program.pid) - rssBefore
+  await load.end()
+  const lost = before.lost + after.lost
+  return {
+    size: `1 of ${consumers + 1} consumers`,
+    goals: [
+      atMost(1.2, '', 'p99 of the others, to before', after.p99Ms / before.p99Ms),
+      atMost(4, 'MiB', 'growth of the memory', growth),
+    ],
+    violations: lost === 0 ? [] : [`the other consumers missed ${lost} messages`],
+  }
+}
+
+async function runOverload({ t, isLong }: Extent): Promise<StreamFaultReport> {
+  const total = isLong ? 60_000 : 2_000
+  const bytes = 10_000
+  const { program, address } = await startBroker(t, {})
+  const consumer = openAnimationClient(t, address).pull({ requestId: 'overload' })
+  const push = openAnimationClient(t, address).push()
+  push.write(bytesOf('header', 'overload'))
+  await consumer.until('header overload')
+  for (let index = 0; index < total; index += 1) push.write(bytesOf(`big:${bytes}`))
+  push.write(bytesOf('SUCCESS'))
+  push.end()
+  const rss: number[] = []
+  let isOver = false
+  void consumer.end.then(() => (isOver = true))
+  while (!isOver) {
+    // A tenth of the time it reads.
+    consumer.resume()
+    await pause(2)
+    consumer.stall()
+    await pause(18)
+    if (consumer.messages.length > total / 10) rss.push(rssMiB(program.pid))
+  }
+  consumer.resume()
+  await consumer.until('SUCCESS')
+  const got = consumer.messages.length - 2
+  const whole = consumer.messages.filter(message => message.length === bytes).length
+  return {
+    size: `${total} messages of ${bytes} bytes`,
+    goals: [atMost(32, 'MiB', 'growth of the memory', Math.max(...rss) - (rss[0] ?? 0))],
+    violations: got === total && whole === total ? [] : [`${whole} of ${total} messages came, ${got} in all`],
+  }
+}
+
+interface Found {
+  readonly received: number
+  readonly announced: number
+  readonly violations: readonly string[]
+}
+
+async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> {
+  const messages = isLong ? 100_000 : 2_000
+  const consumers = isLong ? 10 : 3
+  const random = seededRandom(seed)
+  const routes = await startRoutes(t)
+  routes.publish([{ name: 'faults/all', slowConsumers: 'drop-oldest', limits: { bufferBytes: 20_000n } }])
+  const { address } = await startBroker(t, routes.settings)
+  const clients: AnimationClient[] = Array.from({ length: consumers }, () => openAnimationClient(t, address))
+  const pulls = clients.map(client => client.pull({ requestId: 'gaps' }))
+  const push = openAnimationClient(t, address).push()
+  push.write(bytesOf('header', 'gaps'))
+  for (const pull of pulls) await pull.until('header gaps')
+  for (let number = 1; number <= messages; number += 1) {
+    push.write(bytesOf(`${number}`))
+    if (number % 50 !== 0) continue
+    for (const pull of pulls) {
+      if (random() < 0.2) pull.stall()
+      else if (random() < 0.5) pull.resume()
+    }
+    await pause(1)
+  }
+  push.write(bytesOf('SUCCESS'))
+  push.end()
+  for (const pull of pulls) pull.resume()
+  for (const pull of pulls) await waitFor('the end of a pull', async () => (await pull.end) === 'OK', 60_000)
+  const found = pulls.map(pull => checkGaps(pull.texts(), messages))
+  const sum = (of: (one: Found) => number) => found.reduce((total, one) => total + of(one), 0)
+  return {
+    size: `${consumers} consumers, ${sum(one => one.received)} messages came, ${sum(one => one.announced)} were announced as dropped`,
+    goals: [],
+    violations: found.flatMap(({ violations }) => violations),
+  }
+}
+
+/** Each number is the next one, or that of the announcement before it. */
+function checkGaps(texts: readonly string[], messages: number): Found {
+  const violations: string[] = []
+  let next = 1
+  let received = 0
+  let announced = 0
+  for (const text of texts.slice(1, -1)) {
+    const gap = /^WARNING (\d+) messages? (?:was|were) dropped, the next is message (\d+)$/.exec(text)
+    if (gap !== null) {
+      announced += Number(gap[1])
+      next += Number(gap[1])
+      if (next !== Number(gap[2])) violations.push(`'${text}' instead of ${next}`)
+    } else if (Number(text) === next) {
+      received += 1
+      next += 1
+    } else violations.push(`'${text}' instead of ${next}`)
+  }
+  if (next !== messages + 1 || texts.at(-1) !== 'SUCCESS')
+    violations.push(`the end is ${texts.at(-1)}, ${next}`)
+  return { received, announced, violations: violations.slice(0, 3) }
+}
+
+async function runOrder({ t, isLong }: Extent): Promise<StreamFaultReport> {
+  const { address } = await startBroker(t, {})
+  const port = Number(address.split(':')[1])
+  const load = await openStreamLoad({
+    pushPort: port,
+    pullPort: port,
+    name: 'order',
+    streams: 5,
+    consumers: 4,
+  })
+  const wanted = isLong ? 20_000_000 : 50_000
+  let deliveries = 0
+  let lost = 0
+  while (deliveries < wanted) {
+    const round = await load.flatOut(isLong ? 5_000 : 200)
+    deliveries += round.deliveries
+    lost += round.lost
+  }
+  await load.end()
+  return {
+    size: `${deliveries} deliveries, 5 streams × 4 consumers`,
+    goals: [],
+    violations: lost === 0 ? [] : [`${lost} messages were missed`],
+  }
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { streamRouteTypeUrl } from '@tollway/broker/routes/route-table.ts'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { createGrpcServer } from '@tollway/grpc/create-server.ts'
+import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
+import { createFeed } from '../../operator/xds/server.ts'
+import { createResource, createSnapshot } from '../../operator/xds/snapshot.ts'
+import type { Cleanup } from '../support/tollway.ts'
+
+type RouteMessage = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }
+
+/** The feed of an operator, for a broker with these settings. It accepts calls after the first `publish`. */
+export interface Routes {
+  readonly settings: Readonly<Record<string, string>>
+  publish(routes: readonly RouteMessage[]): void
+}
+
+export async function startRoutes(t: Cleanup): Promise<Routes> {
+  const feed = createFeed({
+    ...{ typeUrls: [streamRouteTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog },
+  })
+  const server = createGrpcServer({
+    methods: feed.methods,
+    onDefect(_, error) {
+      throw error
+    },
+  })
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  if (!('port' in bound)) throw new Error('the feed has no port')
+  t.after(async () => {
+    feed.close()
+    await server.drain(0)
+  })
+  return {
+    settings: {
+      ROUTES: 'feed',
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${bound.port}`,
+      CONFIG_GRPC_XDS_NODE_ID: 'faults',
+      CONFIG_GRPC_XDS_NODE_METADATA: 'pod:faults,uid:u-1,namespace:local',
+    },
+    publish(routes) {
+      const resources = routes.map(route =>
+        createResource(route.name, toBinary(StreamRouteSchema, create(StreamRouteSchema, route))),
+      )
+      feed.publish(createSnapshot(streamRouteTypeUrl, resources))
+    },
+  }
+}
