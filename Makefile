@@ -14,12 +14,12 @@ IN_MEMORY = if $(ROOMY); then \
   export TMPDIR=$$(mktemp -d /dev/shm/tollway-tests-XXXXXX); chmod 711 "$$TMPDIR"; trap 'rm -rf "$$TMPDIR"' EXIT; fi
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check golden generate bench faults chaos images e2e soak clean
+.PHONY: help install run test check golden generate bench faults stream-faults chaos images e2e soak clean
 
 help: ## List the targets
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Install the exact dependencies of the lockfile, without running their scripts
 
@@ -56,6 +56,9 @@ bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARG
 
 faults: install ## Inject real faults while the service is under load; prints tables (ARGS='--short')
 	@exec $(NODE) test/faults/faults.ts $(ARGS)
+
+stream-faults: install ## Inject faults while streams run; prints a table, in 5 minutes (ARGS='--short', ARGS='killed joins')
+	@exec $(NODE) test/stream-faults/stream-faults.ts $(ARGS)
 
 chaos: install ## A minute of faults for payments, 1,000 histories of one transaction, 20,000 fuzzed requests
 	@$(IN_MEMORY); \

@@ -5,9 +5,9 @@ import { serviceNames } from '@tollway/broker/servers/grpc-methods.ts'
 import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
 import { encodeAnimationIds } from '@tollway/broker/wire/encode-messages.ts'
-import { createGrpcClient } from '@tollway/grpc/client.ts'
-import { frameBytes, frameTypes, preface } from '@tollway/grpc/http2/frames.ts'
-import { frameStep, toFrame } from '@tollway/grpc/http2/testdata/frame-steps.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { frameBytes, frameTypes, preface } from '@tollway/grpc/http2/frames/frames.ts'
+import { frameStep, toFrame } from '@tollway/grpc/http2/testing/frame-steps.ts'
 import fc from 'fast-check'
 import { rssMiB } from '../bench/process-usage.ts'
 import { startBackendProxy } from '../support/backend-proxy.ts'
@@ -105,7 +105,7 @@ async function runFuzz({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
       ...(isAlive ? [] : [`the broker ended: ${broker.program.output()}`]),
       ...(answer.startsWith('SUCCESS') ? [] : [`the healthy producer got ${answer}`]),
       ...(loss === undefined ? [] : [`the healthy consumer ${loss}`]),
-      ...(/met a defect/.test(broker.program.output()) ? [broker.program.output().slice(0, 500)] : []),
+      ...(/a call met a defect/.test(broker.program.output()) ? [broker.program.output().slice(0, 500)] : []),
     ],
   }
 }

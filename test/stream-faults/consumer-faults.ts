@@ -113,6 +113,9 @@ async function runOverload({ t, isLong }: Extent): Promise<StreamFaultReport> {
   }
 }
 
+/** An unknown field of 2,000 bytes, which readers skip: more than the buffers of the connection take. */
+const padding = Buffer.concat([Buffer.from([0xc2, 0x0c, 0xd0, 0x0f]), Buffer.alloc(2_000)])
+
 interface Found {
   readonly received: number
   readonly announced: number
@@ -132,13 +135,15 @@ async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
   push.write(bytesOf('header', 'gaps'))
   for (const pull of pulls) await pull.until('header gaps')
   for (let number = 1; number <= messages; number += 1) {
-    push.write(bytesOf(`${number}`))
+    push.write(Buffer.concat([bytesOf(`${number}`), padding]))
     if (number % 50 !== 0) continue
     for (const pull of pulls) {
-      if (random() < 0.2) pull.stall()
-      else if (random() < 0.5) pull.resume()
+      const chance = random()
+      if (chance < 0.2) pull.stall()
+      else if (chance < 0.4) pull.resume()
     }
-    await pause(1)
+    // The broker receives these messages before the consumers change.
+    await pause(10)
   }
   push.write(bytesOf('SUCCESS'))
   push.end()
@@ -146,10 +151,16 @@ async function runGaps({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
   for (const pull of pulls) await waitFor('the end of a pull', async () => (await pull.end) === 'OK', 60_000)
   const found = pulls.map(pull => checkGaps(pull.texts(), messages))
   const sum = (of: (one: Found) => number) => found.reduce((total, one) => total + of(one), 0)
+  const announced = sum(one => one.announced)
   return {
-    size: `${consumers} consumers, ${sum(one => one.received)} messages came, ${sum(one => one.announced)} were announced as dropped`,
+    size:
+      `${consumers} consumers: ${sum(one => one.received)} messages came, ` +
+      `${announced} were announced as dropped`,
     goals: [],
-    violations: found.flatMap(({ violations }) => violations),
+    violations: [
+      ...(announced === 0 ? ['the case dropped no message'] : []),
+      ...found.flatMap(({ violations }) => violations),
+    ],
   }
 }
 
@@ -185,7 +196,7 @@ async function runOrder({ t, isLong }: Extent): Promise<StreamFaultReport> {
     streams: 5,
     consumers: 4,
   })
-  const wanted = isLong ? 20_000_000 : 50_000
+  const wanted = isLong ? 5_000_000 : 50_000
   let deliveries = 0
   let lost = 0
   while (deliveries < wanted) {

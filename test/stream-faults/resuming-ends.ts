@@ -9,7 +9,9 @@ import type { Cleanup } from '../support/tollway.ts'
 
 /** A producer, and a consumer, that continue at the next broker when their call fails. */
 export interface Ends {
-  /** Pushes a header, the numbers from 1 to `count`, and a status. Resolves with the answer of the last call. */
+  /**
+   * Pushes a header, the numbers from 1 to `count`, and a status. Resolves with the answer of the last call.
+   */
   produce(requestId: string, count: number, everyMs: number): Promise<Produced>
   /** Pulls one request until its end. */
   consume(requestId: string): Promise<Consumed>

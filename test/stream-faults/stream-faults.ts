@@ -46,7 +46,8 @@ for (const one of chosen) {
   const kept = violations.length === 0 ? 'kept' : `BROKEN: ${violations.join('; ')}`
   rows.push([one.name, one.title, size, figures.join('; '), verdict({ goals }), kept])
 }
-const machine = `${cpus().length} × ${cpus()[0]?.model}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
+const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
+const machine = `${cpus().length} × ${cpus()[0]?.model}, ${memory}, Node ${process.version}`
 const table = { heading: ['Fault', 'Description', 'Size', 'Figures', 'Goals', 'Guarantees'], rows }
 process.stdout.write(`\nStreams (seed ${seed}; ${machine})\n\n${renderReport(table, values.markdown)}`)
 const folder = join(root, 'out/faults')

@@ -54,7 +54,8 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
     for (const call of [...pushes, ...pulls]) call.sweep()
   })
   const stopRouteWatch = context.routes.onChange(() => {
-    for (const call of [...pushes, ...pulls]) call.recheck()
+    // The end of a push ends its pulls with OK: a pull that the route no longer admits has to end before it.
+    for (const call of [...pulls, ...pushes]) call.recheck()
   })
 
   function assertRoom(call: 'push' | 'pull', running: number, limit: number): void {

@@ -222,8 +222,8 @@ const tokens: readonly Scenario[] = [
       r1 runs
       route needs new
       r1 answered PERMISSION_DENIED
-      p got header r1, 1, ERROR the route shop/secret does not admit this token
-      p runs`,
+      p got header r1, 1
+      p ended PERMISSION_DENIED`,
   },
 ]
 
