@@ -54,7 +54,7 @@ const selectBalances = `SELECT false AS is_pending, $2::text AS currency,
     FROM ledger_postings WHERE account = 'merchant' AND merchant_id = $1 AND currency = $2
   UNION ALL
   SELECT true, currency::text, sum(pending_amount)::bigint
-    FROM transactions WHERE merchant_id = $1 AND pending_amount > 0 GROUP BY currency
+    FROM transactions WHERE merchant_id = $1 AND has_pending GROUP BY currency
   ORDER BY is_pending, currency`
 
 /** The balances of a merchant with this funding currency, all as of one moment. */
@@ -192,6 +192,11 @@ const proofs: readonly (readonly [rule: string, sql: string])[] = [
      GROUP BY t.id HAVING t.captured_amount <> coalesce(sum(e.amount) FILTER (WHERE e.kind = 'capture'), 0)
        OR t.refunded_amount <> coalesce(sum(e.amount) FILTER (WHERE e.kind = 'refund'), 0)
        OR t.error IS NULL AND t.voided_amount <> coalesce(sum(e.amount) FILTER (WHERE e.kind = 'void'), 0)`,
+  ],
+  [
+    'has_pending says whether an amount is pending',
+    `SELECT id, pending_amount || ' pending' AS detail FROM transactions
+     WHERE has_pending <> (pending_amount > 0)`,
   ],
   [
     'the disputed amount is that of disputes that run or were lost',

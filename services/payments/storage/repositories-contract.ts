@@ -309,6 +309,32 @@ const moneyRules: Record<string, Rule> = {
     await storage.transaction(tx => insertTransaction(tx, someTransaction(merchant)))
     const found = await storage.transaction(tx => listExpiredTransactions(tx, nowMs, 1_000))
     assert.deepEqual(found, [old.id])
+    const undone = new Error('rolled back')
+    const release = async (tx: Tx) => {
+      // A process of the version before does not write `has_pending`.
+      await tx.query('UPDATE transactions SET pending_amount = 0, voided_amount = amount WHERE id = $1', [
+        old.id,
+      ])
+      assert.deepEqual(await listExpiredTransactions(tx, nowMs, 1_000), [])
+      throw undone
+    }
+    await assert.rejects(storage.transaction(release), undone)
+  },
+
+  'a partial capture changes the transaction without new entries in its indexes': async storage => {
+    const { merchant } = await openMerchant(storage)
+    const transaction = someTransaction(merchant)
+    await storage.transaction(tx => insertTransaction(tx, transaction))
+    const part = unrefused(captureTransaction(transaction, { ...guard, amount: 1n }, contextOf(merchant)))
+    const countUpdates = `SELECT n_tup_upd AS all, n_tup_hot_upd AS in_place FROM pg_stat_xact_user_tables
+      WHERE relname = 'transactions'`
+    await storage.transaction(async tx => {
+      const [before] = await tx.query<Record<'all' | 'in_place', bigint>>(countUpdates)
+      assert.ok(before)
+      saveChange(tx, part)
+      const after = { all: before.all + 1n, in_place: before.in_place + 1n }
+      assert.deepEqual(await tx.query(countUpdates), [after])
+    })
   },
 }
 

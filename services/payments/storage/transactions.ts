@@ -238,7 +238,7 @@ function listFrom(tx: Tx, list: typeof ofMerchant, merchantId: string, { page, s
 }
 
 const statusConditions: Readonly<Record<TransactionStatus, string>> = {
-  pending: 't.pending_amount > 0',
+  pending: 't.has_pending',
   captured: 't.captured_amount > 0',
   refunded: 't.refunded_amount > 0',
   voided: 't.voided_amount > 0 AND t.error IS NULL',
@@ -286,7 +286,7 @@ export async function listExpiredTransactions(
   limit: number,
 ): Promise<readonly string[]> {
   const rows = await tx.query<{ id: string }>(
-    'SELECT id FROM transactions WHERE pending_amount > 0 AND expires <= $1 ORDER BY expires LIMIT $2',
+    'SELECT id FROM transactions WHERE has_pending AND expires <= $1 ORDER BY expires LIMIT $2',
     [toDate(nowMs), limit],
   )
   return rows.map(row => row.id)
