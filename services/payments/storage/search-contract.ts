@@ -6,7 +6,8 @@ import type { Transaction } from '../domain/transaction.ts'
 import { type TransactionSearch, transactionStatuses } from '../domain/transaction-search.ts'
 import type { PageQuery } from './list-page.ts'
 import { nowMs, openMerchant, someTransaction } from './payments-under-test.ts'
-import type { Storage } from './storage.ts'
+import { onlyRow, type Storage } from './storage.ts'
+import { firstFrom, lastUntil, timedLists } from './time-cursors.ts'
 import { insertTransaction, listTransactions } from './transactions.ts'
 
 const runs = Number(process.env['FC_RUNS'] ?? 100)
@@ -146,5 +147,39 @@ export function searchContract(name: string, open: () => Promise<Storage>): void
       /transactions_reference.*\n\s+Index Cond: .*reference =.*position"? </,
       byReference,
     )
+  })
+
+  test(`${name}: an element is found by its time without a walk through the list`, async () =>
+    findsTimesByIndex(await open()))
+}
+
+const copies = 2_000
+
+/** Copies the transaction; each copy is one second older than the one before it. */
+const copyTransaction = `INSERT INTO transactions SELECT (json_populate_record(t, json_build_object(
+    'id', gen_random_uuid(), 'position', -n, 'created', t.created - n * interval '1 s'))).*
+  FROM transactions t, generate_series(1, $2::int) n WHERE t.id = $1`
+
+const fetched = `SELECT idx_tup_fetch + seq_tup_read AS rows FROM pg_stat_xact_user_tables
+  WHERE relname = 'transactions'`
+
+async function findsTimesByIndex(storage: Storage): Promise<void> {
+  const { merchant } = await openMerchant(storage)
+  const transaction = someTransaction(merchant)
+  await storage.transaction(tx => insertTransaction(tx, transaction))
+  await storage.transaction(async tx => {
+    await tx.query(copyTransaction, [transaction.id, copies])
+    await tx.script('ANALYZE transactions')
+  })
+  // The planner expects half of the list to meet the condition, and does not know that it is the other half.
+  const middleMs = transaction.createdMs - (copies / 2) * 1_000
+  await storage.transaction(async tx => {
+    const rowsOf = async () => onlyRow(await tx.query<{ rows: bigint }>(fetched)).rows
+    const before = await rowsOf()
+    const last = await lastUntil(tx, timedLists.transactions, merchant.id, middleMs)
+    assert.ok(last)
+    assert.equal(await firstFrom(tx, timedLists.transactions, merchant.id, middleMs), last)
+    const read = Number((await rowsOf()) - before)
+    assert.ok(read < 100, `${read} rows were read`)
   })
 }
