@@ -57,7 +57,7 @@ bench: install ## Measure against yardsticks; prints tables (ARGS='--short', ARG
 faults: install ## Inject real faults while the service is under load; prints tables (ARGS='--short')
 	@exec $(NODE) test/faults/faults.ts $(ARGS)
 
-stream-faults: install ## Inject faults while streams run; prints a table, in 5 minutes (ARGS='--short', ARGS='killed joins')
+stream-faults: install ## Inject faults while streams run; prints a table, in 15 minutes (ARGS='--short', ARGS='killed joins')
 	@exec $(NODE) test/stream-faults/stream-faults.ts $(ARGS)
 
 chaos: install ## A minute of faults for payments, 1,000 histories of one transaction, 20,000 fuzzed requests
