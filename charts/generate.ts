@@ -1,7 +1,7 @@
 /**
- * `node charts/generate.ts [--check]` writes what of the chart follows from the code: the definitions, what the
- * operator may do, the dashboard, and the schema of the values. With --check it writes nothing, names the files
- * that are not up to date, and ends with 1 when there are any.
+ * `node charts/generate.ts [--check]` writes what of the chart follows from the code: the definitions, what
+ * the operator may do, the dashboard, and the schema of the values. With --check it writes nothing, names the
+ * files that are not up to date, and ends with 1 when there are any.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'

@@ -2,9 +2,9 @@ import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
 import type { JsonObject, Schema } from '@tollway/crds/schema.ts'
 
 /**
- * The schema of the chart's values, in JSON Schema as helm judges it: the operator's configuration under its own
- * names, and what the chart itself needs to know. A field that is not known is refused, for a slip in a name would
- * otherwise do nothing, and say nothing.
+ * The schema of the chart's values, in JSON Schema as helm judges it: the operator's configuration under its
+ * own names, and what the chart itself needs to know. A field that is not known is refused, for a slip in a
+ * name would otherwise do nothing, and say nothing.
  */
 export function valuesSchema(): JsonObject {
   const {

@@ -267,7 +267,7 @@ const webhook = Type.Object(
     required: ['url', 'secretRef'],
     description:
       'Brokers post a signed message to this URL when a request begins and when it ends, as the Standard Webhooks ' +
-      'specification defines. Deliveries never delay a stream.',
+      'specification defines. No stream waits for a delivery.',
   },
 )
 

@@ -53,8 +53,8 @@ export type MerchantSpec = DeepReadonly<Static<typeof spec>>
 export type Merchant = Resource<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
 
 /**
- * What the payments service never changes of a merchant cannot be changed here either. Only an API server judges
- * it, which knows what stood there before; elsewhere the payments service refuses it.
+ * What the payments service never changes of a merchant cannot be changed here either. Only an API server
+ * judges it, which knows what stood there before; elsewhere the payments service refuses it.
  */
 function fixed(field: string, advice: string): { readonly 'x-kubernetes-validations': readonly CelRule[] } {
   const message = `${field} is fixed since the Merchant was created; ${advice}`

@@ -68,8 +68,8 @@ export interface JsonObject {
 }
 
 /**
- * For an object whose fields all have a default, or may be left out. TypeBox requires those with a default, which are
- * always there once they are filled in; of a writer they are not.
+ * For an object whose fields all have a default, or may be left out. TypeBox requires those with a default,
+ * which are always there once they are filled in; of a writer they are not.
  */
 export const notRequired = { required: [] }
 

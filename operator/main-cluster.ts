@@ -76,9 +76,9 @@ export interface OwnPod {
 }
 
 /**
- * Runs one of the operators of a cluster, and resolves when it serves the feed. All of them follow the resources
- * and serve the same feed; the one that holds the lease writes. Everything below reads what stands above it.
- * Rejects with an `InfrastructureError` when the cluster lacks something; nothing that it started is left then.
+ * Runs one of the operators of a cluster, and resolves when it serves the feed. All of them serve the same
+ * feed; the holder of the Lease writes. Rejects with an `InfrastructureError` when the cluster lacks
+ * something, after it has stopped all that it started.
  */
 export async function startInCluster(options: ClusterOptions): Promise<{ stop(): Promise<void> }> {
   const { config, pod, log } = options
@@ -170,8 +170,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
 const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 
 /**
- * The chart's ConfigMap owns everything that the operator creates: it exists in every release of the chart, and
- * only an uninstall deletes it. The Deployment is a bad owner, because its deletion would delete the data plane.
+ * The chart's ConfigMap owns everything that the operator creates, because only an uninstall deletes it. The
+ * deletion of the Deployment must not delete the data plane.
  */
 async function ownPlace(
   client: KubeClient,

@@ -2,8 +2,8 @@
 export const maxStoredBytes = 1_500_000
 
 /**
- * How many bytes an API server stores of a resource with this spec: the spec as JSON, and the name of each field
- * once more in `managedFields`, for one manager of all fields.
+ * How many bytes an API server stores of a resource with this spec: the spec as JSON, and the name of each
+ * field once more in `managedFields`, for one manager of all fields.
  */
 export function storedBytesOf(spec: unknown): number {
   return bytesOf(spec) + managedBytesOf(spec)

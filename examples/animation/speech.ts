@@ -63,8 +63,8 @@ const blinkEverySeconds = 2.4
 const blinkSeconds = 0.2
 
 /**
- * A face for a piece of sound: the mouth opens when it is loud, smiles at high vowels and is round at low ones.
- * Weights are from 0 to 1, in the order of `blendShapes`.
+ * A face for a piece of sound: the mouth opens when it is loud, smiles at high vowels and is round at low
+ * ones. Weights are from 0 to 1, in the order of `blendShapes`.
  */
 export function weightsOf(sound: Sound, samples: Buffer, timeCode: number): number[] {
   const { loudness, crossings } = measure(samples, sound.channelCount)

@@ -3,8 +3,8 @@ import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 
 /**
- * Asks a server of gRPC, by grpc.health.v1, whether it serves what has this name, or anything at all when the name
- * is empty.
+ * Asks a server of gRPC, by grpc.health.v1, whether it serves what has this name, or anything at all when the
+ * name is empty.
  *
  * @param target `host:port`
  */

@@ -27,8 +27,9 @@ export interface ClusterKind {
   /** As they are stored. */
   list(): readonly StoredResource[]
   /**
-   * Resolves when all of them have been read and reconciled for the first time; from then on each change is followed.
-   * Also resolves when that failed: the failure is logged, and the kind repeats the attempt by itself.
+   * Resolves when all of them have been read and reconciled for the first time; from then on each change is
+   * followed. Also resolves when that failed: the failure is logged, and the kind repeats the attempt by
+   * itself.
    */
   start(): Promise<void>
   /** What the kind waits for after an error of the API server; empty when its last requests succeeded. */
@@ -152,8 +153,8 @@ export function openClusterKind<Content extends Named, Fed extends object>(
 const kindPatienceMs = 5_000
 
 /**
- * Starts all kinds, and resolves when the first one has started and the others had their time. Pods that wait for a
- * kind that cannot be read keep what they have; the others are fed.
+ * Starts all kinds, and resolves when the first one has started and the others had their time. Pods that wait
+ * for a kind that cannot be read keep what they have; the others are fed.
  */
 export async function startKinds(
   first: ClusterKind,

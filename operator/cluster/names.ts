@@ -4,8 +4,8 @@ import { ownSecretNames } from '../kube/permissions.ts'
 /** Names of what the operator makes and of what it finds itself by, all beginning with the installation's. */
 
 /**
- * The operator's Deployment, its Service, and the ConfigMap with its configuration, which owns every object that
- * the operator creates.
+ * The operator's Deployment, its Service, and the ConfigMap with its configuration, which owns every object
+ * that the operator creates.
  */
 export function operatorName(installation: string): string {
   return `${installation}-operator`

@@ -5,8 +5,8 @@ import { sharedSecrets } from './payments-workload.ts'
 const secretBytes = 32
 
 /**
- * Sees to it that what all processes of the payments service share is there: made once, and never changed, for what
- * was signed with it would count for nothing. Rejects with `code` 409 when somebody else was faster.
+ * Sees to it that what all processes of the payments service share is there: made once, and never changed,
+ * for what was signed with it would count for nothing. Rejects with `code` 409 when somebody else was faster.
  */
 export async function ensurePaymentsSecret(
   store: SecretStore,

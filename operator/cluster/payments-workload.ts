@@ -18,8 +18,8 @@ export const sharedSecrets = {
 } as const
 
 /**
- * The payments service as the configuration wants it. What stands in its `env` holds over all of this; who runs it
- * there knows why.
+ * The payments service as the configuration wants it. What stands in its `env` holds over all of this; who
+ * runs it there knows why.
  */
 export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string): Workload {
   const { payments, logLevel, name } = config

@@ -53,8 +53,8 @@ export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Rec
     CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(feedFolder, 'tls.key'),
     // Anybody who reaches a pod could look into it, and change what it does.
     DEBUG_HOST: '127.0.0.1',
-    // Callers find pods by DNS, and name servers keep an answer for 30 s: the default of kubeadm's CoreDNS. A pod takes
-    // calls until its address is gone from all of them, and callers have had time to ask again.
+    // Callers find pods by DNS, and name servers keep an answer for 30 s: the default of kubeadm's CoreDNS. A
+    // pod takes calls until its address is gone from all of them, and callers have had time to ask again.
     DRAIN_DELAY: '35s',
   }
 }

@@ -26,10 +26,10 @@ export interface ProvideOptions {
 }
 
 /**
- * Applies the workloads that the configuration enables and removes the others, together with the Secrets that they
- * share. The leader calls it at the beginning of its term and again when a Secret changes or is deleted. An operator
- * that does not lead any more writes nothing, and its call resolves. A workload that fails does not hold up the
- * others; the call then rejects with the first failure.
+ * Applies the workloads that the configuration enables and removes the others, together with the Secrets that
+ * they share. The leader calls it at the beginning of its term and again when a Secret changes or is deleted.
+ * An operator that does not lead any more writes nothing, and its call resolves. A workload that fails does
+ * not hold up the others; the call then rejects with the first failure.
  */
 export async function provideWorkloads(options: ProvideOptions): Promise<void> {
   const { config, client, infrastructure, digests, mayWrite } = options

@@ -33,7 +33,8 @@ export function clusterRateLimitWorkload(config: ClusterConfig, namespace: strin
       { name: 'http', port: httpPort, reach: 'any' },
       { name: 'metrics', port: metricsPort, reach: 'pods' },
     ],
-    // The ports for calls open only when the process can take calls; the port of the metrics is open from the start.
+    // The ports for calls open only when the process can take calls; the port of the metrics is open from the
+    // start.
     probes: {
       ready: { port: 'metrics', path: '/healthcheck' },
       alive: { port: 'metrics', path: '/livez' },

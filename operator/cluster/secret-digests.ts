@@ -10,8 +10,8 @@ import type { SecretContent } from '../kube/secrets.ts'
  */
 export interface SecretDigests {
   /**
-   * Reads the Secrets and resolves with the digest of each workload by its name. A workload is missing when one of
-   * its Secrets does not exist. Rejects when a Secret cannot be read.
+   * Reads the Secrets and resolves with the digest of each workload by its name. A workload is missing when
+   * one of its Secrets does not exist. Rejects when a Secret cannot be read.
    */
   read(): Promise<ReadonlyMap<string, string>>
   /** Called when a later read found other digests than the last `read`. */

@@ -58,8 +58,8 @@ const concurrency = 8
 const writesPerSecond = 300
 const writesAtOnce = 100
 /**
- * What is on its way to another state in a moment need not be told, and counts go together: after a start all pods
- * come anew, and their acknowledgements would double the writes.
+ * What is on its way to another state in a moment need not be told, and counts go together: after a start all
+ * pods come anew, and their acknowledgements would double the writes.
  */
 const settleMs = 1_000
 const defaultLoadMs = 10_000

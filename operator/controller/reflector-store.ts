@@ -77,8 +77,8 @@ function versionOf({ metadata }: ReflectedObject): string {
 }
 
 /**
- * Whether a resourceVersion is of a time before another one of the same kind. Those that are no decimal numbers
- * cannot be compared, and none is older.
+ * Whether a resourceVersion is of a time before another one of the same kind. Those that are no decimal
+ * numbers cannot be compared, and none is older.
  */
 export function isOlderVersion(version: string, other: string): boolean {
   if (!isNumber(version) || !isNumber(other)) return false

@@ -27,8 +27,8 @@ export interface RunnerRest {
   readonly shortestMs: number
   readonly longestMs: number
   /**
-   * The rest that runs may owe before they wait for it. One change leads to several runs, by its acknowledgements and
-   * its status: the next change after a quiet time is not to wait for the rest of these.
+   * The rest that runs may owe before they wait for it. One change leads to several runs, by its
+   * acknowledgements and its status: the next change after a quiet time is not to wait for the rest of these.
    */
   readonly owedMs: number
 }

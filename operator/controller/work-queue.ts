@@ -3,8 +3,8 @@ import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 /** Names what is to be looked at, and sees to it that it is: each key by one worker at a time. */
 export interface WorkQueue {
   /**
-   * Something about the key may have changed. Many calls before its next run are one run. A run that failed with
-   * `retryAfterMs` is repeated only after that time.
+   * Something about the key may have changed. Many calls before its next run are one run. A run that failed
+   * with `retryAfterMs` is repeated only after that time.
    */
   add(key: string): void
   /** How many keys wait for a worker, not counting those that wait for their time. */
@@ -23,8 +23,8 @@ export interface WorkQueueOptions {
    */
   readonly reconcile: (key: string) => Promise<Outcome>
   /**
-   * The most runs at a time. A run that fails with the reason `Timeout` halves the number, and successes restore it
-   * gradually: a server that is too slow for many requests at once never completes any of them.
+   * The most runs at a time. A run that fails with the reason `Timeout` halves the number, and successes
+   * restore it gradually: a server that is too slow for many requests at once never completes any of them.
    */
   readonly concurrency: number
   readonly onError: (key: string, error: unknown, retryMs: number) => void

@@ -3,8 +3,8 @@ import type { Infrastructure, Replica } from './provider.ts'
 /** Failures of the backends of workloads (Redis, memcached, a database), as their replicas report them. */
 export interface BackendFailures {
   /**
-   * Returns the message of a condition while the backend of the workload fails, and for `holdMs` after that. The text
-   * does not change during one failure.
+   * Returns the message of a condition while the backend of the workload fails, and for `holdMs` after that.
+   * The text does not change during one failure.
    */
   of(workload: string): string | undefined
   /** Called when the answer of `of` changes. */
@@ -16,8 +16,8 @@ export interface BackendFailuresOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly workloads: readonly string[]
   /**
-   * The condition stays for this time after the last failure. It bounds the rate of status writes: a condition appears
-   * and disappears once in this time at most, for each of thousands of resources.
+   * The condition stays for this time after the last failure. It bounds the rate of status writes: a
+   * condition appears and disappears once in this time at most, for each of thousands of resources.
    */
   readonly holdMs?: number
 }

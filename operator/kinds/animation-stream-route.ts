@@ -77,8 +77,8 @@ export function animationStreamRoutes({
 
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 /**
- * A hash that no token has, as far as anybody knows. A right without hashes needs no token, and a route that is not
- * fed leaves its streams to a route that may be: neither may come of a Secret that is not there.
+ * A hash that no token has, as far as anybody knows. A right without hashes needs no token, and a route that
+ * is not fed leaves its streams to a route that may be: neither may come of a Secret that is not there.
  */
 const closedToAll: readonly Uint8Array[] = [new Uint8Array(32)]
 

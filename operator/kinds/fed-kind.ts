@@ -9,8 +9,8 @@ export interface Named {
 }
 
 /**
- * All that is special of one kind of custom resource whose contents are fed to processes. What is the same for
- * all of them (what is in force, the feed, who acknowledged it, the statuses) knows a kind by this alone.
+ * All that is special of one kind of custom resource whose contents are fed to processes. What is the same
+ * for all of them (what is in force, the feed, who acknowledged it, the statuses) knows a kind by this alone.
  *
  * `Content` is what a resource says, and what is remembered of it; `Fed` is what goes out, with what stands
  * elsewhere.

@@ -15,9 +15,9 @@ interface Overlaps {
 }
 
 /**
- * Finds routes whose stream id prefixes overlap and of which only one needs a token, by their names. The tokens of a
- * route protect each stream with its prefix, so that a route without tokens may not be as open as it looks; and a
- * route with tokens does not protect streams that match a shorter prefix only.
+ * Finds routes whose stream id prefixes overlap and of which only one needs a token, by their names. The
+ * tokens of a route protect each stream with its prefix, so that a route without tokens may not be as open as
+ * it looks; and a route with tokens does not protect streams that match a shorter prefix only.
  *
  * Routes without a prefix are left out: they are for streams that no prefix matches.
  */

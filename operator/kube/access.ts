@@ -61,8 +61,8 @@ function readCredential(path: string): Buffer {
 }
 
 /**
- * What a kubeconfig file says, with all of its ways to prove an identity (certificates, tokens, exec plugins).
- * The library that knows them is loaded only here, for in a cluster it would be memory for nothing.
+ * What a kubeconfig file says, with all of its ways to prove an identity (certificates, tokens, exec
+ * plugins). The library that knows them is loaded only here, for in a cluster it would be memory for nothing.
  *
  * @param context the one to use; without it the file's current one.
  */

@@ -26,8 +26,8 @@ export interface KubeClient {
   /** One page. The next one is asked for with its `continue`; a 410 says that one has to begin anew. */
   list(resource: ApiResource, options: ListOptions): Promise<ListPage>
   /**
-   * What happens after `resourceVersion`. Ends when the server ends it; the caller's signal ends it sooner, and
-   * is to do so, for a connection may fall silent. The server's error event is a rejection with its code.
+   * What happens after `resourceVersion`. Ends when the server ends it; the caller's signal ends it sooner,
+   * and is to do so, for a connection may fall silent. The server's error event is a rejection with its code.
    */
   watch(resource: ApiResource, options: WatchOptions): AsyncGenerator<WatchEvent>
   /** Rejects with 409 `AlreadyExists` when there is one. */

@@ -7,8 +7,8 @@ export interface Permission {
   readonly resource: string
   readonly verbs: readonly Verb[]
   /**
-   * Where: in the namespaces whose custom resources the operator watches (all of them, or some); in those that
-   * granted their Secrets; or only in the operator's own namespace, where its workloads are.
+   * Where: in the namespaces whose custom resources the operator watches (all of them, or some); in those
+   * that granted their Secrets; or only in the operator's own namespace, where its workloads are.
    */
   readonly scope: 'watched' | 'granted' | 'own'
   /** The only objects, by the part of their names after that of the installation: `ca` for `tollway-ca`. */
@@ -213,8 +213,9 @@ export interface RolePlaces {
 }
 
 /**
- * The roles that the operator needs: one for its own namespace, one for the resources that it watches, and one for
- * the Secrets that it was granted; each of the latter a ClusterRole for all namespaces, or else a Role in each.
+ * The roles that the operator needs: one for its own namespace, one for the resources that it watches, and
+ * one for the Secrets that it was granted; each of the latter a ClusterRole for all namespaces, or else a
+ * Role in each.
  */
 export function makeRoles(places: RolePlaces, list: readonly Permission[] = permissions): readonly Role[] {
   const { name, ownNamespace, watchedNamespaces, grantedNamespaces, payments = false } = places

@@ -1,14 +1,14 @@
 /**
- * Where the credentials of merchants stand: Secrets of a cluster, or files. One at a time is read by its name; they
- * are never listed.
+ * Where the credentials of merchants stand: Secrets of a cluster, or files. One at a time is read by its
+ * name; they are never listed.
  */
 export interface CredentialStore {
   /** undefined when there is nothing of that name. Rejects when that cannot be told. */
   get(place: CredentialPlace, signal: AbortSignal): Promise<KeptCredentials | undefined>
   /**
-   * Creates it when `known` is undefined, else changes exactly the state that is known: of it the entries and notes
-   * that are in `content.remove` go, those in `content` are set, and all others stay. Rejects with `code` 409 when
-   * there is another one by now.
+   * Creates it when `known` is undefined, else changes exactly the state that is known: of it the entries and
+   * notes that are in `content.remove` go, those in `content` are set, and all others stay. Rejects with
+   * `code` 409 when there is another one by now.
    */
   put(
     place: CredentialPlace,

@@ -2,8 +2,8 @@ import type { MerchantAccount } from '../ir.ts'
 import type { KeptCredentials } from './credential-store.ts'
 
 /**
- * What a merchant's Secret says of its API key. A new key stands in an entry of its own until the payments service
- * knows it, so that programs find a key only when it opens something, and a crash loses none.
+ * What a merchant's Secret says of its API key. A new key stands in an entry of its own until the payments
+ * service knows it, so that programs find a key only when it opens something, and a crash loses none.
  */
 export interface KeyState {
   /** The one in force. */
@@ -48,8 +48,8 @@ export interface KeyWishes {
 }
 
 /**
- * Why there has to be another key; undefined when there need not. One in place of a key that is gone, and may be in
- * anybody's hands, leaves no other valid.
+ * Why there has to be another key; undefined when there need not. One in place of a key that is gone, and may
+ * be in anybody's hands, leaves no other valid.
  */
 export function whyNewKey(
   account: Pick<MerchantAccount, 'app' | 'secret'>,

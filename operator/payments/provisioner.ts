@@ -6,8 +6,8 @@ import type { MerchantProfile } from '../ir.ts'
  */
 export interface Provisioner {
   /**
-   * Sees to it that the merchant of a resource is there, and is as it says. Rejects when it is not known whether it
-   * is: whoever does not answer, or may answer otherwise later.
+   * Sees to it that the merchant of a resource is there, and is as it says. Rejects when it is not known
+   * whether it is: whoever does not answer, or may answer otherwise later.
    */
   provision(
     uid: string,
@@ -34,8 +34,8 @@ export interface ProvisionRequest {
     readonly secrets: readonly string[]
   }[]
   /**
-   * A merchant that is there, and the hash of a key that has it. Null when that key is nowhere to be found: then only
-   * a merchant that was adopted before is taken, and none is ever made.
+   * A merchant that is there, and the hash of a key that has it. Null when that key is nowhere to be found:
+   * then only a merchant that was adopted before is taken, and none is ever made.
    */
   readonly adopt?: { readonly merchantId: string; readonly keyHash: string | null }
 }
@@ -50,8 +50,8 @@ export interface Provisioned {
 export interface ProvisionRefusal {
   readonly refused: {
     /**
-     * `immutable`: it says otherwise than the merchant that it made. `closed`: its merchant is. `key`: that key
-     * opens nothing any more, or is another app's. `invalid`: the rest.
+     * `immutable`: it says otherwise than the merchant that it made. `closed`: its merchant is. `key`: that
+     * key opens nothing any more, or is another app's. `invalid`: the rest.
      */
     readonly why: 'immutable' | 'closed' | 'key' | 'invalid'
     /** The fields, where it is about fields. */

@@ -39,9 +39,9 @@ export function translateResource<Content extends Named>(
 }
 
 /**
- * Chooses the content of each resource that shall be in force. A claim, such as a domain, belongs to the oldest
- * resource. API servers know the age in whole seconds only: of equally old resources the claim belongs to the one that
- * has it in force, and then to the one with the smallest uid.
+ * Chooses the content of each resource that shall be in force. A claim, such as a domain, belongs to the
+ * oldest resource. API servers know the age in whole seconds only: of equally old resources the claim belongs
+ * to the one that has it in force, and then to the one with the smallest uid.
  */
 export function chooseContents<Content extends Named>(
   gathered: readonly Gathered<Content>[],
@@ -57,8 +57,8 @@ export function chooseContents<Content extends Named>(
 }
 
 /**
- * Whether the resource has in force what its present content claims. Reads the last good content, which may mean
- * decoding it, only after an edit that is not in force yet.
+ * Whether the resource has in force what its present content claims. Reads the last good content, which may
+ * mean decoding it, only after an edit that is not in force yet.
  */
 function hasInForce<Content extends Named>(
   { memory, resource, translation }: Gathered<Content>,

@@ -48,10 +48,11 @@ export interface Ready<Content, Fed> extends Chosen<Content> {
 }
 
 /**
- * Makes the feed carry every resource of a kind that there is, and tells how far each one got. Gather, translate,
- * choose, complete, publish, remember, write status: each step passes all resources, because they share what only
- * one can have, and the feed. A resource that has not changed costs each step a comparison: its translation, its
- * encoding, its memory and its status are those of the run before. Long runs are divided into slices.
+ * Makes the feed carry every resource of a kind that there is, and tells how far each one got. Gather,
+ * translate, choose, complete, publish, remember, write status: each step passes all resources, because they
+ * share what only one can have, and the feed. A resource that has not changed costs each step a comparison:
+ * its translation, its encoding, its memory and its status are those of the run before. Long runs are divided
+ * into slices.
  */
 export function createFedResources<Content extends Named, Fed>(
   kind: FedKind<Content, Fed>,

@@ -17,9 +17,10 @@ export interface Sighting<Content> {
 }
 
 /**
- * Every resource of the kind that there is, with what it says and what is remembered of it, in the order of the
- * names; and those that were in force and may stand in something that cannot be read now. A source keeps what
- * it has seen of them; after a restart it has seen nothing, and only what is remembered keeps them in force.
+ * Every resource of the kind that there is, with what it says and what is remembered of it, in the order of
+ * the names; and those that were in force and may stand in something that cannot be read now. A source keeps
+ * what it has seen of them; after a restart it has seen nothing, and only what is remembered keeps them in
+ * force.
  */
 export function gather<Content extends Named>(
   { definition }: Pick<FedKind<Content>, 'definition'>,

@@ -28,8 +28,8 @@ export const immutableFieldChanged = 'ImmutableFieldChanged'
 const maxShownProblems = 5
 
 /**
- * Accepted: it is right. Synced: the merchant is there and as the resource says. CredentialsReady: the Secret has
- * them. Ready: all three. Only while they hold: Reconciling, Stalled, ImmutableFieldChanged.
+ * Accepted: it is right. Synced: the merchant is there and as the resource says. CredentialsReady: the Secret
+ * has them. Ready: all three. Only while they hold: Reconciling, Stalled, ImmutableFieldChanged.
  */
 export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)

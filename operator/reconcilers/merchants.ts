@@ -10,8 +10,8 @@ import { formatFieldProblem } from '../translate/field-problem.ts'
 import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
 
 /**
- * Brings about what one Merchant asks for. Each step reads what the one before has left, so that whoever begins
- * anew after a crash, at whatever point, comes to the same end:
+ * Brings about what one Merchant asks for. Each step reads what the one before has left, so that whoever
+ * begins anew after a crash, at whatever point, comes to the same end:
  *
  * 1. A new API key goes into the Secret, in an entry that no program reads.
  * 2. The payments service is told its hash, and makes the merchant if there is none of this uid yet.

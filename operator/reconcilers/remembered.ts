@@ -1,7 +1,7 @@
 /**
- * What is remembered of each resource of one kind over a restart: since when it is there, which decides who owns
- * what only one can have, and its last good content, which stays in force while the present one is wrong or its
- * file cannot be read.
+ * What is remembered of each resource of one kind over a restart: since when it is there, which decides who
+ * owns what only one can have, and its last good content, which stays in force while the present one is wrong
+ * or its file cannot be read.
  */
 export interface Remembered<Content> {
   /** By the resource's uid. */

@@ -17,8 +17,8 @@ export interface ResourceStatus {
   /** What it is about: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
   readonly subject: string
   /**
-   * Numbers of its kind: the limits in force (`rules`), those of the last good version while the present one is
-   * wrong; or what streams there are.
+   * Numbers of its kind: the limits in force (`rules`), those of the last good version while the present one
+   * is wrong; or what streams there are.
    */
   readonly counts: Readonly<Record<string, number>>
   /** `2/2`: processes that enforce what is in force, of those that take calls. */
@@ -62,9 +62,9 @@ const maxShownProblems = 5
 
 /**
  * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process that takes calls
- * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it waits
- * for somebody to change something; Paused; Doubtful, it is right and hardly meant; Degraded, the processes are
- * ready and their backend fails. The first two are what `kstatus` and its users look at.
+ * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it
+ * waits for somebody to change something; Paused; Doubtful, it is right and hardly meant; Degraded, the
+ * processes are ready and their backend fails. The first two are what `kstatus` and its users look at.
  */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)

@@ -4,8 +4,8 @@ import type { Source, SourcedResource } from './source.ts'
 import { hashTokens } from './token-secrets.ts'
 
 /**
- * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over which
- * `stringData` holds.
+ * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over
+ * which `stringData` holds.
  */
 export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
   /** Each result is remembered for its resource, which is another object after a change. */

@@ -20,9 +20,9 @@ export interface ResourceSetOptions {
 }
 
 /**
- * The resources of all files, with their generations, and without gaps when one is written anew. Nothing counts
- * as deleted while any file is not understood: a resource that vanished may stand there, be it that its file
- * was edited, was given another name, or lost the resource to another file.
+ * The resources of all files, with their generations, and without gaps when one is written anew. Nothing
+ * counts as deleted while any file is not understood: a resource that vanished may stand there, be it that
+ * its file was edited, was given another name, or lost the resource to another file.
  */
 export interface ResourceSet {
   /**

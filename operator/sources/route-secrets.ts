@@ -20,8 +20,8 @@ export type NoEntry =
 /** The Secrets that routes name, each read by its name. */
 export interface RouteSecrets {
   /**
-   * Reads these places from now on, and no others. Resolves when each of them has been read once, and after a while
-   * in any case.
+   * Reads these places from now on, and no others. Resolves when each of them has been read once, and after a
+   * while in any case.
    */
   follow(tokens: readonly SecretPlace[], signing?: readonly SecretPlace[]): Promise<void>
   /** The tokens in a place that is followed. The same object while nothing has changed. */

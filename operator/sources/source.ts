@@ -7,8 +7,8 @@ export interface Source {
   /** Begins to look. Resolves when the first whole look is done: from then on `list` is complete. */
   start(): Promise<void>
   /**
-   * Every resource that is there now, in no particular order. The same objects until they change. Out of a folder
-   * there are Secrets (`v1`) among them; those of an API server are never listed.
+   * Every resource that is there now, in no particular order. The same objects until they change. Out of a
+   * folder there are Secrets (`v1`) among them; those of an API server are never listed.
    */
   list(): readonly SourcedResource[]
   /** What is wrong with the files themselves, with its place; replaced as a whole at each look. */

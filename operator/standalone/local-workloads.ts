@@ -39,7 +39,8 @@ export function localWorkloads(config: OperatorConfig, options: LocalWorkloadsOp
 /** The services whose processes share a Redis. */
 export function redisUsers({ replicas, redisUrl, brokerReplicas }: OperatorConfig): readonly ServiceName[] {
   return [
-    // In a Redis that was named, counters survive a restart of the process; a stream ends with its producer's call.
+    // In a Redis that was named, counters survive a restart of the process; a stream ends with its producer's
+    // call.
     ...(replicas > 1 || redisUrl !== '' ? (['ratelimit'] as const) : []),
     ...(brokerReplicas > 1 ? (['broker'] as const) : []),
   ]

@@ -93,8 +93,8 @@ export interface OwnPorts {
 }
 
 /**
- * Those of the process of this index of a service. Those of the first are the ones that people know; the others'
- * are further up, out of the way of everything else and of each other.
+ * Those of the process of this index of a service. Those of the first are the ones that people know; the
+ * others' are further up, out of the way of everything else and of each other.
  */
 export function ownPorts(config: PortFields, service: ServiceName, index: number): OwnPorts {
   const { debugPort, metrics, metricsPort, brokerDebugPort } = config

@@ -14,8 +14,8 @@ const limits = {
 } as const
 
 /**
- * The limits of the payments API, for the rate limit service of this machine. The chart has the same for a cluster. A
- * RateLimitConfig of the same name in the folder replaces it.
+ * The limits of the payments API, for the rate limit service of this machine. The chart has the same for a
+ * cluster. A RateLimitConfig of the same name in the folder replaces it.
  *
  * @param env the settings of the payments service
  */

@@ -30,9 +30,9 @@ interface Entry extends Memory<Named> {
 const firstKind = 'RateLimitConfig'
 
 /**
- * What is remembered, in a file of JSON, and as it was before in `<path>.1`, which counts when the file itself
- * cannot be read. When neither can, nothing is remembered; an entry that is not of our making is passed over.
- * All of that is told, for nothing in it is worth a refusal to start.
+ * What is remembered, in a file of JSON, and as it was before in `<path>.1`, which counts when the file
+ * itself cannot be read. When neither can, nothing is remembered; an entry that is not of our making is
+ * passed over. All of that is told, for nothing in it is worth a refusal to start.
  */
 export function openRememberedFile(
   path: string,

@@ -3,8 +3,8 @@ import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
 /** What the operator knows of the settings of one of its services. */
 export interface ServiceEnv {
   /**
-   * Judges settings that a person gives to the processes of the service, before any of them is started with them.
-   * Each problem begins with the name of its setting.
+   * Judges settings that a person gives to the processes of the service, before any of them is started with
+   * them. Each problem begins with the name of its setting.
    *
    * @param place whose configuration has them: that of `tollway run`, or that of a cluster
    */

@@ -5,8 +5,9 @@ import { accessFromEnvironment } from '../kube/access.ts'
 import { startInCluster } from '../main-cluster.ts'
 
 /**
- * Runs one operator that listens on one address only. `tollway operator` listens on all of them, because a pod has its
- * own; several operators of one machine need one address each, because all of them have the same ports.
+ * Runs one operator that listens on one address only. `tollway operator` listens on all of them, because a
+ * pod has its own; several operators of one machine need one address each, because all of them have the same
+ * ports.
  */
 const { values } = parseArgs({
   options: {

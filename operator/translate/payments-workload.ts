@@ -19,9 +19,9 @@ export interface PaymentsWorkloadOptions {
 }
 
 /**
- * Where payments are kept: in the database inside the process, with its files in this folder, or in the PostgreSQL
- * whose address stands in this file, for it holds a password. Its schema is brought up to date by the first process
- * that starts, while the others wait.
+ * Where payments are kept: in the database inside the process, with its files in this folder, or in the
+ * PostgreSQL whose address stands in this file, for it holds a password. Its schema is brought up to date by
+ * the first process that starts, while the others wait.
  */
 export type PaymentsStorage =
   | { readonly type: 'embedded'; readonly stateDir: string }

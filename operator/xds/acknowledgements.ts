@@ -29,9 +29,9 @@ export interface Acknowledgements {
   /** Contents that may go out in place of a refused one: this client's own, then those of any. */
   lastGood(id: string, name: string): readonly Resource[]
   /**
-   * Looks up these pods or processes once. The answer says for any resource which of them enforce exactly that
-   * content, with all their workers. Reports of other operators count: of each client the newest stream decides.
-   * The answer describes the present, so it is not to be kept.
+   * Looks up these pods or processes once. The answer says for any resource which of them enforce exactly
+   * that content, with all their workers. Reports of other operators count: of each client the newest stream
+   * decides. The answer describes the present, so it is not to be kept.
    */
   enforcement(uids: readonly string[]): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
   /** What is known here of each client, whatever others know. */

@@ -58,8 +58,8 @@ const tags = {
 }
 
 /**
- * A snapshot as a DiscoveryResponse without a nonce. The resources are copied as they are: a message object for
- * each of thousands of resources, most of which have not changed, would block the event loop.
+ * A snapshot as a DiscoveryResponse without a nonce. The resources are copied as they are: a message object
+ * for each of thousands of resources, most of which have not changed, would block the event loop.
  */
 function encodeSnapshot({ version, typeUrl, resources, bytes }: Snapshot): Buffer {
   const typeBytes = Buffer.from(typeUrl)

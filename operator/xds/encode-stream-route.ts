@@ -10,7 +10,8 @@ const hiddenSecret = '(hidden)'
 export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /**
- * A route as the feed carries it. Equal ones have equal bytes: fields are written in the order of their numbers.
+ * A route as the feed carries it. Equal ones have equal bytes: fields are written in the order of their
+ * numbers.
  */
 export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedStreamRoute): Resource {
   const { name, match, rules, lateJoiners, limits } = route
@@ -35,8 +36,9 @@ export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedS
 }
 
 /**
- * Tokens that have both rights are the only field, which brokers of all versions know. Otherwise older brokers get the
- * tokens of both rights: they open more there than is meant, but the route is never open to all.
+ * Tokens that have both rights are the only field, which brokers of all versions know. Otherwise older
+ * brokers get the tokens of both rights: they open more there than is meant, but the route is never open to
+ * all.
  */
 function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
   const isIn = (hashes: readonly Uint8Array[]) => (hash: Uint8Array) =>

@@ -7,9 +7,9 @@ const partOfName = /[\w./-]/
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 /**
- * Which resources a refusal is about, each with what was said of it. A line names a resource by
- * `<name>: <text>`, with or without words in front, as our pods and the reference write it. Of several names in
- * a line the first counts, and of those that begin there the longest. Empty when no line names one of `names`.
+ * Which resources a refusal is about, each with what was said of it. A line names a resource by `<name>:
+ * <text>`, with or without words in front, as our pods and the reference write it. Of several names in a line
+ * the first counts, and of those that begin there the longest. Empty when no line names one of `names`.
  */
 export function readRefusal(message: string, names: Iterable<string>): ReadonlyMap<string, string> {
   const text = message.slice(0, maxMessageChars)

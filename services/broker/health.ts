@@ -1,9 +1,9 @@
 import type { StreamLog } from './log/stream-log.ts'
 
 /**
- * Healthy when the log has answered once, the routes are loaded, and the process is not stopping. A log that fails
- * later does not make the process unhealthy: that would take all brokers of a Redis out of service at once, while
- * their callers get an error that names the cause.
+ * Healthy when the log has answered once, the routes are loaded, and the process is not stopping. A log that
+ * fails later does not make the process unhealthy: that would take all brokers of a Redis out of service at
+ * once, while their callers get an error that names the cause.
  */
 export interface Health {
   healthy(): boolean

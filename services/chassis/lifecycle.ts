@@ -54,8 +54,8 @@ export function reportHealth(healthy: boolean, reason = ''): void {
 }
 
 /**
- * Reports to the parent process, if any, why the backend of this process fails; empty when it answers. The process
- * stays healthy meanwhile.
+ * Reports to the parent process, if any, why the backend of this process fails; empty when it answers. The
+ * process stays healthy meanwhile.
  */
 export function reportBackend(problem: string): void {
   sendToParent({ type: 'backend', problem })

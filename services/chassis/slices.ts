@@ -1,6 +1,6 @@
 /**
- * Divides long work on the event loop into slices. After each piece of work the caller awaits `rest`, which lets
- * other work run when the slice is used up.
+ * Divides long work on the event loop into slices. After each piece of work the caller awaits `rest`, which
+ * lets other work run when the slice is used up.
  */
 export interface Slices {
   /** undefined while the slice lasts, so that short work costs no promise. */

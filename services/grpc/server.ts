@@ -100,9 +100,9 @@ export interface Call {
   readonly deadlineMs: number | undefined
   /**
    * Aborted as soon as the caller waits no more. Its reason is a `GrpcError`: CANCELLED where the caller has
-   * cancelled, DEADLINE_EXCEEDED, or UNAVAILABLE where the connection is lost or closed. The iterable of requests then throws that reason, and the iterator that the
-   * handler returned is closed (`return()`), so that `finally` blocks run. An answered call does not abort
-   * it.
+   * cancelled, DEADLINE_EXCEEDED, or UNAVAILABLE where the connection is lost or closed. The iterable of
+   * requests then throws that reason, and the iterator that the handler returned is closed (`return()`), so
+   * that `finally` blocks run. An answered call does not abort it.
    */
   readonly signal: AbortSignal
   /** Sends headers before the first message. Throws after that was sent. */
@@ -121,8 +121,8 @@ export type Method<In, Out> = Codec<In, Out> & {
   /** `/package.Service/Method`. */
   readonly path: string
   /**
-   * Returns the bytes of `encode` in parts, which must never change. Streams use it instead of `encode`, if it is
-   * present, so that many calls send the same large part without a copy.
+   * Returns the bytes of `encode` in parts, which must never change. Streams use it instead of `encode`, if
+   * it is present, so that many calls send the same large part without a copy.
    */
   encodeParts?(message: Out): readonly Uint8Array[]
 } & (
@@ -214,8 +214,8 @@ export interface GrpcLimits {
   /** Calls that still run this long after the drain of their connection are aborted; 0 for never. */
   readonly maxConnectionAgeGraceMs: number
   /**
-   * A request message of more than 1 KiB that is not complete this long after its first part, while the server waits for
-   * the rest, ends the call with DEADLINE_EXCEEDED.
+   * A request message of more than 1 KiB that is not complete this long after its first part, while the
+   * server waits for the rest, ends the call with DEADLINE_EXCEEDED.
    */
   readonly requestTimeoutMs: number
   /** A caller that takes longer for its TLS handshake is rejected. */

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 const secretBytes = 32
 
 /**
- * A secret of this service: the setting's, or one that is made at the first start and kept in the folder, for this
- * user only.
+ * A secret of this service: the setting's, or one that is made at the first start and kept in the folder, for
+ * this user only.
  *
  * @param set empty where the setting is not made
  */

@@ -59,8 +59,8 @@ export interface SecretFiles {
 }
 
 /**
- * Starts the whole service and resolves when it takes requests. What cannot be had is told first. Each part is
- * made from the ones above it: storage, operations, servers, work in the background.
+ * Starts the whole service and resolves when it takes requests. What cannot be had is told first. Each part
+ * is made from the ones above it: storage, operations, servers, work in the background.
  */
 export async function startService(
   settings: Settings,

@@ -7,8 +7,8 @@ import { countOpenExceptions } from './storage/processor-exceptions.ts'
 const lookMs = 15_000
 
 /**
- * Looks every 15 seconds at what waits to be told to others, and with that whether the database answers. Each process
- * tells the same figures, for they are those of the database.
+ * Looks every 15 seconds at what waits to be told to others, and with that whether the database answers. Each
+ * process tells the same figures, for they are those of the database.
  */
 export function watchOutboxes(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,

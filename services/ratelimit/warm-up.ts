@@ -36,10 +36,10 @@ const request = lengthDelimited(
 )
 
 /**
- * Makes calls to a server of its own on the loopback address, with rules, counters in memory and statistics of its own,
- * so that nothing of it is counted. The first call of a process takes many times as long as the next ones, because
- * JavaScript is compiled when it runs first: on a busy machine longer than the timeout of Envoy. Resolves with the
- * number of calls that were answered. Never rejects.
+ * Makes calls to a server of its own on the loopback address, with rules, counters in memory and statistics
+ * of its own, so that nothing of it is counted. The first call of a process takes many times as long as the
+ * next ones, because JavaScript is compiled when it runs first: on a busy machine longer than the timeout of
+ * Envoy. Resolves with the number of calls that were answered. Never rejects.
  */
 export async function warmUp(settings: LimiterSettings): Promise<number> {
   const stats = createStats()

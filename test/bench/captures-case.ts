@@ -32,9 +32,9 @@ import type { MeasuredServer } from './servers.ts'
 import { type SentStatement, tapStatements } from './statement-tap.ts'
 
 /**
- * Compares captures through the API with pgbench on the same core, on separate databases in the same PostgreSQL, which
- * shares the other core with the load. One contestant of pgbench has the statements that the service sends in this
- * run, in as many round trips; the other has the least that a capture can be.
+ * Compares captures through the API with pgbench on the same core, on separate databases in the same
+ * PostgreSQL, which shares the other core with the load. One contestant of pgbench has the statements that
+ * the service sends in this run, in as many round trips; the other has the least that a capture can be.
  */
 export const capturesCase: BenchCase = {
   name: 'captures',
@@ -149,8 +149,9 @@ async function measureSpread(sides: Sides, spread: Spread, extent: Extent) {
   const { rounds, roundMs, warmUpMs, firstWarmUpMs } = extent
   const capture = apiContestant(sides, spread)
   const { requestsPerSecond } = await capture(firstWarmUpMs)
-  // Connections keep plans that they made when tables were empty, such as scans of whole tables for foreign keys. The
-  // server would analyse the tables by itself within a minute; pgbench gets the same with each round.
+  // Connections keep plans that they made when tables were empty, such as scans of whole tables for foreign
+  // keys. The server would analyse the tables by itself within a minute; pgbench gets the same with each
+  // round.
   await postgres.sql('VACUUM ANALYZE', 'ours')
   const inRounds = (bench: (captures: number) => Promise<number>) => {
     // The number of captures in a round is estimated from the previous round.

@@ -2,8 +2,8 @@ import type { PostgresServer } from '../support/postgres-server.ts'
 import { idInSql, merchantIdInSql, type NumberedTransactions, transactionIdInSql } from './payments-books.ts'
 
 /**
- * The least that a capture can be in PostgreSQL: narrow tables with a primary key each, without foreign keys, checks,
- * triggers, lists or look-ups of who asks. A yardstick of what the service adds to it.
+ * The least that a capture can be in PostgreSQL: narrow tables with a primary key each, without foreign keys,
+ * checks, triggers, lists or look-ups of who asks. A yardstick of what the service adds to it.
  */
 const schema = `
   CREATE TABLE transactions (id uuid PRIMARY KEY, merchant_id uuid NOT NULL, pending bigint NOT NULL,

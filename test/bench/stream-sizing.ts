@@ -12,10 +12,10 @@ import { cpuMicros, rssMiB } from './process-usage.ts'
 import type { MeasuredServer } from './servers.ts'
 
 /**
- * Measures the memory and CPU of two brokers and of the Redis between them, for several numbers of streams with
- * consumers that keep up. Producers are at one broker, consumers at the other one. Redis has the maxmemory of the
- * chart. Prints a row of Markdown for each number: `stream-sizing.ts [--streams 10,50,100] [--seconds 30]`. Exits
- * 1 if a message is missing.
+ * Measures the memory and CPU of two brokers and of the Redis between them, for several numbers of streams
+ * with consumers that keep up. Producers are at one broker, consumers at the other one. Redis has the
+ * maxmemory of the chart. Prints a row of Markdown for each number: `stream-sizing.ts [--streams 10,50,100]
+ * [--seconds 30]`. Exits 1 if a message is missing.
  */
 const { values } = parseArgs({
   options: {

@@ -4,8 +4,8 @@ import { missingKubeAssets } from '../support/kube-api-server.ts'
 import { describeStep, playBulkChanges } from './bulk-change.ts'
 
 /**
- * `node test/bulk/bulk.ts` is the long form, with 5,000, which also measures how long `/healthz` takes. That depends on
- * what else the machine does, so this test asserts the memory and generous times only.
+ * `node test/bulk/bulk.ts` is the long form, with 5,000, which also measures how long `/healthz` takes. That
+ * depends on what else the machine does, so this test asserts the memory and generous times only.
  */
 const options = { count: 200, operators: 1, services: 3, idleSeconds: 0 }
 

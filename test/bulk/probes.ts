@@ -17,8 +17,8 @@ export interface OperatorFigures {
 const healthEveryMs = 25
 
 /**
- * Asks for `/healthz` at a fixed rate, each time on a connection of its own as a kubelet does, whether earlier
- * answers came or not, and reads the resident memory.
+ * Asks for `/healthz` at a fixed rate, each time on a connection of its own as a kubelet does, whether
+ * earlier answers came or not, and reads the resident memory.
  */
 export function watchOperator({ program, port }: OperatorProcess): { stop(): Promise<OperatorFigures> } {
   const waiting = new Set<number>()

@@ -15,8 +15,8 @@ export const namespace = 'tollway-system'
 const program = findProgram('helm') ?? join(process.env['KUBE_ASSETS'] ?? '', 'helm')
 
 /**
- * Why tests of the chart are to be skipped; false when helm is there. REQUIRE_SERVERS=1 does not ask for it: no
- * package of a distribution brings it.
+ * Why tests of the chart are to be skipped; false when helm is there. REQUIRE_SERVERS=1 does not ask for it:
+ * no package of a distribution brings it.
  */
 export function missingHelm(): string | false {
   if (existsSync(program)) return false

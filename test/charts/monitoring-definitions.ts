@@ -1,8 +1,8 @@
 import type { RenderedObject } from './helm.ts'
 
 /**
- * Of the Prometheus operator's definitions the part that the chart uses. What is not in it is refused, as by the
- * whole ones; so a field whose name is wrong here and there alike would go unnoticed, and no other.
+ * Of the Prometheus operator's definitions the part that the chart uses. What is not in it is refused, as by
+ * the whole ones; so a field whose name is wrong here and there alike would go unnoticed, and no other.
  */
 export const monitoringDefinitions: readonly RenderedObject[] = [
   definition('PodMonitor', 'podmonitors', {

@@ -114,8 +114,8 @@ const kindsOfRelease =
   'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
 
 /**
- * Uninstalls the release. Nothing that the operator created is left when helm returns; the namespace is as empty as a
- * new one when this resolves.
+ * Uninstalls the release. Nothing that the operator created is left when helm returns; the namespace is as
+ * empty as a new one when this resolves.
  */
 export async function uninstall(namespace: string): Promise<void> {
   await helm('uninstall', 'tollway', '-n', namespace, '--wait', '--timeout', '120s')

@@ -25,8 +25,9 @@ const bridgeFilter = {
 }
 
 /**
- * A rate limit service that does nothing: an Envoy that allows every call without reading it. It runs in as many
- * pods with the same requests as the service, so a call to it that is late shows that the machine is late.
+ * A rate limit service that does nothing: an Envoy that allows every call without reading it. It runs in as
+ * many pods with the same requests as the service, so a call to it that is late shows that the machine is
+ * late.
  */
 export function controlService(namespace: string): object {
   const labels = { app: controlName }

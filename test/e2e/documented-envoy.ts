@@ -62,8 +62,9 @@ export const routes = {
 } as const
 
 /**
- * The ConfigMap of the Envoy of these tests: the configuration of docs/install.md as it is there, with a port for
- * statistics and the application beside it; and the same configuration a second time, which calls the control.
+ * The ConfigMap of the Envoy of these tests: the configuration of docs/install.md as it is there, with a port
+ * for statistics and the application beside it; and the same configuration a second time, which calls the
+ * control.
  */
 export function documentedEnvoy(namespace: string): object {
   const page = readFileSync(join(root, 'docs/install.md'), 'utf8')
@@ -100,8 +101,8 @@ function callingControl(
 }
 
 /**
- * How many decisions Envoy did not get, for any reason: the request then passes, because the documented configuration
- * does not fail requests.
+ * How many decisions Envoy did not get, for any reason: the request then passes, because the documented
+ * configuration does not fail requests.
  */
 export async function failedDecisions(envoyIp: string, route: keyof typeof routes): Promise<number> {
   const name = `cluster.${routes[route].cluster}.ratelimit.error`

@@ -267,8 +267,8 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   })
 
   /**
-   * Speaks to the feed in the name of a pod, by the fleet's certificate, as a pod that can do less would: refuses what
-   * is new, and takes what it is given in its place.
+   * Speaks to the feed in the name of a pod, by the fleet's certificate, as a pod that can do less would:
+   * refuses what is new, and takes what it is given in its place.
    */
   async function refuseAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
     const secret = await read<Secret>(system, 'secret/tollway-feed-client')
@@ -311,8 +311,9 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   }
 
   /**
-   * Calls through Envoy, to the service and to the control. `stop` describes the calls. It fails when a call failed,
-   * and when a decision failed that a late machine does not explain: a call to the control was late at the same time.
+   * Calls through Envoy, to the service and to the control. `stop` describes the calls. It fails when a call
+   * failed, and when a decision failed that a late machine does not explain: a call to the control was late
+   * at the same time.
    */
   async function startDecisions(t: TestContext, user: string) {
     const failedBefore = await failedDecisions(envoyIp, 'service')

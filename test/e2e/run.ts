@@ -167,8 +167,8 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
 }
 
 /**
- * Pods have addresses that only the nodes know, and the tests call them. The nodes' own image has what it takes to
- * tell this machine the way, and a container may do so without our being root.
+ * Pods have addresses that only the nodes know, and the tests call them. The nodes' own image has what it
+ * takes to tell this machine the way, and a container may do so without our being root.
  */
 async function routeToPods(kubeconfig: string): Promise<void> {
   const image = (await output('docker', 'inspect', '--format', '{{.Image}}', `${name}-control-plane`)).trim()

@@ -1,6 +1,6 @@
 /**
- * A program of a merchant, as it runs in a pod: its environment is the Secret of the Merchant. It prints what came of
- * it as JSON.
+ * A program of a merchant, as it runs in a pod: its environment is the Secret of the Merchant. It prints what
+ * came of it as JSON.
  *
  *   till.ts sell    a payment on the page with a test card, a capture and a refund
  *   till.ts rush    captures without an end until the standard input ends; then reads all of it again

@@ -102,8 +102,8 @@ describe('an operator that is disturbed while it writes', {
   }
 
   /**
-   * Creation, a change and the removal of everything, with an operator that is started again when it was killed.
-   * Answers what there was after each step.
+   * Creation, a change and the removal of everything, with an operator that is started again when it was
+   * killed. Answers what there was after each step.
    */
   async function playThrough(namespace: string, { killAfter, faults }: Disturbance) {
     const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`

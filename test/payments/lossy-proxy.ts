@@ -8,8 +8,8 @@ export interface LossyProxy {
 }
 
 /**
- * Between clients that open a connection for each request and one of the services: the request always arrives, and
- * of the answers so many are lost on their way back.
+ * Between clients that open a connection for each request and one of the services: the request always
+ * arrives, and of the answers so many are lost on their way back.
  *
  * @param random uniform in [0, 1), of a seed
  * @param targetPorts asked in turn

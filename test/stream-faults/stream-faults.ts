@@ -11,8 +11,9 @@ import { cases } from './cases.ts'
 import { runFault } from './run-fault.ts'
 
 /**
- * Injects faults into the streams of a broker and prints the figures: `stream-faults.ts [--short] [--markdown]
- * [--seed N] [NAME ...]`. Exits 1 when a guarantee was broken, and 0 when only a goal of time was missed.
+ * Injects faults into the streams of a broker and prints the figures: `stream-faults.ts [--short]
+ * [--markdown] [--seed N] [NAME ...]`. Exits 1 when a guarantee was broken, and 0 when only a goal of time
+ * was missed.
  */
 const { values, positionals } = parseArgs({
   allowPositionals: true,

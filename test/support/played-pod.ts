@@ -42,8 +42,8 @@ export function fedPodSettings(namespace: string, folder: string): Readonly<Reco
 }
 
 /**
- * Plays a ready pod of the rate limit Deployment where no kubelet runs. Resolves with the node metadata by which a
- * process is that pod.
+ * Plays a ready pod of the rate limit Deployment where no kubelet runs. Resolves with the node metadata by
+ * which a process is that pod.
  *
  * @param ports of its container, by name, at 127.0.0.1
  */

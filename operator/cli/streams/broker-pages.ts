@@ -42,7 +42,9 @@ export interface BrokerAddress {
   readonly url: URL
   /** The bearer token of the admin API. */
   readonly token?: string
-  /** In PEM, for https: the authorities to trust instead of the usual ones, and the certificate of the caller. */
+  /**
+   * In PEM, for https: the authorities to trust instead of the usual ones, and the certificate of the caller.
+   */
   readonly ca?: string
   readonly cert?: string
   readonly key?: string
@@ -64,8 +66,8 @@ function isStreamsPage(page: unknown): page is StreamsPage {
 }
 
 /**
- * Interrupts a request, or every running one of the stream if the request id is empty. Resolves with the number
- * of requests that it ended; rejects as `readStreams` does.
+ * Interrupts a request, or every running one of the stream if the request id is empty. Resolves with the
+ * number of requests that it ended; rejects as `readStreams` does.
  */
 export async function interrupt(
   address: BrokerAddress,

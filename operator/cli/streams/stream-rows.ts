@@ -121,8 +121,8 @@ export function ratedRows(before: Look | undefined, now: Look): readonly RatedRo
 }
 
 /**
- * Returns a line for each change from one look to the next; at the first look, undefined before it, a line for
- * each running request.
+ * Returns a line for each change from one look to the next; at the first look, undefined before it, a line
+ * for each running request.
  */
 export function changesOf(
   before: readonly StreamRow[] | undefined,

@@ -31,8 +31,8 @@ export interface FoundEntry extends LastGoodEntry {
 }
 
 /**
- * Joins pieces, by the uid of the resource. Of several generations the newest that is complete counts: a write
- * that was interrupted leaves an older one beside a newer.
+ * Joins pieces, by the uid of the resource. Of several generations the newest that is complete counts: a
+ * write that was interrupted leaves an older one beside a newer.
  */
 export function joinPieces(pieces: ReadonlyMap<string, string>): ReadonlyMap<string, FoundEntry> {
   const found = new Map<string, FoundEntry>()

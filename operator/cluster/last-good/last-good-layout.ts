@@ -6,10 +6,11 @@ const sharedChars = 64 * 1024
 const maxChars = 1024 * 1024
 
 /**
- * The assignment of entries to objects. The layout decides which objects must be written, and a store writes them.
+ * The assignment of entries to objects. The layout decides which objects must be written, and a store writes
+ * them.
  *
- * A new version of an entry replaces the old one within one object, by one write, where it fits there. Otherwise the
- * old version stays until all new pieces are written. So an interruption never loses an entry.
+ * A new version of an entry replaces the old one within one object, by one write, where it fits there.
+ * Otherwise the old version stays until all new pieces are written. So an interruption never loses an entry.
  */
 export interface LastGoodLayout {
   entry(uid: string): LastGoodEntry | undefined

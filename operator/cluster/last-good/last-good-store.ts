@@ -32,8 +32,8 @@ export interface LastGoodStoreOptions {
 }
 
 /**
- * Keeps the last good contents of one kind in ConfigMaps of the operator's namespace. Every operator reads them when
- * it starts; the one that has the Lease writes them.
+ * Keeps the last good contents of one kind in ConfigMaps of the operator's namespace. Every operator reads
+ * them when it starts; the one that has the Lease writes them.
  */
 export interface LastGoodStore {
   /** Reads everything that is stored, by the uid of the resource. Repeats reads that fail, until the stop. */

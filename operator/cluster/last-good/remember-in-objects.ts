@@ -11,11 +11,12 @@ export interface RememberedInObjects<Content> extends Remembered<Content> {
 }
 
 /**
- * Remembers the last good content of each resource in objects of the operator's namespace. An operator that starts
- * reads it there, because a resource that is invalid now may have a valid earlier version in force. Content that this
- * process saw in force itself takes precedence.
+ * Remembers the last good content of each resource in objects of the operator's namespace. An operator that
+ * starts reads it there, because a resource that is invalid now may have a valid earlier version in force.
+ * Content that this process saw in force itself takes precedence.
  *
- * Earlier versions stored the content in the status of the resource. It is read from there, too, and moves to objects.
+ * Earlier versions stored the content in the status of the resource. It is read from there, too, and moves to
+ * objects.
  */
 export function rememberInObjects<Content extends Named>(
   kind: Pick<FedKind<Content>, 'isContent'>,

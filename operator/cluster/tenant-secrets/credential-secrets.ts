@@ -18,8 +18,8 @@ const ownLabels = { [managedBy]: 'tollway', 'app.kubernetes.io/component': 'merc
 const notePrefix = 'tollway.dev/'
 
 /**
- * The credentials of merchants in Secrets of an API server, each in the namespace of its Merchant, which owns it:
- * it goes with its resource. It takes the verbs get, create and update.
+ * The credentials of merchants in Secrets of an API server, each in the namespace of its Merchant, which owns
+ * it: it goes with its resource. It takes the verbs get, create and update.
  */
 export function createCredentialSecrets(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,

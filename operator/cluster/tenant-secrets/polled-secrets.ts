@@ -8,8 +8,8 @@ import type { ReadPace } from './read-pace.ts'
 
 export interface PolledSecretsOptions {
   /**
-   * Resolves with the entries of a Secret; undefined when it does not exist. Rejects with a `SecretForbiddenError`
-   * when the operator may not read it.
+   * Resolves with the entries of a Secret; undefined when it does not exist. Rejects with a
+   * `SecretForbiddenError` when the operator may not read it.
    */
   readonly read: (namespace: string, name: string, signal: AbortSignal) => Promise<Entries>
   readonly pace: ReadPace
@@ -68,9 +68,9 @@ interface Followed {
 }
 
 /**
- * Secrets of an API server, each read by its name once, however many resources name it: at once when a resource
- * names it first, and then at the pace of reads, 30 seconds apart at least. The operator neither lists nor watches
- * Secrets. Known values stay valid while their Secret cannot be read.
+ * Secrets of an API server, each read by its name once, however many resources name it: at once when a
+ * resource names it first, and then at the pace of reads, 30 seconds apart at least. The operator neither
+ * lists nor watches Secrets. Known values stay valid while their Secret cannot be read.
  */
 export function createPolledSecrets(options: PolledSecretsOptions): RouteSecrets & { stop(): Promise<void> } {
   const { pace, random } = options

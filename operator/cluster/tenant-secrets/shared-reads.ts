@@ -13,8 +13,8 @@ export interface SharedReads {
 const freshMs = 30_000
 
 /**
- * One read for all resources that name the same Secret at about the same time. A Secret that does not exist, or
- * that cannot be read, is asked for each time.
+ * One read for all resources that name the same Secret at about the same time. A Secret that does not exist,
+ * or that cannot be read, is asked for each time.
  */
 export function createSharedReads(read: SharedReads['read'], clock: Pick<Clock, 'monotonicMs'>): SharedReads {
   const recent = new Map<string, { readonly atMs: number; readonly entries: Promise<Entries> }>()

@@ -32,8 +32,8 @@ const stopGraceMs = 3_000
 
 /**
  * Runs a Redis of our own that no network reaches and that keeps nothing on disk; resolves when it answers.
- * Should it end it is started again, with no keys; it ends with this process, be that by SIGKILL. One that was
- * left behind all the same, for its guard was killed too, is ended first.
+ * Should it end it is started again, with no keys; it ends with this process, be that by SIGKILL. One that
+ * was left behind all the same, for its guard was killed too, is ended first.
  *
  * Rejects with an `InfrastructureError` when `redis-server` is not on the path or does not answer in time.
  */

@@ -39,9 +39,9 @@ const maxBodyBytes = 4_096
 const maxProblemChars = 300
 
 /**
- * Asks each pod at intervals. Pods tell it by a page of the port that is open for probes anyway, so that they need no
- * rights and no connection of their own for it. A pod that does not answer keeps its last answer: its readiness is
- * judged by the kubelet.
+ * Asks each pod at intervals. Pods tell it by a page of the port that is open for probes anyway, so that they
+ * need no rights and no connection of their own for it. A pod that does not answer keeps its last answer: its
+ * readiness is judged by the kubelet.
  */
 export function pollBackends({ pods, onChange, timing }: BackendPollOptions): BackendPoll {
   const { intervalMs, timeoutMs, concurrency } = { ...defaultTiming, ...timing }

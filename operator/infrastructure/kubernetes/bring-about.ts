@@ -18,8 +18,8 @@ export interface Wish {
 
 /**
  * Makes what shall be, then deletes what is there beside it. An object that is refused does not hold up the
- * others, but nothing is deleted then. Resolves with the time after which to look again, where something is not
- * to be done now; rejects with an `InfrastructureError` that names all that was refused.
+ * others, but nothing is deleted then. Resolves with the time after which to look again, where something is
+ * not to be done now; rejects with an `InfrastructureError` that names all that was refused.
  */
 export async function bringAbout({
   objects,

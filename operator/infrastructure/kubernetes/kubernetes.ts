@@ -62,15 +62,15 @@ export interface KubernetesInfrastructure extends Infrastructure {
   /** How far a workload has come; undefined when it is not there. */
   progress(name: string): Progress | undefined
   /**
-   * What keeps a workload from being applied: the last error of the API server; undefined when the last attempt
-   * succeeded. Only the operator that writes knows.
+   * What keeps a workload from being applied: the last error of the API server; undefined when the last
+   * attempt succeeded. Only the operator that writes knows.
    */
   obstacle(name: string): string | undefined
   /** The objects that another program changes as often as this operator repairs them. */
   contests(): readonly Contest[]
   /**
-   * For who leads no longer: ends the writes that are on their way, and repairs nothing until `apply` is called
-   * anew. Resolves when nothing is written any more.
+   * For who leads no longer: ends the writes that are on their way, and repairs nothing until `apply` is
+   * called anew. Resolves when nothing is written any more.
    */
   standDown(): Promise<void>
   /** Stands down and follows nothing any more; leaves everything in the cluster as it is. */

@@ -14,7 +14,8 @@ import { createRepairPace } from './repair-pace.ts'
 /** Writes single objects, each only where it must. Rejects with an `InfrastructureError`. */
 export interface ObjectWriter {
   /**
-   * Makes an object true. Resolves with the time after which to look again, where it is not to be written now.
+   * Makes an object true. Resolves with the time after which to look again, where it is not to be written
+   * now.
    *
    * @param replicas with how many a Deployment begins that scales by itself
    */

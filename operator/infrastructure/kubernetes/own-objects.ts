@@ -67,8 +67,8 @@ export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
 }
 
 /**
- * Whether the installation owns the object; labels alone prove nothing, because users can copy them. An earlier
- * version named the operator's Deployment, which has the name of the ConfigMap.
+ * Whether the installation owns the object; labels alone prove nothing, because users can copy them. An
+ * earlier version named the operator's Deployment, which has the name of the ConfigMap.
  */
 function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: Owner): boolean {
   if (!Array.isArray(ownerReferences)) return false

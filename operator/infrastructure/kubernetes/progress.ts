@@ -16,10 +16,11 @@ export interface Progress {
 }
 
 /**
- * Reads the progress from the status of the Deployment, once its controller has observed the newest generation.
+ * Reads the progress from the status of the Deployment, once its controller has observed the newest
+ * generation.
  *
- * @param revision of this operator's release. A Deployment of another revision counts as not applied yet: another
- *   operator leads, or this one has not applied it.
+ * @param revision of this operator's release. A Deployment of another revision counts as not applied yet:
+ *   another operator leads, or this one has not applied it.
  */
 export function progressOf(deployment: KubeObject, replicas: readonly Replica[], revision = ''): Progress {
   const wanted = numberOf(deployment['spec'], 'replicas')
@@ -52,8 +53,8 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
 }
 
 /**
- * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: the image x cannot be had`; empty when
- * all are ready.
+ * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: the image x cannot be had`;
+ * empty when all are ready.
  */
 export function describeProgress({ wanted, ready, earlier, message }: Progress): string {
   if (ready >= wanted) return ''

@@ -15,7 +15,8 @@ export interface LoadReport {
   /** Of the process, as in the node's metadata of the feed. */
   readonly uid: string
   /**
-   * By the `namespace/name` of the route; empty for what no route matches. Nothing for a process that is gone.
+   * By the `namespace/name` of the route; empty for what no route matches. Nothing for a process that is
+   * gone.
    */
   readonly routes: ReadonlyMap<string, RouteLoad>
 }

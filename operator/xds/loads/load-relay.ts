@@ -14,8 +14,8 @@ export interface LoadRelayOptions extends Omit<LeaderCallOptions, 'what'> {
 const idleLookMs = 10_000
 
 /**
- * Tells the operator that has the Lease what brokers told this one, by the same reports on one stream. Level-based:
- * each round tells what is another than the leader was told, so that nothing is ever queued.
+ * Tells the operator that has the Lease what brokers told this one, by the same reports on one stream.
+ * Level-based: each round tells what is another than the leader was told, so that nothing is ever queued.
  */
 export function createLoadRelay({ loads, paceMs = 1_000, ...options }: LoadRelayOptions): LeaderCall {
   const pause = createWakeablePause()

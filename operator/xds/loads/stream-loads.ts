@@ -7,8 +7,8 @@ import { type LoadReport, loadCodec, loadReportPath, type RouteLoad } from './lo
 export type { RouteLoad } from './load-codec.ts'
 
 /**
- * What brokers carry, as they report it themselves on the feed's port, and as other operators pass on what they
- * were told. What a stream told counts until it ends.
+ * What brokers carry, as they report it themselves on the feed's port, and as other operators pass on what
+ * they were told. What a stream told counts until it ends.
  */
 export interface StreamLoads {
   /** For the server of the feed. */
@@ -31,8 +31,8 @@ export interface HeardLoad {
 
 export interface StreamLoadsOptions {
   /**
-   * The DNS name that only operators have in their certificates. Without it nobody is taken for an operator, and a
-   * stream tells of one process only.
+   * The DNS name that only operators have in their certificates. Without it nobody is taken for an operator,
+   * and a stream tells of one process only.
    */
   readonly operatorName?: string
   readonly limits?: Partial<StreamLoadsLimits>

@@ -35,8 +35,8 @@ const keepaliveTimeoutMs = 4_000
 const defaultBackoff = { initialMs: 200, maxMs: 5_000 } as const
 
 /**
- * @param callOnce makes one call, and rejects with the reason when it has ended; `onReceived` is for it to say that
- *   the leader took what it was told.
+ * @param callOnce makes one call, and rejects with the reason when it has ended; `onReceived` is for it to
+ *   say that the leader took what it was told.
  */
 export function createLeaderCall(
   options: LeaderCallOptions,

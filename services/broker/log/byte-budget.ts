@@ -5,9 +5,10 @@ export const defaultMaxKeptBytes = 128 * 1024 * 1024
  * in the sinks of consumers. The owner
  * of each byte spends it here and releases it.
  *
- * While the budget is exceeded, a ring keeps only the entries that its cursors hold, and at most an equal share of the
- * limit: beyond that its producer waits or its oldest entries are dropped, as in a ring that is full by its own limits.
- * The total memory is therefore bounded, and a request with slow consumers cannot use the memory of the others.
+ * While the budget is exceeded, a ring keeps only the entries that its cursors hold, and at most an equal
+ * share of the limit: beyond that its producer waits or its oldest entries are dropped, as in a ring that is
+ * full by its own limits. The total memory is therefore bounded, and a request with slow consumers cannot use
+ * the memory of the others.
  */
 export class ByteBudget {
   readonly limit: number

@@ -44,8 +44,9 @@ export interface StreamLog {
   readonly problem: string
   onHealth(listener: (healthy: boolean) => void): () => void
   /**
-   * Reports each end that this process has given to a request, once, until the returned function is called. Of all
-   * processes that share the log, the one whose end is effective reports it, wherever the producer was connected.
+   * Reports each end that this process has given to a request, once, until the returned function is called.
+   * Of all processes that share the log, the one whose end is effective reports it, wherever the producer was
+   * connected.
    */
   onEnd(listener: EndListener): () => void
   /** The limit of this process's memory, in which its calls count what they hold, too. */
@@ -100,7 +101,8 @@ export interface ResumedRequest {
 }
 
 /**
- * `progress` is that of the last entry; undefined if the producer was not connected to this process. Must not throw.
+ * `progress` is that of the last entry; undefined if the producer was not connected to this process. Must not
+ * throw.
  */
 export type EndListener = (request: LoggedRequest, end: RequestEnd, progress: Progress | undefined) => void
 
@@ -224,8 +226,8 @@ export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' 
 export const shuttingDownStatus: Status = { code: 'ERROR', message: 'shutting down' }
 
 /**
- * The end as JSON for programs. A completed request has the status of its producer as its last message, which the log
- * does not read.
+ * The end as JSON for programs. A completed request has the status of its producer as its last message, which
+ * the log does not read.
  */
 export const showEnd = (end: RequestEnd) =>
   end.how === 'completed' ? { how: end.how } : { how: end.how, ...end.status }

@@ -66,9 +66,10 @@ export const defaultNotifierLimits: NotifierLimits = {
 }
 
 /**
- * Each route has its own queue and its own attempts, so that a receiver that fails does not delay the notifications
- * of other routes. The queues are bounded: what exceeds a bound is dropped and counted. The URL and the secrets are
- * those of the route at the time of an attempt; a route without a webhook loses what is queued.
+ * Each route has its own queue and its own attempts, so that a receiver that fails does not delay the
+ * notifications of other routes. The queues are bounded: what exceeds a bound is dropped and counted. The URL
+ * and the secrets are those of the route at the time of an attempt; a route without a webhook loses what is
+ * queued.
  */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { streamLog, routes, stats, clock, random } = options

@@ -4,8 +4,8 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 const versions = ['v1', 'v1alpha'] as const
 
 /**
- * Server reflection: the methods of `grpc.reflection.v1.ServerReflection` and its predecessor, which describe these
- * services. The descriptors are loaded by the first call, since most processes get none.
+ * Server reflection: the methods of `grpc.reflection.v1.ServerReflection` and its predecessor, which describe
+ * these services. The descriptors are loaded by the first call, since most processes get none.
  */
 export function reflectionMethods(services: readonly string[]): readonly AnyMethod[] {
   const load = async () => (await import('./reflection-answers.ts')).createReflectionAnswers(services)

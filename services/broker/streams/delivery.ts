@@ -93,8 +93,8 @@ export class Delivery {
   }
 
   /**
-   * Its turn begins: from now on it counts as a consumer of the request, and the producer waits for it, if the
-   * route says so. Returns false if the request has as many consumers as its route allows.
+   * Its turn begins: from now on it counts as a consumer of the request, and the producer waits for it, if
+   * the route says so. Returns false if the request has as many consumers as its route allows.
    */
   takeTurn(): boolean {
     const { consumersOfRequest } = this.#context

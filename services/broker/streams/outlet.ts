@@ -4,8 +4,8 @@ import type { ByteBudget } from '../log/byte-budget.ts'
 /** Observes the sink of a pull: its bytes, and whether the consumer reads them. */
 export interface Outlet {
   /**
-   * Returns the time for which the consumer has not read, in milliseconds. It is called in intervals, in which
-   * it also counts the bytes of the sink in the budget.
+   * Returns the time for which the consumer has not read, in milliseconds. It is called in intervals, in
+   * which it also counts the bytes of the sink in the budget.
    */
   measure(nowMs: number): number
   /** Releases the counted bytes. */

@@ -40,8 +40,8 @@ export class Turns {
   }
 
   /**
-   * Begins the turn of the first delivery whose request has a place for a consumer. Closes, removes and returns
-   * those before it.
+   * Begins the turn of the first delivery whose request has a place for a consumer. Closes, removes and
+   * returns those before it.
    */
   beginFirst(): readonly Delivery[] {
     const leftOut: Delivery[] = []

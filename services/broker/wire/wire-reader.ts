@@ -12,9 +12,9 @@ const maxVarintBytes = 10
 const maxShortVarintBytes = 5
 
 /**
- * Reads an encoded protobuf message in place. It is strict: every decoder accepts the messages that it accepts.
- * A field must end within its message, tags and lengths have at most 32 bits, strings are UTF-8, and groups,
- * which proto3 does not have, are rejected. The depth is therefore that of the schema.
+ * Reads an encoded protobuf message in place. It is strict: every decoder accepts the messages that it
+ * accepts. A field must end within its message, tags and lengths have at most 32 bits, strings are UTF-8, and
+ * groups, which proto3 does not have, are rejected. The depth is therefore that of the schema.
  *
  * Every method throws MalformedMessage for invalid bytes.
  */

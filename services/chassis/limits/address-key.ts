@@ -5,8 +5,8 @@ const maxAddressCharacters = 64
 const ipv6Groups = 4
 
 /**
- * What an address is limited as: an IPv4 address as it is, also one that is mapped into IPv6, and an IPv6 address
- * by its first 64 bits. What is no address, as a proxy may tell it, is its own text.
+ * What an address is limited as: an IPv4 address as it is, also one that is mapped into IPv6, and an IPv6
+ * address by its first 64 bits. What is no address, as a proxy may tell it, is its own text.
  */
 export function addressKey(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -21,9 +21,10 @@ const countersOfRow = 8_192
 const bytesOfIndex = 4
 
 /**
- * The counters are a fixed table of 256 KiB, a count-min sketch: keys may share a counter, but a key is refused for the
- * calls of others only when it shares all of its counters with busy keys. So no number of keys makes the table grow or
- * forget a busy key. The places of a key depend on a random salt and cannot be chosen from outside.
+ * The counters are a fixed table of 256 KiB, a count-min sketch: keys may share a counter, but a key is
+ * refused for the calls of others only when it shares all of its counters with busy keys. So no number of
+ * keys makes the table grow or forget a busy key. The places of a key depend on a random salt and cannot be
+ * chosen from outside.
  */
 export function createRateLimit(perMinute: number, clock: Clock): RateLimit {
   const salt = randomBytes(16).toString('hex')

@@ -11,7 +11,8 @@ export interface AddressPolicy {
 
 /**
  * What no public server has (the special-purpose registries of IANA, RFC 6890 and later): this host, private
- * networks, the link with a cloud's metadata service, carrier-grade NAT, documentation, benchmarks, multicast.
+ * networks, the link with a cloud's metadata service, carrier-grade NAT, documentation, benchmarks,
+ * multicast.
  */
 const privateIpv4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
@@ -20,9 +21,9 @@ const privateIpv4 = [
 ]
 
 /**
- * Public unicast is 2000::/3, so that everything outside is refused: ::1, unique local and link-local addresses,
- * IPv4-mapped ones, NAT64. Within it, what leads to somewhere else: Teredo and other protocols' own, 6to4,
- * documentation.
+ * Public unicast is 2000::/3, so that everything outside is refused: ::1, unique local and link-local
+ * addresses, IPv4-mapped ones, NAT64. Within it, what leads to somewhere else: Teredo and other protocols'
+ * own, 6to4, documentation.
  */
 const publicIpv6 = ['2000::/3']
 const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']

@@ -47,9 +47,9 @@ const maxHeaderBytes = 16 * 1024
 const userAgent = 'tollway-webhooks/1.0'
 
 /**
- * Posts to a URL that a stranger has chosen. The name is looked up once, every address of it is checked, and the
- * connection goes to one of those and nowhere else, whatever the name server says next. Redirects are an answer
- * like any other. No connection is kept, and no proxy is used.
+ * Posts to a URL that a stranger has chosen. The name is looked up once, every address of it is checked, and
+ * the connection goes to one of those and nowhere else, whatever the name server says next. Redirects are an
+ * answer like any other. No connection is kept, and no proxy is used.
  *
  * @throws PostError
  */

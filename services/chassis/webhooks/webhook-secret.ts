@@ -2,8 +2,8 @@
 type RandomBytes = (count: number) => Uint8Array
 
 /**
- * The form of a webhook's signing secret: `whsec_` and 24 to 64 random bytes in base64 (Standard Webhooks 1.0,
- * symmetric secrets). The libraries of receivers accept no other form.
+ * The form of a webhook's signing secret: `whsec_` and 24 to 64 random bytes in base64 (Standard Webhooks
+ * 1.0, symmetric secrets). The libraries of receivers accept no other form.
  */
 const prefix = 'whsec_'
 const newBytes = 32
@@ -31,8 +31,8 @@ export function webhookSecretFault(text: string): string | undefined {
 }
 
 /**
- * The bytes of a secret. A secret of another form, which resources of earlier versions could have, is used as its
- * text.
+ * The bytes of a secret. A secret of another form, which resources of earlier versions could have, is used as
+ * its text.
  */
 export function webhookSecretBytes(secret: string): Uint8Array {
   return secret.startsWith(prefix)

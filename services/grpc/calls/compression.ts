@@ -7,8 +7,8 @@ export const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding'
 export const isSupported = (encoding: string): boolean => encoding === 'gzip'
 
 /**
- * The accepted encodings, for the answer to a request that names an encoding: its caller may compress. Other callers
- * do not need the bytes.
+ * The accepted encodings, for the answer to a request that names an encoding: its caller may compress. Other
+ * callers do not need the bytes.
  */
 export const acceptFields = (encoding: string): readonly (readonly [string, string])[] =>
   encoding === 'identity' ? [] : [acceptEncoding]

@@ -2,8 +2,8 @@ import { GrpcError } from '../status.ts'
 import type { CallContext, CuttableCall } from './call-context.ts'
 
 /**
- * Limits how long the server waits for the rest of a request that holds counted memory, so that a caller that sends
- * slowly or stops sending does not keep the process's request memory until its connection ends.
+ * Limits how long the server waits for the rest of a request that holds counted memory, so that a caller that
+ * sends slowly or stops sending does not keep the process's request memory until its connection ends.
  */
 export class RequestTimeout {
   readonly #timeoutMs: number

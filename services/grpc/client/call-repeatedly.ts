@@ -17,9 +17,9 @@ export interface RepeatedCall {
 }
 
 /**
- * Makes unary calls one after the other over one connection. A gRPC library is not loaded for them, since the process
- * would keep its memory. Resolves with the number of calls that the server ended, which is below `calls` when the
- * connection ended before. Rejects when there is no connection.
+ * Makes unary calls one after the other over one connection. A gRPC library is not loaded for them, since the
+ * process would keep its memory. Resolves with the number of calls that the server ended, which is below
+ * `calls` when the connection ended before. Rejects when there is no connection.
  */
 export async function callRepeatedly({ port, path, message, calls, signal }: RepeatedCall): Promise<number> {
   const fields = encodeHeaderBlock([

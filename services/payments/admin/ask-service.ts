@@ -10,8 +10,8 @@ import type { Output } from './commands.ts'
 const maxAddressBytes = 1_024
 
 /**
- * Has the command run by the service that has the embedded database of this folder open. Waits as long as it takes:
- * a proof of large books takes minutes.
+ * Has the command run by the service that has the embedded database of this folder open. Waits as long as it
+ * takes: a proof of large books takes minutes.
  *
  * @returns the exit code; undefined when there is no service that takes commands
  * @throws Error when the connection is lost, and it is not known what was done

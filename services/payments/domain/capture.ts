@@ -17,8 +17,8 @@ export interface CaptureInput {
 
 /**
  * Takes a part of the pending amount, or all of it, to the merchant's balance: exchanged to its currency at
- * the rate of now, less the fee. Captures together never exceed the transaction's amount. What they are worth is
- * rounded for all of them together: at one rate, parts are worth what the whole is.
+ * the rate of now, less the fee. Captures together never exceed the transaction's amount. What they are worth
+ * is rounded for all of them together: at one rate, parts are worth what the whole is.
  */
 export function captureTransaction(
   transaction: Transaction,

@@ -24,8 +24,8 @@ const issued = [
 ]
 
 /**
- * Whether a text has what could be the number of a card. Such a text must not get into fields that are stored and shown
- * (PCI DSS 4.0.1, 3.5.1).
+ * Whether a text has what could be the number of a card. Such a text must not get into fields that are stored
+ * and shown (PCI DSS 4.0.1, 3.5.1).
  */
 export function hasCardNumber(text: string): boolean {
   return [...text.matchAll(runs)].some(([run]) => {

@@ -59,9 +59,10 @@ export interface DisputeChange extends Change {
  * A dispute begins: what it is about leaves the merchant's balance, with the fee, and is held until the
  * dispute is won or lost. The trail tells of it only then, for its entries are won or lost.
  *
- * The payer's bank does not know of refunds, so a dispute may be about more than what can still be refunded, or
- * captured. It is booked all the same: the excess leaves the balance too, which may become negative, and cannot be
- * refunded after a win. It converts at the average rate of the captures, or, without captures, at the rate of now.
+ * The payer's bank does not know of refunds, so a dispute may be about more than what can still be refunded,
+ * or captured. It is booked all the same: the excess leaves the balance too, which may become negative, and
+ * cannot be refunded after a win. It converts at the average rate of the captures, or, without captures, at
+ * the rate of now.
  */
 export function raiseDispute(
   transaction: Transaction,
@@ -120,8 +121,8 @@ export function raiseDispute(
 }
 
 /**
- * What is taken for one more part above what can be refunded. Undefined where nothing was captured and there is no
- * rate.
+ * What is taken for one more part above what can be refunded. Undefined where nothing was captured and there
+ * is no rate.
  */
 function valueOfExcess(
   transaction: Transaction,

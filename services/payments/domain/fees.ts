@@ -26,8 +26,8 @@ export interface FeeRule {
 export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation, FeeRule>>>>
 
 /**
- * The rate is rounded for all operations of a kind on one transaction together, so that parts cost what the whole
- * costs.
+ * The rate is rounded for all operations of a kind on one transaction together, so that parts cost what the
+ * whole costs.
  *
  * @param amount in minor units of the funding currency, after the exchange
  * @param before the sum of the amounts of the operations of this kind before

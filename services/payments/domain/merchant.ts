@@ -46,8 +46,8 @@ export function updateMerchant(merchant: Merchant, update: MerchantUpdate): Merc
 /** What a merchant has, in minor units. */
 export interface Balances {
   /**
-   * The sum of its lines, in its funding currency: captures and won disputes, less refunds, disputes, fees and
-   * payouts. The next payout takes all of it. Negative when the merchant owes money.
+   * The sum of its lines, in its funding currency: captures and won disputes, less refunds, disputes, fees
+   * and payouts. The next payout takes all of it. Negative when the merchant owes money.
    */
   readonly available: Money
   /** What can still be captured or voided, by the currency of the transactions. Never zero. */

@@ -1,8 +1,8 @@
 import { refundableAmount, type Transaction } from './transaction.ts'
 
 /**
- * What the refundable amount is worth on the merchant's balance. The books move whole minor units. So that roundings
- * do not add up, what the exact value is above (or, negative, below) the whole one is kept with it.
+ * What the refundable amount is worth on the merchant's balance. The books move whole minor units. So that
+ * roundings do not add up, what the exact value is above (or, negative, below) the whole one is kept with it.
  */
 export interface RefundableValue {
   /** In minor units of the merchant's currency. */
@@ -13,14 +13,15 @@ export interface RefundableValue {
 
 const unit = 10n ** 18n
 /**
- * A value this close below a half counts as a half: it is one whose divisions were rounded to units. The distance of
- * other values from a half is larger, since amounts are at most 10¹².
+ * A value this close below a half counts as a half: it is one whose divisions were rounded to units. The
+ * distance of other values from a half is larger, since amounts are at most 10¹².
  */
 const tolerance = 1_000n
 
 /**
- * Takes the value of a part of the refundable amount: its share of the exact value. However many parts are taken, the
- * value of all of them together is off by half a minor unit at most, and what takes the whole takes all of the value.
+ * Takes the value of a part of the refundable amount: its share of the exact value. However many parts are
+ * taken, the value of all of them together is off by half a minor unit at most, and what takes the whole
+ * takes all of the value.
  *
  * @param amount in minor units of the transaction's currency, at most what is refundable
  * @returns what was taken, never negative, and what is left

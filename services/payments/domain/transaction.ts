@@ -6,8 +6,8 @@ import { type Refused, refuseField } from './refusals.ts'
 import { addToTotals, type TrailEntry, type TrailLimits, type TrailTotals } from './trail.ts'
 
 /**
- * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and
- * refundedAmount + disputedAmount − excessDisputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
+ * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and refundedAmount +
+ * disputedAmount − excessDisputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
  */
 export interface Transaction extends RefundableValue {
   readonly id: string
@@ -109,8 +109,8 @@ export function checkPending(
 }
 
 /**
- * Checks the amount of a refund: at most the captured amount less refunds and disputes. A dispute also counts when it
- * came before the capture.
+ * Checks the amount of a refund: at most the captured amount less refunds and disputes. A dispute also counts
+ * when it came before the capture.
  */
 export function checkRefundable(transaction: Transaction, amount: bigint): Refused | undefined {
   const { capturedAmount, refundedAmount, disputedAmount } = transaction

@@ -20,8 +20,8 @@ export function answer(status: 200 | 201, body: JsonObject): Answer {
 export const noContent: Answer = { status: 204, body: '' }
 
 /**
- * A list: an array with one element a line, `[`, `{…},`, `{…}`, `]`, which the public client reads line by line
- * while it comes.
+ * A list: an array with one element a line, `[`, `{…},`, `{…}`, `]`, which the public client reads line by
+ * line while it comes.
  */
 export function answerList(items: readonly JsonValue[]): Answer {
   const lines = items.map(item => JSON.stringify(item)).join(',\n')

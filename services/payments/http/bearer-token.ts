@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 
 /**
- * Whether a request's Authorization header shows this bearer token (RFC 6750). Compared by their hashes, which have
- * one length, in constant time.
+ * Whether a request's Authorization header shows this bearer token (RFC 6750). Compared by their hashes,
+ * which have one length, in constant time.
  */
 export function hasBearerToken(authorization: string | undefined, token: string): boolean {
   const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []

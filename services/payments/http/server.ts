@@ -148,8 +148,8 @@ function contextOptions(tls: TlsFiles) {
 }
 
 /**
- * Behind a proxy that nobody trusts all clients have one address, and share the limits of one. Told once: anybody
- * can send the header.
+ * Behind a proxy that nobody trusts all clients have one address, and share the limits of one. Told once:
+ * anybody can send the header.
  */
 function warnOfStrangers(app: FastifyInstance, log: Log): void {
   let isTold = false

@@ -12,8 +12,9 @@ export interface CallGuard {
   /** Counts a key that opened nothing. While the address is over that limit, `admit` refuses it. */
   countFailedKey(address: string): Promise<CallRefusal | null>
   /**
-   * Runs a call that looks its key up. Of one address, only some run at once with keys that have opened nothing in this
-   * process; the others wait, and are refused when the failed keys of the address have come to their limit.
+   * Runs a call that looks its key up. Of one address, only some run at once with keys that have opened
+   * nothing in this process; the others wait, and are refused when the failed keys of the address have come
+   * to their limit.
    *
    * @param isUnknown whether the result says that the key opens nothing
    */

@@ -1,8 +1,8 @@
 /** Bounds how many keys of one address are looked up at once. */
 export interface KeyLookups {
   /**
-   * Runs a call that looks its key up. Waits while the address has the maximum of calls with keys that have opened
-   * nothing in this process. Resolves with undefined when `isRefused` says so after a wait.
+   * Runs a call that looks its key up. Waits while the address has the maximum of calls with keys that have
+   * opened nothing in this process. Resolves with undefined when `isRefused` says so after a wait.
    */
   run<T>(call: KeyLookup<T>): Promise<T | undefined>
 }

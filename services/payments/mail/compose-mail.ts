@@ -9,8 +9,8 @@ import { domainOf, isPlainAddress, type Mailbox } from './mailbox.ts'
 const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = { invitation }
 
 /**
- * The message of a row. Its Message-ID and date are the row's, so that it is the same mail each time it is sent
- * and receivers can drop a double (RFC 5322, section 3.6.4).
+ * The message of a row. Its Message-ID and date are the row's, so that it is the same mail each time it is
+ * sent and receivers can drop a double (RFC 5322, section 3.6.4).
  *
  * @throws MailError, permanent, for a row that no mail can be made of
  */

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { MailError, type MailTransport } from './mail-transport.ts'
 
 /**
- * Puts each mail into a file of its own, for whoever has no mail server: `<time>-<id>.eml`, whole or not there at
- * all. A mail that is sent again replaces its file.
+ * Puts each mail into a file of its own, for whoever has no mail server: `<time>-<id>.eml`, whole or not
+ * there at all. A mail that is sent again replaces its file.
  *
  * @param folder made when it is not there, for its owner only
  */

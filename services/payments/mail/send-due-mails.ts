@@ -34,8 +34,8 @@ const maxRefusals = 3
 const maxAgeMs = 5 * 24 * 60 * 60 * 1000
 
 /**
- * Sends what is due. A mail is marked when it was taken: a process that dies in between leaves it to be sent once
- * more, under the same Message-ID, when its lease has ended. Any number of processes may do this.
+ * Sends what is due. A mail is marked when it was taken: a process that dies in between leaves it to be sent
+ * once more, under the same Message-ID, when its lease has ended. Any number of processes may do this.
  *
  * @returns whether there may be more to send at once
  */

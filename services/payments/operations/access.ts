@@ -28,8 +28,8 @@ export async function authenticate(
 }
 
 /**
- * Everything below tells of a record only to an app that has its merchant. To others, as for an id that is none,
- * there is no such thing: whoever guesses ids learns nothing.
+ * Everything below tells of a record only to an app that has its merchant. To others, as for an id that is
+ * none, there is no such thing: whoever guesses ids learns nothing.
  */
 export async function ownMerchant(tx: Tx, app: App, merchantId: string): Outcome<Merchant> {
   if (!isId(merchantId)) return refuse('not_found')

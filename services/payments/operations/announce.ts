@@ -45,8 +45,8 @@ export interface Announcement {
 }
 
 /**
- * Adds to the merchant's log of events, in the transaction of what happened: it is told if and only if it did.
- * Holds the merchant's lists, and therefore comes last.
+ * Adds to the merchant's log of events, in the transaction of what happened: it is told if and only if it
+ * did. Holds the merchant's lists, and therefore comes last.
  */
 export function announce(
   tx: Tx,

@@ -39,10 +39,10 @@ export interface AuthorisationOnce {
 }
 
 /**
- * Asks the processor for an authorisation and records its answer, once for each idempotency key. The attempt is
- * committed before the processor is asked, under the id of the transaction to come, and removed with the commit of
- * that transaction. After any failure in between, the same request asks again under the same id; without such a
- * request, `sweepAuthorisations` cancels the authorisation.
+ * Asks the processor for an authorisation and records its answer, once for each idempotency key. The attempt
+ * is committed before the processor is asked, under the id of the transaction to come, and removed with the
+ * commit of that transaction. After any failure in between, the same request asks again under the same id;
+ * without such a request, `sweepAuthorisations` cancels the authorisation.
  */
 export function authoriseOnce(payments: Payments, request: AuthorisationOnce): Promise<Once | Refused> {
   const { once, plan, present } = request

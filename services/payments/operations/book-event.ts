@@ -57,8 +57,9 @@ export interface SeenEvent {
 }
 
 /**
- * Books one event. Changes nothing unless the result says that it is booked. Ids derive from those of the processor,
- * and the transaction is locked, so that an event that comes again, or to two processes at once, has one effect.
+ * Books one event. Changes nothing unless the result says that it is booked. Ids derive from those of the
+ * processor, and the transaction is locked, so that an event that comes again, or to two processes at once,
+ * has one effect.
  */
 export async function bookEvent(
   tx: Tx,

@@ -23,8 +23,8 @@ export interface ChangeRequest<Input> {
 type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Change | Refused
 
 /**
- * Decided here, with the transaction locked, and stored with the promise to tell the processor: that one carries
- * out what the books say, and cannot refuse what was authorised.
+ * Decided here, with the transaction locked, and stored with the promise to tell the processor: that one
+ * carries out what the books say, and cannot refuse what was authorised.
  */
 function changing<Input>(decide: Decide<Input>, type: EventType) {
   return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Outcome<Transaction> => {

@@ -18,8 +18,8 @@ export interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'pr
 }
 
 /**
- * A recurring payment: charges the card of an earlier transaction or a saved card, without the payer. Never with
- * 3-D Secure (the specification's rules of recurring payments).
+ * A recurring payment: charges the card of an earlier transaction or a saved card, without the payer. Never
+ * with 3-D Secure (the specification's rules of recurring payments).
  */
 export function createTransaction(payments: Payments, request: TransactionRequest): Promise<Once | Refused> {
   const { once, present } = request

@@ -14,8 +14,8 @@ const firstWaitMs = 1_000
 const maxWaitMs = 300_000
 
 /**
- * Tells the processor what the books have decided, at least once and for each transaction in the trail's order.
- * What it does not take is tried again, after waits that double.
+ * Tells the processor what the books have decided, at least once and for each transaction in the trail's
+ * order. What it does not take is tried again, after waits that double.
  *
  * @returns how many were due, and which failed
  */

@@ -28,8 +28,8 @@ interface OfMerchant {
 export const invitationTemplate = 'invitation'
 
 /**
- * Makes a person a member, with an e-mail to whoever was none before. The answer is the same whether or not the person
- * is a member of other merchants, and whether or not a mail was sent.
+ * Makes a person a member, with an e-mail to whoever was none before. The answer is the same whether or not
+ * the person is a member of other merchants, and whether or not a mail was sent.
  */
 export async function inviteUser(
   tx: Tx,
@@ -102,8 +102,8 @@ export async function associateApp(
 }
 
 /**
- * Ends an app's access, which may be the caller's own. The last app stays: without one, the merchant would be out of
- * reach.
+ * Ends an app's access, which may be the caller's own. The last app stays: without one, the merchant would be
+ * out of reach.
  */
 export async function dissociateApp(
   tx: Tx,

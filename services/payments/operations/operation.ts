@@ -44,8 +44,8 @@ export interface Processors {
 }
 
 /**
- * A use case is a function `(tx, payments, input) → outcome | Refused`. It reads and writes through `tx` alone,
- * and takes its locks in the order idempotency key, transaction, merchant.
+ * A use case is a function `(tx, payments, input) → outcome | Refused`. It reads and writes through `tx`
+ * alone, and takes its locks in the order idempotency key, transaction, merchant.
  */
 export type Outcome<T> = Promise<T | Refused>
 

@@ -14,8 +14,8 @@ import { nextId, type Outcome, type Payments, perform } from './operation.ts'
 const maxMerchantsAtOnce = 100
 
 /**
- * Sends a merchant's whole balance to its bank account, as a line and a ledger entry, once a period. A merchant
- * that is closed is paid what it still has.
+ * Sends a merchant's whole balance to its bank account, as a line and a ledger entry, once a period. A
+ * merchant that is closed is paid what it still has.
  *
  * @param period any name, such as a date
  * @returns the line; refused as `conflict` when the merchant was paid for the period already
@@ -44,8 +44,8 @@ export async function payOutMerchant(
 }
 
 /**
- * Pays all merchants that have something to be paid, each in a transaction of its own: whatever ends it in between,
- * the next run for the period pays the rest. Any number of processes may do this at once.
+ * Pays all merchants that have something to be paid, each in a transaction of its own: whatever ends it in
+ * between, the next run for the period pays the rest. Any number of processes may do this at once.
  *
  * @param onPaid told of each payout after its commit
  */

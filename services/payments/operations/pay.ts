@@ -20,8 +20,8 @@ export interface PayerPayment {
   /** The text of the payment link, shown in the dashboard; null without one. */
   readonly reference: string | null
   /**
-   * Names this attempt to pay, with at least 128 random bits: the same attempt, sent twice, is one payment. After
-   * a decline, the payer's next attempt has another name.
+   * Names this attempt to pay, with at least 128 random bits: the same attempt, sent twice, is one payment.
+   * After a decline, the payer's next attempt has another name.
    */
   readonly attempt: string
 }

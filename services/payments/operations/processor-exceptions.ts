@@ -11,8 +11,8 @@ async function lockException(tx: Tx, id: string) {
 }
 
 /**
- * Books an event of the processor that could not be booked when it came: its cause is known by now, or a rate that
- * was missing is configured. Closes the exception when that succeeds, and leaves it as it is otherwise.
+ * Books an event of the processor that could not be booked when it came: its cause is known by now, or a rate
+ * that was missing is configured. Closes the exception when that succeeds, and leaves it as it is otherwise.
  */
 export async function retryException(tx: Tx, payments: Payments, id: string): Outcome<BookingResult> {
   const exception = await lockException(tx, id)

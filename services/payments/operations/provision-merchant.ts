@@ -94,9 +94,9 @@ async function createProvisioned(
 }
 
 /**
- * The merchant that the resource is to take over, if it is to take over one. Whoever shows the key of an app that
- * has the merchant could do everything with it anyway; others learn nothing of it. So a merchant that stayed when
- * its resource went, or whose cluster was lost, goes on under another resource.
+ * The merchant that the resource is to take over, if it is to take over one. Whoever shows the key of an app
+ * that has the merchant could do everything with it anyway; others learn nothing of it. So a merchant that
+ * stayed when its resource went, or whose cluster was lost, goes on under another resource.
  */
 async function adopted(
   tx: Tx,

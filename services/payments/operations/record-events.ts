@@ -22,9 +22,9 @@ export type RecordedEvent = BookingResult & {
 }
 
 /**
- * Books the frauds and disputes that the processor reports. Stores events that cannot be booked: as exceptions for an
- * operator, or until their cause is in the books, because they may come out of order. Acknowledges only what is
- * booked or stored. Afterwards tries stored events again that wait for their cause.
+ * Books the frauds and disputes that the processor reports. Stores events that cannot be booked: as
+ * exceptions for an operator, or until their cause is in the books, because they may come out of order.
+ * Acknowledges only what is booked or stored. Afterwards tries stored events again that wait for their cause.
  *
  * @param test whether it is the processor of test accounts
  * @returns what became of each event; of those that waited already, only those that wait no longer

@@ -35,9 +35,10 @@ const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
 
 /**
- * Replays everything and proves it, in one state of the database, while others go on: each entry balances, each
- * line is what was posted, each transaction is what its trail makes of it, each balance is the sum of its lines,
- * and there is no record that belongs to nothing. It reads part by part, and holds no more than one.
+ * Replays everything and proves it, in one state of the database, while others go on: each entry balances,
+ * each line is what was posted, each transaction is what its trail makes of it, each balance is the sum of
+ * its lines, and there is no record that belongs to nothing. It reads part by part, and holds no more than
+ * one.
  */
 export function verifyBooks(storage: Storage): Promise<Verification> {
   const options = { isolation: 'repeatable read', statementTimeoutMs } as const

@@ -27,8 +27,8 @@ export type CardField = (typeof cardFields)[number]
 export type CardErrors = Readonly<Partial<Record<CardField, CardFieldError>>>
 
 /**
- * @param isTest whether only test cards can be used: a real card must not be typed where no money moves. The test card of
- * the public service fits no other check.
+ * @param isTest whether only test cards can be used: a real card must not be typed where no money moves. The
+ *   test card of the public service fits no other check.
  */
 export function checkNumber(text: string, isTest: boolean): CardFieldError | undefined {
   const number = normaliseNumber(text.trim())

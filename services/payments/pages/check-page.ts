@@ -5,8 +5,8 @@ const timeoutMs = 10_000
 const maxListed = 20
 
 /**
- * Loads a payment page as a payer's browser does, and compares its headers, its scripts and what else it loads with
- * the inventory (PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1).
+ * Loads a payment page as a payer's browser does, and compares its headers, its scripts and what else it
+ * loads with the inventory (PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1).
  *
  * @param address a payment link, or the folder of the pages; the way there includes proxies and caches
  * @returns each difference; empty for an intact page

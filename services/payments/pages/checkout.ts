@@ -15,9 +15,9 @@ export interface Checkout {
   /** The payer's answer to a challenge. */
   answerChallenge(answer: ChallengeAnswer): Promise<AuthenticationOutcome>
   /**
-   * Makes a payment: of all requests with one idempotency key, one at the most is authorised, and the others get
-   * its outcome. A rejected promise means that the outcome is not known, and that the same request can be made
-   * again.
+   * Makes a payment: of all requests with one idempotency key, one at the most is authorised, and the others
+   * get its outcome. A rejected promise means that the outcome is not known, and that the same request can be
+   * made again.
    */
   pay(request: AttemptDetails & { readonly authentication: string }): Promise<PaymentOutcome>
   /** What is known of a payment, without making it. */

@@ -15,9 +15,9 @@ export interface PageSecretsOptions {
 }
 
 /**
- * The secrets of the payment page, one a line. The first seals, all of them open. The file is read again when it is
- * used, so that a rotation needs no restart; while it has a line that is too short, the secrets before stay in
- * force.
+ * The secrets of the payment page, one a line. The first seals, all of them open. The file is read again when
+ * it is used, so that a rotation needs no restart; while it has a line that is too short, the secrets before
+ * stay in force.
  *
  * @throws RangeError when a secret is too short at the start
  */

@@ -21,8 +21,8 @@ export interface Purpose<T> {
 
 export interface SealOptions {
   /**
-   * The secrets of now, each of at least 32 bytes, the same in all processes that answer for one another. The first
-   * seals; all of them open, so that what was sealed before a rotation stays readable.
+   * The secrets of now, each of at least 32 bytes, the same in all processes that answer for one another. The
+   * first seals; all of them open, so that what was sealed before a rotation stays readable.
    */
   readonly secrets: () => readonly Uint8Array[]
   /** Milliseconds since the epoch. */

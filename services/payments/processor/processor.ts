@@ -13,8 +13,8 @@ import type { Tds } from '../domain/transaction.ts'
  */
 export interface CardProcessor {
   /**
-   * Takes the payer's card and answers whether the payer's bank wants to be asked first. The card is kept by the
-   * processor under the reference of the authentication, and is not needed again. Authorises nothing.
+   * Takes the payer's card and answers whether the payer's bank wants to be asked first. The card is kept by
+   * the processor under the reference of the authentication, and is not needed again. Authorises nothing.
    */
   authenticate(request: AuthenticationRequest): Promise<Authentication>
   /** The payer's answer to a challenge of `authenticate`. */
@@ -22,8 +22,8 @@ export interface CardProcessor {
   /** Reserves an amount on a card. */
   authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
   /**
-   * Cancels an authorisation of which only the operation id is known, because its answer was lost: releases the
-   * amount when it was approved, and makes sure that no approval follows under this id.
+   * Cancels an authorisation of which only the operation id is known, because its answer was lost: releases
+   * the amount when it was approved, and makes sure that no approval follows under this id.
    */
   cancelAuthorisation(request: CancelRequest): Promise<CancelAnswer>
   /** Takes a part of a reserved amount. */
@@ -33,8 +33,8 @@ export interface CardProcessor {
   /** Releases a part of a reserved amount. */
   void(request: FollowUpRequest): Promise<void>
   /**
-   * Returns what happened outside of any call, oldest first, repeatedly until it is acknowledged. An adapter limits the
-   * bytes of an answer that it reads, and passes fields as they came: the caller checks them.
+   * Returns what happened outside of any call, oldest first, repeatedly until it is acknowledged. An adapter
+   * limits the bytes of an answer that it reads, and passes fields as they came: the caller checks them.
    */
   pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
   /** Says that these events are stored. Unknown ids are passed over. */

@@ -41,8 +41,8 @@ const fraudReason = 1
 
 /**
  * A card processor that moves no money: the number of a card decides what becomes of it (see `testCards`),
- * and what follows from it is in its token and references. The first answer to an operation is kept, and a repeated
- * call gets it; events to come are kept in the journal.
+ * and what follows from it is in its token and references. The first answer to an operation is kept, and a
+ * repeated call gets it; events to come are kept in the journal.
  */
 export function createTestProcessor(options: TestProcessorOptions): CardProcessor {
   const { key, journal, now, eventDelayMs = defaultEventDelayMs } = options

@@ -9,8 +9,8 @@ import { appendTrail } from './trail.ts'
 import { updateAmounts } from './transactions.ts'
 
 /**
- * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it holds
- * the merchant, which other transactions of the same merchant wait for.
+ * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it
+ * holds the merchant, which other transactions of the same merchant wait for.
  */
 export function saveChange(tx: Tx, change: Change): void {
   const { transaction, trailEntry, ledgerEntry, line } = change

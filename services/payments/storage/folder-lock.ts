@@ -9,8 +9,9 @@ export interface FolderLock {
 }
 
 /**
- * Makes the folder, for its owner only, and locks it. The lock is that of an SQLite file, which is a lock of the
- * system on all platforms: a file with a process id in it would outlive a kill, and its id may be another's.
+ * Makes the folder, for its owner only, and locks it. The lock is that of an SQLite file, which is a lock of
+ * the system on all platforms: a file with a process id in it would outlive a kill, and its id may be
+ * another's.
  *
  * @throws StorageError `unavailable` when another storage, of this process or another one, has the folder.
  */

@@ -69,7 +69,8 @@ const save = `INSERT INTO idempotency_keys AS k
 const overtaken = 'idempotency_keys_state'
 
 /**
- * Saves the answer. The transaction fails when another answer, or another's marker, is in force; see `isOvertaken`.
+ * Saves the answer. The transaction fails when another answer, or another's marker, is in force; see
+ * `isOvertaken`.
  *
  * @param owner who holds the marker that this replaces; null when there was none
  */
@@ -105,8 +106,8 @@ export interface Marker {
 }
 
 /**
- * A marker in progress never expires: its reference stays until the outcome is known. Only its owner, or the same
- * request after the lease, takes it over.
+ * A marker in progress never expires: its reference stays until the outcome is known. Only its owner, or the
+ * same request after the lease, takes it over.
  */
 const mark = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, owner, lease_until, reference, created, expires)

@@ -54,8 +54,8 @@ export type Once =
   | { readonly kind: 'weak-key' }
 
 /**
- * What is known of a request: `resumable` when it began, its outcome is not stored, and no process works on it;
- * `unknown` when it never began, or left nothing.
+ * What is known of a request: `resumable` when it began, its outcome is not stored, and no process works on
+ * it; `unknown` when it never began, or left nothing.
  */
 export type Known = Once | { readonly kind: 'resumable' | 'unknown' }
 
@@ -80,20 +80,20 @@ export interface OutsideWork<P extends object, T> {
 
 export interface Idempotency {
   /**
-   * Runs `work` in one transaction with the saving of its answer: both are there or neither. When the connection
-   * is lost during the commit, looks which it was, and answers as if nothing had happened.
+   * Runs `work` in one transaction with the saving of its answer: both are there or neither. When the
+   * connection is lost during the commit, looks which it was, and answers as if nothing had happened.
    *
-   * @param request the request, or who makes it of what is found in the same transaction, such as whose key it is;
-   * when that refuses, its refusal comes out
-   * @throws StorageError, `commit-unknown` when that could not be found out in time; the same request with the
-   * same key finds it out later. What `work` throws comes out, and nothing is stored.
+   * @param request the request, or who makes it of what is found in the same transaction, such as whose key
+   *   it is; when that refuses, its refusal comes out
+   * @throws StorageError, `commit-unknown` when that could not be found out in time; the same request with
+   *   the same key finds it out later. What `work` throws comes out, and nothing is stored.
    */
   runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
   runOnce<R extends OnceRequest>(request: Identify<R>, work: Work<R>): Promise<Once | Refused>
   /**
-   * The same around an effect that no transaction can contain. A marker with the reference is committed first and
-   * stays until the outcome is stored or refused. When anything fails in between, the same request continues
-   * under the same reference: at once after an error, after the lease when the process has crashed.
+   * The same around an effect that no transaction can contain. A marker with the reference is committed first
+   * and stays until the outcome is stored or refused. When anything fails in between, the same request
+   * continues under the same reference: at once after an error, after the lease when the process has crashed.
    */
   runOnceOutside<P extends object, T>(request: OnceRequest, work: OutsideWork<P, T>): Promise<Once | Refused>
   /** What is known of a request, without running it. */

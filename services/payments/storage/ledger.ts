@@ -13,8 +13,8 @@ const insertEntry = `WITH entry AS (
     unnest($9::text[], $10::text[], $11::bigint[]) WITH ORDINALITY AS p (account, currency, amount, number)`
 
 /**
- * Stores an entry. The transaction fails with the constraint `ledger_postings_zero` when the postings do not sum up to
- * zero in each currency, and with `ledger_entries_posted` when there are fewer than two.
+ * Stores an entry. The transaction fails with the constraint `ledger_postings_zero` when the postings do not
+ * sum up to zero in each currency, and with `ledger_entries_posted` when there are fewer than two.
  */
 export function postLedger(tx: Tx, entry: LedgerEntry): void {
   const { postings } = entry

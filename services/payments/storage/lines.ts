@@ -111,8 +111,8 @@ const ofMerchant: ListSource<LineRow, Line> = {
 }
 
 /**
- * Returns a part of a merchant's lines. A search in a range of time is in the order of creation, which an index has;
- * without a range it is in the order of the list.
+ * Returns a part of a merchant's lines. A search in a range of time is in the order of creation, which an
+ * index has; without a range it is in the order of the list.
  */
 export function listLines(
   tx: Tx,

@@ -3,9 +3,9 @@ import { toDate } from './statements.ts'
 import type { SqlValue, Tx } from './storage.ts'
 
 /**
- * A part of a list. Without cursors it begins with the newest. `before` gives what is older than the element of
- * that id; `after` gives what is newer, and turns the order around (the specification's pagination). With both,
- * it is what lies between them.
+ * A part of a list. Without cursors it begins with the newest. `before` gives what is older than the element
+ * of that id; `after` gives what is newer, and turns the order around (the specification's pagination). With
+ * both, it is what lies between them.
  */
 export interface PageQuery {
   /** The most elements that come. */

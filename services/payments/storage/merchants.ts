@@ -103,8 +103,8 @@ export function findMerchantByProvisionUid(tx: Tx, uid: string): Promise<Merchan
 }
 
 /**
- * Nothing moves the merchant's balance, or adds to its lists, until this transaction ends. Comes after the locks
- * of idempotency keys and transactions.
+ * Nothing moves the merchant's balance, or adds to its lists, until this transaction ends. Comes after the
+ * locks of idempotency keys and transactions.
  */
 export async function lockMerchant(tx: Tx, id: string): Promise<Merchant | undefined> {
   await tx.query('SELECT last FROM positions WHERE owner = $1 FOR UPDATE', [id])

@@ -76,7 +76,8 @@ export async function migrate(
 }
 
 async function migrateAlone(tx: Tx, migrations: readonly Migration[]): Promise<MigrationReport | 'busy'> {
-  // A waiting lock would be ended by the lock timeout; a look can be repeated for as long as the caller likes.
+  // A waiting lock would be ended by the lock timeout; a look can be repeated for as long as the caller
+  // likes.
   const [lock] = await tx.query<{ locked: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS locked', [
     lockKey,
   ])

@@ -14,8 +14,8 @@ export interface OutboxState {
 }
 
 /**
- * What waits, and when the next is due. Of one subject only the first can be taken, and nothing of a webhook that is
- * disabled; the others may well have been due long ago.
+ * What waits, and when the next is due. Of one subject only the first can be taken, and nothing of a webhook
+ * that is disabled; the others may well have been due long ago.
  */
 const queries: Readonly<Record<Outbox, string>> = {
   mail: 'SELECT count(*) AS waiting, min(due) AS due FROM mails WHERE sent IS NULL AND given_up IS NULL',

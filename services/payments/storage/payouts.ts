@@ -25,8 +25,8 @@ export async function hasPayout(tx: Tx, merchantId: string, period: string): Pro
 }
 
 /**
- * Ids of merchants that have a bank account and a balance above zero, and were not paid for the period, in the
- * order of their ids.
+ * Ids of merchants that have a bank account and a balance above zero, and were not paid for the period, in
+ * the order of their ids.
  *
  * @param afterId the last id of the part before; null for the first part
  */

@@ -27,10 +27,12 @@ const defaultMaxWaiting = 1_000
 const defaultConnectTimeoutMs = 10_000
 
 /**
- * PostgreSQL inside this process, on one connection, with its files in a folder that no other process may open.
+ * PostgreSQL inside this process, on one connection, with its files in a folder that no other process may
+ * open.
  *
- * Its files are written but never forced to the disk: what was committed outlives the end of the process by any
- * signal, and not a loss of power. Statement timeouts have no effect: a statement runs in this thread to its end.
+ * Its files are written but never forced to the disk: what was committed outlives the end of the process by
+ * any signal, and not a loss of power. Statement timeouts have no effect: a statement runs in this thread to
+ * its end.
  *
  * @throws StorageError `unavailable` when the folder is in use.
  */

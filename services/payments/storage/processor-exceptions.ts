@@ -16,9 +16,9 @@ export interface ProcessorException {
 
 /**
  * - `waiting`: its cause may be on its way into the books.
- * - the others are exceptions, for an operator to clear up. `unknown`: there is no transaction, or no dispute, of the
- *   event's reference. `refused`: the event contradicts the books. `failed`: the database refused it, or the program
- *   met a defect. `malformed`: it is no event at all.
+ * - the others are exceptions, for an operator to clear up. `unknown`: there is no transaction, or no
+ *   dispute, of the event's reference. `refused`: the event contradicts the books. `failed`: the database
+ *   refused it, or the program met a defect. `malformed`: it is no event at all.
  */
 export const storedOutcomes = ['waiting', 'unknown', 'refused', 'failed', 'malformed'] as const
 export type StoredOutcome = (typeof storedOutcomes)[number]
@@ -31,8 +31,8 @@ const insert = `INSERT INTO processor_exceptions (id, event_id, test, event, out
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (test, event_id) DO NOTHING RETURNING id`
 
 /**
- * Stores an event that could not be booked; one that waits for its cause is due at once. An event that is stored
- * already stays as it is.
+ * Stores an event that could not be booked; one that waits for its cause is due at once. An event that is
+ * stored already stays as it is.
  *
  * @returns whether it was not stored before
  */

@@ -33,8 +33,8 @@ const insert = insertInto('processor_instructions', [
 ])
 
 /**
- * Promises to tell the processor of the newest entry of the transaction's trail; due at once. A transaction that
- * the processor has no name for was declined, and there is nothing to tell.
+ * Promises to tell the processor of the newest entry of the transaction's trail; due at once. A transaction
+ * that the processor has no name for was declined, and there is nothing to tell.
  */
 export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
   const { id, test, processorReference, currency, totals } = transaction
@@ -76,8 +76,8 @@ const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due
   RETURNING transaction_id, number, operation_id, kind, test, reference, amount, currency, attempts`
 
 /**
- * Takes due instructions for this process alone until `leaseUntilMs`. Of one transaction, only the first that is
- * left.
+ * Takes due instructions for this process alone until `leaseUntilMs`. Of one transaction, only the first that
+ * is left.
  */
 export async function claimDueInstructions(
   tx: Tx,

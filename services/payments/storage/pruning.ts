@@ -2,8 +2,8 @@ import { toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
 /**
- * What is of no use any more some time after its end. Of `$1` and older, the oldest `$2` rows. What the books consist
- * of is never removed.
+ * What is of no use any more some time after its end. Of `$1` and older, the oldest `$2` rows. What the books
+ * consist of is never removed.
  */
 const statements = {
   /** Delivered, or given up. */

@@ -17,8 +17,8 @@ export interface Session {
   query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
   script(sql: string): Promise<void>
   /**
-   * Whether a statement can fail without the database hearing of it, as one that the driver cannot write: the commit
-   * then has to wait for the statements before it.
+   * Whether a statement can fail without the database hearing of it, as one that the driver cannot write: the
+   * commit then has to wait for the statements before it.
    */
   readonly commitWaits: boolean
   /** @param broken the connection must not be used again */
@@ -223,8 +223,8 @@ function openTx(session: Session, { begun, holdsAll }: Opening) {
   )
 
   /**
-   * Sends the statement together with BEGIN if all before it only read. If BEGIN failed and the connection stayed,
-   * any other statement would be stored outside of a transaction.
+   * Sends the statement together with BEGIN if all before it only read. If BEGIN failed and the connection
+   * stayed, any other statement would be stored outside of a transaction.
    */
   async function afterBegin<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
     holds ||= !reads
@@ -310,7 +310,8 @@ async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T
   await settled()
   const earlier = failed()
   if (earlier !== undefined && earlier.consequence !== 'lost') {
-    // The database has refused a statement, and therefore rolls back, also if its answer to the commit is lost.
+    // The database has refused a statement, and therefore rolls back, also if its answer to the commit is
+    // lost.
     session.release(isBroken(earlier) || lost !== undefined)
     return { kind: earlier.consequence === 'fail' ? 'thrown' : 'again', error: earlier.error }
   }

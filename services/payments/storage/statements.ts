@@ -4,8 +4,8 @@ export function insertInto(table: string, columns: readonly string[]): string {
 }
 
 /**
- * The same for an element of a list, at the next position of its owner, which is the first column. The owner is
- * locked from then on, so this comes late in a transaction. Refused when the owner has no list.
+ * The same for an element of a list, at the next position of its owner, which is the first column. The owner
+ * is locked from then on, so this comes late in a transaction. Refused when the owner has no list.
  */
 export function insertAtNextPosition(table: string, columns: readonly string[]): string {
   return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last)

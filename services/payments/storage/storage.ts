@@ -7,17 +7,18 @@ export interface Storage {
    * Runs `work` in one transaction and commits when it answers; when it throws, nothing of it stays and its
    * error comes out as it is.
    *
-   * `work` runs again, in a new transaction, when the database asks for it (serialisation failures, deadlocks,
-   * lock timeouts) and when the connection is lost before the commit. It must therefore have no effect but
-   * through `tx`, and must not open a transaction of its own: with one connection it would wait for itself.
+   * `work` runs again, in a new transaction, when the database asks for it (serialisation failures,
+   * deadlocks, lock timeouts) and when the connection is lost before the commit. It must therefore have no
+   * effect but through `tx`, and must not open a transaction of its own: with one connection it would wait
+   * for itself.
    *
    * @throws StorageError with the code that says what the caller may do.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
-   * Runs `work`, which only reads, without a transaction around it: each statement sees what was committed when it
-   * began, as in one that is read committed, and nobody waits for a BEGIN and a COMMIT that guard nothing. `work`
-   * runs again, on another connection, when the connection is lost.
+   * Runs `work`, which only reads, without a transaction around it: each statement sees what was committed
+   * when it began, as in one that is read committed, and nobody waits for a BEGIN and a COMMIT that guard
+   * nothing. `work` runs again, on another connection, when the connection is lost.
    *
    * @throws StorageError as `transaction`; Error for a statement that could write or lock
    */
@@ -28,16 +29,17 @@ export interface Storage {
 
 /**
  * One transaction. Rows have the column names as written in the statement; `bigint` columns are bigint,
- * `timestamptz` are Date, `json` is parsed, `bytea` is Uint8Array. Statements run one after another, in the order
- * in which they were given. Who has several that need no answer of each other gives all of them before awaiting any
- * (`Promise.all`): they then go out together. After the first that fails the others fail with its error.
+ * `timestamptz` are Date, `json` is parsed, `bytea` is Uint8Array. Statements run one after another, in the
+ * order in which they were given. Who has several that need no answer of each other gives all of them before
+ * awaiting any (`Promise.all`): they then go out together. After the first that fails the others fail with
+ * its error.
  */
 export interface Tx {
   /** One statement with `$1`-style parameters. @throws StorageError */
   query<Row>(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>
   /**
-   * Sends a statement without a result, and does not wait for it. If it fails, the whole transaction is rolled back.
-   * The commit follows the last statement without a wait either.
+   * Sends a statement without a result, and does not wait for it. If it fails, the whole transaction is
+   * rolled back. The commit follows the last statement without a wait either.
    */
   send(sql: string, params?: readonly SqlValue[]): void
   /** Several statements without parameters, for migrations. @throws StorageError */
@@ -60,8 +62,8 @@ export interface TransactionOptions {
  * - `unavailable`: no connection can be had; nothing was done, and trying later is right.
  * - `contention`: the database kept refusing because of others, until the cap of tries; nothing was done.
  * - `timeout`: a statement took too long; nothing was done.
- * - `commit-unknown`: the connection was lost while the commit ran; the work is whole or absent, and only a look
- *   at the data tells which.
+ * - `commit-unknown`: the connection was lost while the commit ran; the work is whole or absent, and only a
+ *   look at the data tells which.
  * - `constraint`: a constraint refused the data; `constraint` is its name. Nothing was done.
  * - `refused`: the database refused a statement otherwise, for example a text with a zero byte.
  */

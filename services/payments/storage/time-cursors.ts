@@ -71,8 +71,8 @@ interface Look {
 }
 
 /**
- * Orders by the time if an index does: in the order of positions, a list of 1,000,000 elements is read for up to 0.5 s
- * until one meets the condition. Positions decide among elements of one millisecond.
+ * Orders by the time if an index does: in the order of positions, a list of 1,000,000 elements is read for up
+ * to 0.5 s until one meets the condition. Positions decide among elements of one millisecond.
  */
 async function find(tx: Tx, list: TimedList, look: Look): Promise<string | null> {
   const { owner, condition, order, timeMs } = look

@@ -5,8 +5,8 @@ import { insertInto, toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
 /**
- * A transaction's trail as one JSON value, so that it is read in the same statement, and thus in the same state,
- * as the transaction. Numbers that may be large are texts; times are milliseconds since the epoch.
+ * A transaction's trail as one JSON value, so that it is read in the same statement, and thus in the same
+ * state, as the transaction. Numbers that may be large are texts; times are milliseconds since the epoch.
  */
 export interface TrailJson {
   readonly entries: number
@@ -129,7 +129,8 @@ const insert = insertInto('trail_entries', [
 ])
 
 /**
- * Adds an entry. The transaction fails with the constraint `trail_entries_order` when the trail had more entries.
+ * Adds an entry. The transaction fails with the constraint `trail_entries_order` when the trail had more
+ * entries.
  *
  * @param number how many entries the trail had before
  */

@@ -161,8 +161,8 @@ const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY 
 const trailAlone = `SELECT (${selectTrail('$1', maxShownTrail)}) AS trail`
 
 /**
- * The transaction as it is now and as it stays, for everybody else, until this database transaction ends. Comes
- * after the lock of an idempotency key and before that of the merchant.
+ * The transaction as it is now and as it stays, for everybody else, until this database transaction ends.
+ * Comes after the lock of an idempotency key and before that of the merchant.
  */
 export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
   // In the statement that waited for the lock, the trail would be the one from before the wait.
@@ -203,8 +203,8 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
 }
 
 /**
- * A part of a merchant's transactions. A search in a range of time is in the order of creation, which an index has;
- * without a range it is in the order of the list.
+ * A part of a merchant's transactions. A search in a range of time is in the order of creation, which an
+ * index has; without a range it is in the order of the list.
  */
 export function listTransactions(
   tx: Tx,
@@ -261,7 +261,8 @@ function conditionsOf({ status, custom, ...range }: TransactionSearch): readonly
 type Parameter = Parameters<Condition>[0]
 
 /**
- * A merchant's transactions with their whole trails in the order of their ids, for replaying them part by part.
+ * A merchant's transactions with their whole trails in the order of their ids, for replaying them part by
+ * part.
  *
  * @param afterId the last id of the part before; null for the first part
  */

@@ -23,8 +23,8 @@ interface DeliveryRow {
 }
 
 /**
- * The first part looks at so many due deliveries at most, so that a long queue is not sorted at each look; the
- * second takes some of each endpoint; the third takes what nobody else has taken meanwhile.
+ * The first part looks at so many due deliveries at most, so that a long queue is not sorted at each look;
+ * the second takes some of each endpoint; the third takes what nobody else has taken meanwhile.
  */
 const claimDue = `WITH due AS (
     SELECT c.endpoint_id, c.event_id, c.due
@@ -63,8 +63,8 @@ export interface ClaimOptions {
 }
 
 /**
- * Takes due deliveries for this process alone. Of one subject, an endpoint gets an event only when those before it
- * were delivered or given up.
+ * Takes due deliveries for this process alone. Of one subject, an endpoint gets an event only when those
+ * before it were delivered or given up.
  */
 export async function claimDueDeliveries(
   tx: Tx,

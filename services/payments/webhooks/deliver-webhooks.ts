@@ -40,7 +40,8 @@ export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled
 
 export interface WebhookDeliverer {
   /**
-   * Begins what is due, as far as there are places free, and waits until something ends or a moment has passed.
+   * Begins what is due, as far as there are places free, and waits until something ends or a moment has
+   * passed.
    *
    * @returns whether to ask again at once
    */
@@ -67,8 +68,8 @@ const waitsMs: readonly number[] = [
 ]
 
 /**
- * When the next try is, after the `attempts`-th has failed: up to a quarter later than planned, by chance, and not
- * before the receiver wants it. Null when that was the last one.
+ * When the next try is, after the `attempts`-th has failed: up to a quarter later than planned, by chance,
+ * and not before the receiver wants it. Null when that was the last one.
  */
 export function deliveryWaitMs(
   attempts: number,
@@ -82,8 +83,8 @@ export function deliveryWaitMs(
 }
 
 /**
- * Delivers each event at least once to each endpoint that wants it. Any number of processes may do this: a try
- * belongs to one of them until its lease ends, so that one that dies leaves it to the others.
+ * Delivers each event at least once to each endpoint that wants it. Any number of processes may do this: a
+ * try belongs to one of them until its lease ends, so that one that dies leaves it to the others.
  */
 export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDeliverer {
   const { storage, clock, log } = delivering

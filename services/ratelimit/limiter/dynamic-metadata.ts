@@ -2,9 +2,9 @@ import type { Json, JsonObject } from '../rules/config.ts'
 import type { DecisionRequest, DescriptorRequest } from './decision.ts'
 
 /**
- * Returns the dynamic metadata of an answer: the domain, the descriptors and the hits of its request, and the metadata
- * of the rules whose limit the request passed, in their order. Of equal names the first value counts; nested maps are
- * merged. Unlimited rules add no metadata.
+ * Returns the dynamic metadata of an answer: the domain, the descriptors and the hits of its request, and the
+ * metadata of the rules whose limit the request passed, in their order. Of equal names the first value
+ * counts; nested maps are merged. Unlimited rules add no metadata.
  */
 export function dynamicMetadata(request: DecisionRequest, ofPassed: readonly JsonObject[]): JsonObject {
   const { domain, descriptors, hitsAddend } = request

@@ -12,8 +12,8 @@ export type ProbePages = (path: string) => ProbeAnswer | undefined
  *
  * `/livez` answers 200 while the process runs: a restart does not help a process that waits for its
  * configuration or its backend. `/healthcheck` answers like the same path on the port for calls, which opens
- * only when the process can accept calls; a failure has the reason. `/backend` answers 503 with the cause while the
- * backend of the counters fails; the process stays healthy meanwhile.
+ * only when the process can accept calls; a failure has the reason. `/backend` answers 503 with the cause
+ * while the backend of the counters fails; the process stays healthy meanwhile.
  *
  * @param problem returns the reason why the process is unhealthy; empty when it is healthy
  * @param backendProblem returns the cause of a failure of the backend; empty when it answers

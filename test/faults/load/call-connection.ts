@@ -43,8 +43,9 @@ interface OpenCall {
 }
 
 /**
- * Connects, and resolves after the SETTINGS of the server, as clients of gRPC do: a server that closes its port resets
- * the connections that it has not accepted yet. Rejects for these, and when the port has no listener.
+ * Connects, and resolves after the SETTINGS of the server, as clients of gRPC do: a server that closes its
+ * port resets the connections that it has not accepted yet. Rejects for these, and when the port has no
+ * listener.
  */
 export async function openCallConnection(port: number, listener: CallListener): Promise<CallConnection> {
   const blocks = headerBlocks(path, `127.0.0.1:${port}`)

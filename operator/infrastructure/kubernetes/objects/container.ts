@@ -4,8 +4,8 @@ import { makeEnv } from './container-env.ts'
 import { makeVolumeMounts } from './volumes.ts'
 
 /**
- * Until it lives for the first time, a replica has a minute: the product of both. Until then nobody asks whether it
- * is ready.
+ * Until it lives for the first time, a replica has a minute: the product of both. Until then nobody asks
+ * whether it is ready.
  */
 const startup = { periodSeconds: 1, timeoutSeconds: 2, failureThreshold: 60 } as const
 /** A replica that is not ready gets no calls 4 s later at the most. */

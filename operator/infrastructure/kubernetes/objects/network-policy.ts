@@ -4,8 +4,9 @@ import { type Ingredients, operatorSelector, ownedObject, podSelector } from './
 
 /**
  * Whoever is in the cluster may call the ports of the workload, and no others: callers are in namespaces that
- * the operator does not know, and who scrapes the metrics too. Only the operator calls those that are for it. What the replicas may call is left open, for
- * the address of their Redis stands in a Secret and may be anywhere.
+ * the operator does not know, and who scrapes the metrics too. Only the operator calls those that are for it.
+ * What the replicas may call is left open, for the address of their Redis stands in a Secret and may be
+ * anywhere.
  */
 export function makeNetworkPolicy(ingredients: Ingredients): KubeObject {
   const { place, workload } = ingredients

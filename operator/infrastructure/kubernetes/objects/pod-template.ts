@@ -43,7 +43,8 @@ function ifAny(name: string, value: Readonly<Record<string, unknown>>) {
 }
 
 /**
- * Over hosts and zones where it can be, if nothing else is said. Who names no pods means those of the workload.
+ * Over hosts and zones where it can be, if nothing else is said. Who names no pods means those of the
+ * workload.
  */
 function spread(
   { topologySpreadConstraints }: PodShape,

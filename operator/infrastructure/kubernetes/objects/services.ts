@@ -4,8 +4,8 @@ import { type Ingredients, ownedObject, podSelector } from './place.ts'
 
 /**
  * How others find the replicas: a headless Service for the ports whose callers want the address of each, and
- * one with an address for the others, named after the first of them. Two objects, for whether a Service has an
- * address can never change.
+ * one with an address for the others, named after the first of them. Two objects, for whether a Service has
+ * an address can never change.
  */
 export function makeServices(ingredients: Ingredients): readonly KubeObject[] {
   const { ports } = ingredients.workload

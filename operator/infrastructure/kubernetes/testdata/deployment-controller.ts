@@ -7,7 +7,8 @@ import { kinds, podResource } from '../kinds.ts'
 
 /**
  * Plays the part of the controllers and the kubelet for an API server without them: makes the pods of
- * Deployments as a rolling update would, makes them ready, and deletes those that have no Deployment any more.
+ * Deployments as a rolling update would, makes them ready, and deletes those that have no Deployment any
+ * more.
  */
 export interface DeploymentController {
   stop(): Promise<void>

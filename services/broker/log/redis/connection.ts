@@ -24,7 +24,8 @@ export type Argument = string | number | Uint8Array
 
 export interface RedisConnectionOptions {
   /**
-   * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, `host:port`, or the path of a unix socket.
+   * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, `host:port`, or the path of a
+   * unix socket.
    */
   readonly url: string
   /** For `rediss://`: the options of node's TLS besides host and port. */

@@ -12,7 +12,8 @@ export type EndAnswer =
   | ({ readonly what: 'ended' } & StoredEnd)
 
 /**
- * An end in Redis, and the broker that wrote it. Older versions of the broker do not write their id: it is empty.
+ * An end in Redis, and the broker that wrote it. Older versions of the broker do not write their id: it is
+ * empty.
  */
 export type StoredEnd = Required<Pick<EndedAt, 'end' | 'by'>>
 

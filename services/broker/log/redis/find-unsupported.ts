@@ -5,9 +5,9 @@ import type { RedisLogSetup } from './setup.ts'
 const neededVersion = '6.2'
 
 /**
- * Returns the requirement as text if Redis lacks the commands of the log; empty if it has them. It tests the commands
- * and not the version: other servers with the same protocol have versions of their own. Other errors, such as that of a
- * Redis that is out of memory, are ignored.
+ * Returns the requirement as text if Redis lacks the commands of the log; empty if it has them. It tests the
+ * commands and not the version: other servers with the same protocol have versions of their own. Other
+ * errors, such as that of a Redis that is out of memory, are ignored.
  */
 export async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
   try {

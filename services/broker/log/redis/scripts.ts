@@ -1,6 +1,6 @@
 /**
- * Atomic operations in Redis. The scripts are sent as text each time: Redis caches known texts, and a restart or a
- * failover needs no special handling. Each script uses only the keys in its arguments.
+ * Atomic operations in Redis. The scripts are sent as text each time: Redis caches known texts, and a restart
+ * or a failover needs no special handling. Each script uses only the keys in its arguments.
  */
 
 /**
@@ -16,13 +16,13 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '1-1')
 /**
  * Begins a request, unless its ids are running or interrupted.
  *
- * Its epoch is greater than all previous ones. It is also not less than the time, so that a Redis that has lost
- * its data assigns no epoch twice. Every entry's id begins with it: requests are in order, and the ids of two
- * requests never overlap.
+ * Its epoch is greater than all previous ones. It is also not less than the time, so that a Redis that has
+ * lost its data assigns no epoch twice. Every entry's id begins with it: requests are in order, and the ids
+ * of two requests never overlap.
  *
  * KEYS: running, requests, epoch, news, interrupted, entries, header, producer. ARGV: ids, request, directory
- * entry, header, expiry of the request, of the directory, hash of the resume token or empty, progress. Returns
- * `exists`, `interrupted` or the epoch.
+ * entry, header, expiry of the request, of the directory, hash of the resume token or empty, progress.
+ * Returns `exists`, `interrupted` or the epoch.
  */
 export const openScript = `
 if redis.call('EXISTS', KEYS[5]) == 1 then return 'interrupted' end
@@ -51,14 +51,14 @@ return epoch
  * Drops the entries of a request below a position, and appends entries, oldest first.
  *
  * Redis rejects an id that is not greater than the last one. In this case either the command is repeated, and
- * the entry exists; or others ended the request, and its last entry has the end. A missing stream was lost, and
- * is not created again.
+ * the entry exists; or others ended the request, and its last entry has the end. A missing stream was lost,
+ * and is not created again.
  *
  * A broker that is no longer the owner cannot append. The first entry after a continuation shows that the
  * producer has the next resume token: the previous one is not needed any more.
  *
- * KEYS: entries, producer. ARGV: epoch, position of the first, drop below, owner, progress or empty, then time
- * and bytes of each. Returns `ok`, `gone`, `moved` or the end of the request.
+ * KEYS: entries, producer. ARGV: epoch, position of the first, drop below, owner, progress or empty, then
+ * time and bytes of each. Returns `ok`, `gone`, `moved` or the end of the request.
  */
 export const appendScript = `
 local owner = redis.call('HGET', KEYS[2], 'owner')
@@ -143,8 +143,8 @@ return 'ok'
 /**
  * Reads the directory.
  *
- * KEYS: requests, epoch, running, news. ARGV: expiry of the directory. Returns the greatest possible epoch of a
- * request in the directory (a known request with at most this epoch that is missing is gone), the id of the
+ * KEYS: requests, epoch, running, news. ARGV: expiry of the directory. Returns the greatest possible epoch of
+ * a request in the directory (a known request with at most this epoch that is missing is gone), the id of the
  * last change that it contains, and alternating keys and values.
  */
 export const directoryScript = `

@@ -45,8 +45,8 @@ export interface StreamListener {
   /** Some of the queued bytes were sent. Never called within a call of the stream. */
   onTaken(): void
   /**
-   * Nothing can be sent any more. `isCancelled` is true where the peer has cancelled the stream or has broken its
-   * rules. Otherwise the connection to the peer is lost, here or behind a proxy.
+   * Nothing can be sent any more. `isCancelled` is true where the peer has cancelled the stream or has broken
+   * its rules. Otherwise the connection to the peer is lost, here or behind a proxy.
    */
   onReset(isCancelled: boolean): void
   /** The whole chunk in which the stream began has been read. */

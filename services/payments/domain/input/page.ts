@@ -58,8 +58,8 @@ const order: Reader<Order> = (value, place) => {
 const sort = record({ created: optional(order), id: optional(order) })
 
 /**
- * The query of a list: limit (required), after, before, sort by creation and filters. Lists without filters pass
- * a reader of no fields: `record({})`.
+ * The query of a list: limit (required), after, before, sort by creation and filters. Lists without filters
+ * pass a reader of no fields: `record({})`.
  */
 export function parsePage<Filter>(
   query: unknown,

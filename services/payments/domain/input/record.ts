@@ -51,8 +51,8 @@ export function refuseValue(place: Place, code: FieldErrorCode, message: string)
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
 /**
- * What was sent, for a message: only its type where it is long or no text. Long numbers are left out, for a card
- * number that somebody put into the wrong field must not come back, nor get into a log.
+ * What was sent, for a message: only its type where it is long or no text. Long numbers are left out, for a
+ * card number that somebody put into the wrong field must not come back, nor get into a log.
  */
 export function quote(value: unknown): string {
   if (typeof value === 'string' && value.length > maxQuoted) return `a text of ${value.length} characters`

@@ -20,8 +20,8 @@ export interface Deadlines {
 }
 
 /**
- * Timers have a resolution of a millisecond, and one that is set for the deadline itself ends after it. A call whose
- * deadline is nearer than this is rejected, so that its caller has the answer by the deadline.
+ * Timers have a resolution of a millisecond, and one that is set for the deadline itself ends after it. A
+ * call whose deadline is nearer than this is rejected, so that its caller has the answer by the deadline.
  */
 const timerResolutionMs = 1
 

@@ -7,8 +7,8 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
  */
 export interface BusyPoll {
   /**
-   * Polls for the answers to `requests` requests if they are few, the last writes followed each other closely, and the
-   * rest after the last poll is over. The event loop serves all other events meanwhile.
+   * Polls for the answers to `requests` requests if they are few, the last writes followed each other
+   * closely, and the rest after the last poll is over. The event loop serves all other events meanwhile.
    */
   begin(requests: number): void
 }
@@ -32,9 +32,9 @@ export interface BusyPollOptions {
  */
 const fewRequests = 4
 /**
- * Polling begins after this many writes in a row, each at most `longestGapMs` after the one before: a caller that
- * waits for each answer writes again at once. Callers at random times do not, and polls cost them a tenth more CPU
- * time at 1,000 calls a second and gain nothing.
+ * Polling begins after this many writes in a row, each at most `longestGapMs` after the one before: a caller
+ * that waits for each answer writes again at once. Callers at random times do not, and polls cost them a
+ * tenth more CPU time at 1,000 calls a second and gain nothing.
  */
 export const closeWrites = 8
 export const longestGapMs = 1

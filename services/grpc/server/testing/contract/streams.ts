@@ -198,8 +198,8 @@ function cancellationContract(createServer: CreateServer): void {
         await waitFor('no call', () => server.activeCalls === 0)
         const { reason } = seen.call?.signal ?? {}
         assert.ok(reason instanceof GrpcError)
-        // A caller whose deadline passes also cancels, and the cancellation may arrive first. A server on grpc-js
-        // does not distinguish a lost connection from a cancelled call.
+        // A caller whose deadline passes also cancels, and the cancellation may arrive first. A server on
+        // grpc-js does not distinguish a lost connection from a cancelled call.
         const reasons: number[] = [statusCodes.CANCELLED, statusCodes[status]]
         assert.ok(reasons.includes(reason.code), reason.message)
         assert.deepEqual(defects, [])
