@@ -1,0 +1,109 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { phrases } from './phrases.ts'
+
+/**
+ * `node test/house/measure.ts` prints measures of the code base as a table of Markdown: sizes of folders and
+ * functions, statements, and comments and pages with a phrase that docs/glossary.md and CONTRIBUTING.md
+ * discourage. `--list` prints the places as well.
+ */
+const root = join(import.meta.dirname, '../..')
+const list = process.argv.includes('--list')
+const paths = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter(path => path !== '' && existsSync(join(root, path)))
+const text = (path: string) => readFileSync(join(root, path), 'utf8')
+
+const isCode = (path: string) => path.endsWith('.ts') && !path.startsWith('proto/gen/')
+const isTest = (path: string) =>
+  /\.(test|contract)\.ts$|-under-test\.ts$|-contract\.ts$|\/(testdata|testing)\//.test(path) ||
+  path.startsWith('test/')
+const production = paths.filter(path => isCode(path) && !isTest(path) && !path.startsWith('examples/'))
+
+function folderSizes(): readonly (readonly [string, number])[] {
+  const sizes = new Map<string, number>()
+  for (const path of production) sizes.set(dirname(path), (sizes.get(dirname(path)) ?? 0) + 1)
+  return [...sizes].sort((a, b) => b[1] - a[1])
+}
+
+const functionStart = /^(\s*)(?:.*\bfunction\b.*\{|.*=> \{|(?:async |readonly |static |#)?[\w$]+\(.*\).*\{)$/
+
+/** Returns each function of more than 70 lines, the functions inside it included. */
+function longClosures(path: string): readonly string[] {
+  const found: string[] = []
+  const open: { readonly line: number; readonly indent: string }[] = []
+  for (const [index, line] of text(path).split('\n').entries()) {
+    const last = open.at(-1)
+    if (last !== undefined && line.startsWith(`${last.indent}}`)) {
+      open.pop()
+      const length = index - last.line + 1
+      if (length > 70) found.push(`${path}:${last.line + 1} (${length})`)
+    }
+    const indent = functionStart.exec(line)?.[1]
+    if (indent !== undefined && !/^\s*(if|for|while|switch|return|\}) /.test(line)) {
+      open.push({ line: index, indent })
+    }
+  }
+  return found
+}
+
+/** Returns an approximation that the formatter makes comparable: lines that end or open a statement. */
+function statements(path: string): number {
+  return text(path)
+    .split('\n')
+    .filter(line => /^\s*(const|let|return|throw|if|for|while|switch|await|[\w.#[\]]+ [-+*|&]?= )/.test(line))
+    .length
+}
+
+function commentsOf(path: string): readonly (readonly [number, string])[] {
+  return text(path)
+    .split('\n')
+    .map((line, index) => [index + 1, line] as const)
+    .filter(([, line]) => /^\s*(\/\/|\/\*|\*)/.test(line))
+}
+
+function proseOf(path: string): readonly (readonly [number, string])[] {
+  return text(path)
+    .replaceAll(/^```.*?^```/gms, block => block.replaceAll(/[^\n]/g, ''))
+    .split('\n')
+    .map((line, index) => [index + 1, line.replaceAll(/`[^`]*`/g, '')] as const)
+}
+
+function withPhrase(path: string, lines: readonly (readonly [number, string])[]): readonly string[] {
+  return lines.flatMap(([number, line]) => {
+    const found = phrases.find(phrase => phrase.test(line))
+    return found === undefined ? [] : [`${path}:${number}: ${line.trim()}`]
+  })
+}
+
+const sizes = folderSizes()
+const large = sizes.filter(([, count]) => count > 15)
+const closures = production.flatMap(longClosures)
+const comments = paths.filter(isCode).flatMap(path => withPhrase(path, commentsOf(path)))
+const pages = paths
+  .filter(path => path.endsWith('.md') && path !== 'CHANGELOG.md')
+  .flatMap(path => withPhrase(path, proseOf(path)))
+
+const rows: readonly (readonly [string, string | number, string])[] = [
+  ['largest folder (production files)', `${sizes[0]?.[1]} (${sizes[0]?.[0]})`, '15'],
+  ['folders with more than 15 production files', large.length, '0'],
+  ['functions above 70 lines, with those inside them', closures.length, '≤ 15'],
+  ['production files', production.length, ''],
+  [
+    'statements of production code, by lines',
+    production.reduce((sum, path) => sum + statements(path), 0),
+    '−6 %',
+  ],
+  ['lines of comments with a phrase of the list', comments.length, '0'],
+  ['lines of pages with a phrase of the list', pages.length, '0'],
+]
+process.stdout.write('| Measure | Now | Goal |\n| --- | --- | --- |\n')
+for (const row of rows) process.stdout.write(`| ${row.join(' | ')} |\n`)
+if (list) {
+  for (const [folder, count] of large) process.stdout.write(`${folder}: ${count} files\n`)
+  for (const line of [...closures, ...comments, ...pages]) process.stdout.write(`${line}\n`)
+}
