@@ -128,16 +128,13 @@ async function sendFrames(
         return made.bytes
       })
       socket.resume().write(Buffer.concat([preface, settings, ...frames]))
-      return socket
+      // The broker may close the connection before all are written.
+      const closed = new Promise(resolve => socket.once('close', resolve))
+      return { socket, closed }
     })
     await pause(5)
-    for (const socket of sockets) socket.end()
-    await Promise.all(
-      sockets.map(
-        socket =>
-          new Promise(resolve => socket.once('close', resolve).setTimeout(1_000, () => socket.destroy())),
-      ),
-    )
+    for (const { socket } of sockets) socket.end().setTimeout(1_000, () => socket.destroy())
+    await Promise.all(sockets.map(({ closed }) => closed))
   }
 }
 
