@@ -38,7 +38,7 @@ export function valuesSchema(): JsonObject {
       networkPolicy: closed({ enabled: flag('Say who may reach the pods.') }),
       waitUntilReady: closed({
         enabled: flag('A hook waits until everything is ready.'),
-        seconds: whole(1, 3600, 'So long at most.'),
+        seconds: whole(1, 3600, 'The maximum, in seconds.'),
       }),
       monitoring: closed({
         podMonitor: switched('A PodMonitor of the Prometheus operator for each kind of pod.', {
@@ -51,7 +51,7 @@ export function valuesSchema(): JsonObject {
       }),
       global: {
         type: 'object',
-        description: 'What helm hands to every chart within another. Nobody reads it.',
+        description: 'The values that helm passes to every subchart. They have no effect.',
       },
     }),
   }

@@ -110,8 +110,8 @@ const match = Type.Object(
   {
     sourceServiceId: id("The name that a pipeline's service gives itself in the header. Empty for any."),
     streamIdPrefix: id(
-      'What the stream id begins with. It belongs to the namespace of the oldest route that names it, and so ' +
-        'does every longer one. Empty for any, which belongs to nobody.',
+      'The prefix of the stream id. It belongs to the namespace of the oldest route that names it, and so ' +
+        'does every longer prefix. Empty for any stream id; the empty prefix belongs to no namespace.',
     ),
     targetObjectId: id('The avatar or object that the animation is for. Empty for any.'),
   },
@@ -161,7 +161,7 @@ const rules = Type.Object(
     ...notRequired,
     default: {},
     description:
-      'What is asked of the messages of a request. A rule that is broken is passed over (off), told by a ' +
+      'The rules for the messages of a request. A broken rule is ignored (off), reported by a ' +
       'WARNING status (warn), or ends the request (reject). Write "off" in quotes: YAML 1.1, which kubectl ' +
       'reads, has it for false.',
   },
@@ -208,12 +208,17 @@ const limitFields = {
     limits.maxSeconds,
     'How long a message is kept for consumers, at most.',
   ),
-  idleSeconds: limit('idleSeconds', 1, limits.maxSeconds, 'A request ends after so long without a message.'),
+  idleSeconds: limit(
+    'idleSeconds',
+    1,
+    limits.maxSeconds,
+    'A request ends after this time without a message.',
+  ),
   totalSeconds: limit(
     'totalSeconds',
     1,
     limits.maxTotalSeconds,
-    'A request ends after so long, whatever it does.',
+    'A request ends after this time in any case.',
   ),
   consumers: limit(
     'consumers',
@@ -280,15 +285,15 @@ const spec = Type.Object(
       type: 'string',
       default: 'wait',
       description:
-        'The producer waits for the slowest consumer; a slow one misses messages, and is told of the gap; or ' +
-        'it is cut off with RESOURCE_EXHAUSTED.',
+        'The producer waits for the slowest consumer; a slow one misses messages, and gets a notice of ' +
+        'the gap; or it is cut off with RESOURCE_EXHAUSTED.',
     }),
     concurrentRequests: Type.Enum(['queue', 'newest', 'refuse'], {
       type: 'string',
       default: 'queue',
       description:
         'A request that begins while a consumer is served another one waits for its turn, takes its place ' +
-        '(the consumer is told by a WARNING status), or is refused to its producer.',
+        '(the consumer gets a WARNING status), or is rejected.',
     }),
     limits: Type.Object(limitFields, {
       ...notRequired,

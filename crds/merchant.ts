@@ -70,7 +70,7 @@ function fixedWhetherThere(field: string, advice: string): CelRule {
   }
 }
 
-const another = 'create another Merchant, and delete this one when nobody uses it any more'
+const another = 'create another Merchant, and delete this one when it is no longer used'
 
 const text = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, description })
 
@@ -134,9 +134,7 @@ const app = Type.Object(
   {
     name: Type.Optional(text(limits.maxNameLength, 'What people see of the app. Left out: none.')),
     rotateAfter: Type.Optional(
-      Type.String(
-        duration('After which age the API key is replaced. Left out: only when somebody asks for it.'),
-      ),
+      Type.String(duration('The age at which the API key is replaced. Without it, only on request.')),
     ),
     keyGrace: Type.String({
       default: '24h',
@@ -230,7 +228,7 @@ const webhook = Type.Object(
         'signs first: so that it can be replaced.',
     ),
   },
-  { required: ['url', 'secretRef'], description: 'Who is told of events.' },
+  { required: ['url', 'secretRef'], description: 'The receiver of events.' },
 )
 
 const oneWebhookAnAddress: FieldRule = {
@@ -263,7 +261,7 @@ const adopt = Type.Object(
     }),
     apiKeySecretRef: secretEntry(
       'apiKey',
-      'An API key that has the merchant: without one, whoever may create a Merchant could have any.',
+      'An API key of the merchant: it proves the right to adopt it, because ids are not secret.',
     ),
   },
   {
@@ -321,14 +319,14 @@ const spec = Type.Object(
         default: [],
         maxItems: limits.maxUsers,
         'x-kubernetes-list-type': 'atomic',
-        description: 'People who are invited to the merchant. Nobody is removed who is taken off the list.',
+        description: 'People who are invited to the merchant. Removing an entry removes no member.',
       },
     ),
     webhooks: Type.Array(webhook, {
       default: [],
       maxItems: limits.maxWebhooks,
       'x-kubernetes-list-type': 'atomic',
-      description: 'Who is told of what happens. One that is taken off the list is told no more.',
+      description: 'The receivers of events. A removed receiver gets no further events.',
     }),
     deletionPolicy: Type.Enum(['Retain', 'Delete'], {
       type: 'string',

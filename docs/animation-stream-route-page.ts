@@ -29,9 +29,9 @@ ${example}\`\`\`
 
 - A stream id prefix belongs to the namespace of the oldest route that names it, and so does every longer
   one. A route of another namespace may have neither the same prefix, nor one that begins with it, nor one
-  with which it begins: it is refused (\`PrefixConflict\`), and told whose the prefix is. Within a namespace
-  prefixes may overlap as they like.
-- The empty prefix belongs to nobody. A route without one is for streams of which no prefix is taken.
+  with which it begins: it is rejected (\`PrefixConflict\`), and its status names the owner. Within a
+  namespace prefixes may overlap.
+- The empty prefix belongs to no namespace. A route without a prefix is for streams without a claimed prefix.
 - Two routes that match exactly the same cannot both hold: the younger is refused (\`MatchConflict\`).
 
 ## Tokens
@@ -68,7 +68,7 @@ With \`notify\` brokers post a signed message to a webhook when a request begins
 [streams.md](streams.md#notifications). Its Secret is read as those with tokens are. While it is missing,
 nothing is posted, and the route serves its streams.
 
-## What the status tells
+## Status
 
 \`activeStreams\` and \`consumers\` are what brokers report of themselves, some seconds old; in a cluster
 they are written every 10 seconds at most. \`enforced\` counts the brokers that acknowledged exactly this

@@ -13,9 +13,9 @@ export function merchantPage(): string {
 
 ${merchantKind.description}
 
-The operator makes the API key itself, tells the payments service its SHA-256 and nothing more, and the
-service makes the merchant: one for each resource, whatever crashes when. The key stands in the Secret alone,
-never in a status, an event or a log. It needs the payments service: \`payments.enabled\` of the
+The operator creates the API key, and sends only its SHA-256 to the payments service, which creates the
+merchant: one for each resource, also after crashes. The key is only in the Secret, never in a status, an
+event or a log. It needs the payments service: \`payments.enabled\` of the
 [chart's values](helm-values.md), or \`tollway run --payments\`.
 
 ## Example
@@ -38,8 +38,8 @@ ${example}\`\`\`
 - The namespace must have granted its Secrets to the operator ([install.md](install.md#secrets)). Until then
   the condition \`SecretForbidden\` has the command that grants it.
 - When it is deleted it is made again within 45 seconds, with very many Merchants
-  [later](install.md#secrets), with another key; the key before opens nothing any
-  more. The same happens when somebody writes another text into the entry of the key.
+  [later](install.md#secrets), with another key; the previous key is no longer
+  valid. The same happens when another program changes the entry of the key.
 
 ${anotherKey}
 ${whatTheStatusTells}
@@ -62,8 +62,8 @@ After a key has leaked, delete the Secret instead: then it opens nothing at once
 
 Only \`name\`, \`email\` and \`descriptor\` of a merchant ever change, and \`app\`, \`users\`,
 \`webhooks\` and \`deletionPolicy\`, which are about it. An API server refuses any other change, and says what
-to do. On one machine the payments service does: the condition \`ImmutableFieldChanged\` tells it, and the
-merchant stays as it is. It is never made anew.
+to do. On one machine the payments service rejects it: the condition is \`ImmutableFieldChanged\`, and the
+merchant is unchanged. It is never created again.
 
 ## Its end
 
@@ -74,11 +74,12 @@ machine, where a resource of the same name is the same resource, take another na
 
 ## One that is there already
 
-With \`adopt\` a merchant that was made through the API becomes that of the resource. Whoever wants it shows
-an API key that has it, for its id alone is no secret. It must be as the resource says, and it gets an app and
-a key for this resource. Once it is adopted the other key is not asked for any more.
+With \`adopt\` a merchant that was made through the API becomes that of the resource. An API key of the
+merchant proves the right to adopt it, because its id is not
+secret. The merchant must match the resource; it gets an app and a key for this resource. After the adoption
+the other key is no longer needed.
 
-So a merchant that was retained goes on under a new resource, of another name or cluster too, if a key of it
+So a retained merchant continues under a new resource, of another name or cluster too, if a key of it
 was kept. Before the resource is deleted:
 
 \`\`\`sh
@@ -92,7 +93,7 @@ and then the same resource with \`adopt\`. Without it a new merchant is made. Th
 still be there, has none any more (\`MerchantClosed\`), and closes none when it goes.
 `
 
-const whatTheStatusTells = `## What the status tells
+const whatTheStatusTells = `## Status
 
 | Condition | Reason | What it says |
 |---|---|---|
@@ -107,7 +108,7 @@ const whatTheStatusTells = `## What the status tells
 | | \`PaymentsDisabled\` | no payments service runs here |
 | | \`NotClosed\` | the resource is deleted, and its merchant could not be closed yet |
 | \`CredentialsReady\` | \`Written\` | the Secret has the key and the ids |
-| | \`SecretForeign\` | a Secret of that name is there, and is somebody else's |
+| | \`SecretForeign\` | a Secret of that name exists, and belongs to another program or resource |
 | | \`SecretForbidden\` | the namespace has not granted its Secrets; the message has the command |
 | | \`SecretUnknown\`, \`SecretNotWritten\` | the Secret cannot be read or written; it is tried again |
 | \`Ready\` | \`Provisioned\` | all three |
