@@ -36,7 +36,7 @@ export interface LeafSecret {
   readonly leaf: Leaf | undefined
   /** The authorities that a reader trusts, in order. */
   readonly trusted: readonly KnownCertificate[]
-  /** Since when the Secret has told this trust; undefined when that cannot be believed. */
+  /** The time since which the Secret has had these authorities; undefined if its time is not credible. */
   readonly trustedSinceMs: number | undefined
 }
 

@@ -12,9 +12,8 @@ import type { SecretStore, StoredSecret } from './secret-store.ts'
 import { writeAction } from './write-action.ts'
 
 /**
- * Who the operators are to their pods and to each other, and the pods to them. Every operator reads the
- * Secret of the operators' leaf, and uses what is in it for handshakes that begin after that; who may write
- * sees to it that the three Secrets are as they should be.
+ * The certificates by which operators and pods authenticate each other. Every operator reads the Secret of
+ * the operators' leaf, and uses it for later handshakes; the leader creates and renews the three Secrets.
  */
 export interface Certificates {
   start(): void
@@ -55,7 +54,7 @@ export interface CertificatesTiming extends CertificateTiming {
   readonly storeTimeoutMs: number
 }
 
-/** What was read of each Secret. */
+/** The read content of each Secret. */
 export interface StoredSecrets {
   readonly authority: StoredSecret | undefined
   readonly server: StoredSecret | undefined
@@ -176,7 +175,7 @@ function createLooks({ look, clock, problems, stopped: { signal }, ...options }:
       backoff.reset()
       return Math.min(lookEveryMs, Math.max(firstLooksEveryMs, dueInMs))
     } catch (error) {
-      // Somebody else was faster, and what he wrote is read next.
+      // Another operator was faster; its write is read next.
       if (!isConflict(error) && !signal.aborted) problems.tell('store', [(error as Error).message])
       return backoff.nextMs()
     }
@@ -201,7 +200,7 @@ function isConflict(error: unknown): boolean {
 
 type Problems = ReturnType<typeof createProblems>
 
-/** What is wrong now, by where it was found. Each problem is logged once as long as it lasts. */
+/** The present problems by the place where they occurred. Each is logged once while it lasts. */
 function createProblems(log: Log) {
   const found = new Map<string, readonly string[]>()
   return {

@@ -1,6 +1,6 @@
 import type { Identity } from './issue.ts'
 
-/** What is shown in handshakes, and whom it trusts. The key in it is a secret. */
+/** The certificate for handshakes with its key, which is secret, and the trusted authorities. */
 export interface Credentials extends Identity {
   readonly ca: string
 }

@@ -43,7 +43,7 @@ export interface Validity {
 export interface LeafOptions extends Validity {
   /** The first is its common name, too, for people; only alternative names count. */
   readonly dnsNames: readonly string[]
-  /** What it may be shown as. */
+  /** The sides of a connection on which the certificate is valid. */
   readonly usage: readonly ('server' | 'client')[]
 }
 

@@ -73,7 +73,7 @@ function createWorld() {
   return {
     state: () => state,
     done,
-    /** So many writes, and then a crash. Answers the last action. */
+    /** Crashes after this number of writes. Returns the last action. */
     step(writes: number): Action {
       let action = plan(state, nowMs, timing)
       for (let count = 0; count < writes && action.kind !== 'wait'; count++) {
@@ -105,7 +105,7 @@ function createWorld() {
 
 type World = ReturnType<typeof createWorld>
 
-/** Whoever meets whom, however far each is behind: both prove who they are to each other. */
+/** Every two readers authenticate each other, however old the Secrets are that each has read. */
 function assertNobodyIsRefused(world: World): void {
   const [servers, clients] = [world.seen('server'), world.seen('client')]
   for (const { secret: server } of servers) {
@@ -205,7 +205,7 @@ test('whatever crashes, and whatever the authority loses, no reader refuses anot
         world.pass(passMs)
         assertNobodyIsRefused(world)
         if (loss !== 'nothing') world[loss]()
-        // Nobody is promised anything while no operator runs for long.
+        // Nothing is promised while no operator runs for a long time.
         idle = writes === 0 ? idle + 1 : 0
         world.step(idle > 3 ? 1 : writes)
         assertNobodyIsRefused(world)

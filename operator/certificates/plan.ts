@@ -69,16 +69,16 @@ export function checkTiming({ authorityLifeMs, leafLifeMs, spreadMs }: Certifica
 }
 
 /**
- * What to write next so that, in the end, both leaves are young and issued by a young authority, without any
- * reader refusing any other on the way, as long as each has what was written after `spreadMs`:
+ * Returns the next write of a rotation. At its end both leaves are young and issued by a young authority, and
+ * no reader rejects another one meanwhile, if each reads a write within `spreadMs`:
  *
- * 1. a new authority is made and told: everybody trusts both;
- * 2. when that has spread, it issues both leaves;
- * 3. when those have spread, the old one is trusted no more.
+ * 1. a new authority is created and published: every reader trusts both;
+ * 2. when all readers have it, it issues both leaves;
+ * 3. when all readers have these, the old authority is removed.
  *
- * Which step it is follows from the Secrets alone, so that it goes on after a crash between any two writes.
- * An authority whose key is lost is replaced in the same way, as it is still trusted by readers; only where
- * that would leave somebody without a certificate that is valid, the new one issues at once.
+ * The step follows from the Secrets alone, so the rotation continues after a crash between any two writes. An
+ * authority whose key is lost is replaced in the same way, because readers still trust it; the new one issues
+ * at once only if a reader would otherwise have no valid certificate.
  */
 export function plan(state: CertificateState, nowMs: number, timing: CertificateTiming): Action {
   const { leaves } = state
@@ -95,9 +95,9 @@ export function plan(state: CertificateState, nowMs: number, timing: Certificate
 }
 
 /**
- * An authority whose Secret is lost is still trusted by every reader: the leaves tell which one it was. Whom
- * else their Secrets trust stays trusted, for in the middle of a rotation readers may show leaves of those.
- * None of this is asked for while the Secret is there, for that alone decides who is trusted.
+ * Returns the authority whose Secret is lost, from the leaves: every reader still trusts it. The other
+ * authorities in the leaves' Secrets stay trusted, because readers may use their leaves during a rotation.
+ * Not called while the Secret exists, which alone decides about trust.
  */
 function recoverAuthority(leaves: CertificateState['leaves'], nowMs: number): Authority | undefined {
   const secrets = leafNames.flatMap(name => leaves[name] ?? [])
@@ -151,7 +151,7 @@ function planAuthority(
   return undefined
 }
 
-/** Without the key no leaf can be issued, and one is missing: waiting would keep somebody out. */
+/** No leaf can be issued without the key, and one is missing: its reader could not connect. */
 function isNeededNow(issuing: Issuer, leaves: CertificateState['leaves'], nowMs: number): boolean {
   if (issuing.key !== undefined) return false
   return leafNames.some(name => {
@@ -160,7 +160,7 @@ function isNeededNow(issuing: Issuer, leaves: CertificateState['leaves'], nowMs:
   })
 }
 
-/** Whether every reader has been told to trust every authority, long enough ago. */
+/** Returns whether every reader's Secret has had every authority for long enough. */
 function hasSpread(
   authority: Authority,
   leaves: CertificateState['leaves'],
@@ -186,7 +186,7 @@ function hasReplacedOld(
   })
 }
 
-/** A certificate tells when it was made in whole seconds, rounded down. */
+/** The creation time in a certificate is in whole seconds, rounded down. */
 const certificateSecondMs = 1000
 
 function planLeaf(

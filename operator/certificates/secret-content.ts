@@ -14,9 +14,9 @@ import { backdateMs, type Identity, isOwnAuthority, type LeafOptions, purposes }
 import type { SecretData } from './secret-store.ts'
 
 /**
- * The Secret of the authority has `ca.crt` and `ca.key`, `next.crt` and `next.key`, and `old.crt` of one
- * certificate or several; what there is none of is empty. That of a leaf has `tls.crt`, `tls.key`, whom its
- * reader trusts as `ca.crt`, and `trusted-since`, since when it has told that.
+ * The Secret of the authority has `ca.crt` and `ca.key`, `next.crt` and `next.key`, and `old.crt` with
+ * any number of certificates; absent entries are empty. The Secret of a leaf has `tls.crt`, `tls.key`, the
+ * authorities that its reader trusts as `ca.crt`, and `trusted-since`, the time of their publication.
  */
 export interface SecretContents {
   readonly authority: SecretData | undefined
@@ -83,7 +83,7 @@ const toBundle = (certificates: readonly KnownCertificate[]) => certificates.map
 
 type SecretReader = ReturnType<typeof createReader>
 
-/** Entries that are missing or empty are nothing; those that cannot be used are told of, and then nothing. */
+/** Reads entries: missing and empty ones are undefined; unusable ones are reported, and undefined. */
 function createReader(data: SecretData | undefined, onProblem: (problem: string) => void) {
   const text = (entry: string) => data?.[entry] ?? ''
 
@@ -138,7 +138,7 @@ function readAuthority(reader: SecretReader): Authority | undefined {
   }
 }
 
-/** What somebody else made is trusted for as long as its leaves are about, but issues nothing. */
+/** An authority of another program is trusted while its leaves are valid, but issues nothing. */
 function issuingKey(reader: SecretReader, entry: string, certificate: X509Certificate): string | undefined {
   const key = reader.key(entry, certificate)
   if (key === undefined || isOwnAuthority(certificate)) return key
@@ -146,7 +146,7 @@ function issuingKey(reader: SecretReader, entry: string, certificate: X509Certif
   return undefined
 }
 
-/** A clock that is a little ahead of ours is no reason not to believe a time. */
+/** A time may be this far in the future, because clocks differ. */
 const maxAheadMs = 60_000
 
 function readLeaf(

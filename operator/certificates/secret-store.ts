@@ -4,7 +4,7 @@ export interface SecretStore {
   get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>
   /**
    * Sets these entries. Creates the Secret when `known` is undefined, else changes exactly the state that was
-   * read. Rejects with `code` 409 when somebody else was faster.
+   * read. Rejects with `code` 409 when another writer was faster.
    */
   put(
     name: string,

@@ -19,7 +19,7 @@ import { createLeaseElector, type Lease, type LeaseAccess, type LeaseElector } f
 
 /** Short enough for a test; a Lease counts in whole seconds. */
 const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
-/** Over a real API server on a busy machine nobody may lose the lease by chance. */
+/** Over a real API server on a busy machine no elector may lose the lease by chance. */
 const realTiming = { leaseMs: 2_000, renewDeadlineMs: 1_500, retryMs: 150 }
 
 /** A Lease in memory, as strict about versions as an API server. */

@@ -26,16 +26,18 @@ export interface LeaseAccess {
 }
 
 /**
- * Sees to it that of several processes at most one acts. A Lease does not fence: a process may be stopped
- * between its look at `isLeader` and its write, so each write has to be one that a newer one overrides.
+ * Elects at most one of several processes as leader. A Lease does not fence: a process may be stopped between
+ * its check of `isLeader` and its write, so a newer write must be able to override each write.
  */
 export interface LeaseElector {
   start(): void
-  /** Whether we hold the lease by a renewal younger than the deadline. Looked at before each write. */
+  /**
+   * Whether this process holds the lease by a renewal younger than the deadline. Checked before each write.
+   */
   isLeader(): boolean
-  /** The age of the last renewal, from when it was asked for; Infinity for who does not hold the lease. */
+  /** The age of the last renewal since its request; Infinity without the lease. */
   ageMs(): number
-  /** Looks at the lease at once: somebody has reason to think that its holder is gone. */
+  /** Reads the lease at once, because its holder may be gone. */
   lookNow(): void
   /** Ends our term, waits for `onStopped`, and gives the lease up, so that a successor need not wait. */
   stop(): Promise<void>
@@ -43,13 +45,13 @@ export interface LeaseElector {
 
 export interface LeaseElectorOptions {
   readonly lease: LeaseAccess
-  /** Ours alone, also among the former lives of this process: the pod's name and a random id. */
+  /** Unique, also among earlier processes of this pod: the pod's name and a random id. */
   readonly identity: string
   /** A term has begun. */
   readonly onStarted: () => void
-  /** The term has ended. Until what this returns resolves, the lease is not given up, nor asked for again. */
+  /** The term has ended. The lease is neither released nor requested again before the result resolves. */
   readonly onStopped: () => void | Promise<void>
-  /** Another process was seen to hold the lease, told once; undefined when that is no longer so. */
+  /** Called once when another process holds the lease, and with undefined when that ends. */
   readonly onRival?: (identity: string | undefined) => void
   /** For the log: a try that failed. The next one comes anyway. */
   readonly onError: (error: unknown) => void
@@ -71,7 +73,7 @@ export interface LeaseTiming {
 /** Another process leads within 8 s after its holder stops: the lease, and two looks of 0.8 s each. */
 export const defaultLeaseTiming: LeaseTiming = { leaseMs: 6_000, renewDeadlineMs: 4_000, retryMs: 1_000 }
 
-/** The lease is given up by an update that nobody else's may overtake; so often it is tried. */
+/** The attempts to release the lease, by an update that conflicts with any other one. */
 const releaseTries = 3
 
 /**
@@ -135,7 +137,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
     hasClaimed = true
     const written =
       current === undefined ? await access.create(spec, signal) : await access.update(current, spec, signal)
-    // What was granted too late, or to a term that has ended meanwhile, is read again before it counts.
+    // A lease that was granted too late, or to a term that has ended, is read again before it counts.
     const isLate = clock.monotonicMs() - askedAtMs >= timing.renewDeadlineMs
     if (isLate || term !== termAtStart || stopping.signal.aborted) return
     known = written

@@ -97,7 +97,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
     if (made.status === 409) await api.call('PUT', `${path}/${name}`, { metadata: { name }, data })
   }
 
-  /** What there is, as the API server tells somebody without a proxy. */
+  /** Returns the objects as the API server lists them without the proxy. */
   async function truth(): Promise<string[]> {
     const lists = namespaces.map(async namespace => {
       const { body } = await api.call('GET', `/api/v1/namespaces/${namespace}/configmaps`)

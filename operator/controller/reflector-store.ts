@@ -8,7 +8,7 @@ export interface ReflectedObject {
   }
 }
 
-/** What is known of the objects of one kind. */
+/** The known state of the objects of one kind. */
 export interface ObjectStore<T extends ReflectedObject> {
   get(namespace: string, name: string): T | undefined
   list(): readonly T[]

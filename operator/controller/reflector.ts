@@ -57,7 +57,7 @@ export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T
 export interface ReflectorOptions<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespaces: readonly string[] | 'all'
-  /** What is kept of an object, for example without its `managedFields`. Everything without it. */
+  /** Returns the part of an object to keep, for example without `managedFields`. Keeps all by default. */
   readonly keep?: (object: T) => T
   /** For the log: what went wrong, and in what time it is tried again. */
   readonly onError: (error: unknown, retryMs: number) => void
@@ -70,13 +70,13 @@ export interface ReflectorOptions<T extends ReflectedObject> {
 }
 
 export interface ReflectorTiming {
-  /** A watch is asked to last so many whole seconds, drawn by chance from this one … */
+  /** The requested duration of a watch in whole seconds is random: from this minimum … */
   readonly shortestWatchSeconds: number
-  /** … to this one. */
+  /** … to this maximum. */
   readonly longestWatchSeconds: number
-  /** A watch that has not ended so long after that is ended by us: its connection may be dead. */
+  /** A watch that lasts longer by this time is ended here: its connection may be dead. */
   readonly watchGraceMs: number
-  /** A watch without an event has succeeded after so long, which is more than a request may take. */
+  /** A watch without an event counts as successful after this time, which exceeds the limit of a request. */
   readonly steadyWatchMs: number
   /** From the begin of a watch to that of the next one: a server that ends each at once is not stormed. */
   readonly watchSpacingMs: number
@@ -85,11 +85,11 @@ export interface ReflectorTiming {
   readonly retryMaxMs: number
   /** A 410 comes to all watches at once: their lists begin within this time, drawn by chance. */
   readonly relistSpreadMs: number
-  /** So many failed watches without an event, and the objects are listed again. */
+  /** The objects are listed again after this number of failed watches without an event. */
   readonly failuresBeforeList: number
-  /** When a watch ends so long after the last list, all is listed again, should events have been lost. */
+  /** If a watch ends this long after the last list, all is listed again, in case events were lost. */
   readonly relistMs: number
-  /** A list from before what was seen is refused; after so long of nothing else, etcd was set back. */
+  /** A list older than known objects is rejected; after this time without another one, etcd was restored. */
   readonly staleListMs: number
 }
 
@@ -107,7 +107,7 @@ export const defaultTiming: ReflectorTiming = {
   staleListMs: 180_000,
 }
 
-/** Begins at once, and goes on until it is stopped. */
+/** Starts at once, and runs until it is stopped. */
 export function createReflector<T extends ReflectedObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { source, namespaces, keep = object => object, onError, random, clock = systemClock } = options
   const scopes = namespaces === 'all' ? [undefined] : [...new Set(namespaces)]

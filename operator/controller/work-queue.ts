@@ -1,6 +1,6 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 
-/** Names what is to be looked at, and sees to it that it is: each key by one worker at a time. */
+/** A queue of keys to reconcile: each key is processed by one worker at a time. */
 export interface WorkQueue {
   /**
    * Something about the key may have changed. Many calls before its next run are one run. A run that failed
@@ -44,7 +44,7 @@ export const defaultRetries: RetryWaits = { initialMs: 100, maxMs: 8_000 }
 /** What Node's timers can count. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** What is known of a key that waits or runs; nothing is kept of a key for which there is nothing to do. */
+/** The state of a key that waits or runs; no state is kept of idle keys. */
 interface KeyState {
   queued: boolean
   running: boolean

@@ -3,10 +3,10 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
-/** Where the API server is, and what proves to it who we are. */
+/** The address of the API server, and the credentials for it. */
 export interface ApiAccess {
   readonly server: URL
-  /** The namespace that the context or the pod lives in. */
+  /** The namespace of the context or of the pod. */
   readonly namespace: string
   /** What one request carries. Asked for each request, so that what rotates is read anew. */
   credentials(): Promise<Credentials>

@@ -27,10 +27,10 @@ export class KubeApiError extends Error {
 const maxMessageLength = 1_000
 
 /**
- * The error that a Status object (or whatever came in its place) tells of.
+ * Returns the error of a Status object, or of any other body in its place.
  *
- * @param call what was asked, for the message: `DELETE /api/v1/namespaces/shop`.
- * @param withhold the server's words may cite content that nobody may see.
+ * @param call the request, for the message: `DELETE /api/v1/namespaces/shop`.
+ * @param withhold the server's text may contain secrets and must not be shown.
  */
 export function statusError(
   call: string,
@@ -53,7 +53,7 @@ function shorten(text: string): string {
   return text.length <= maxMessageLength ? text : `${text.slice(0, maxMessageLength)}…`
 }
 
-/** The error for what Node tells of a connection, or for the abort of a call by its time limit. */
+/** Returns the error for a failed connection, or for a call that reached its time limit. */
 export function connectionError(call: string, error: unknown): KubeApiError {
   if (error instanceof KubeApiError) return error
   const { code, message } = error as NodeJS.ErrnoException
@@ -61,7 +61,7 @@ export function connectionError(call: string, error: unknown): KubeApiError {
   return new KubeApiError(0, 'Unreachable', `${call}: there is no whole answer: ${why}`)
 }
 
-/** Whether the object was changed by somebody else, is there already, or is another one of that name. */
+/** Whether the object was changed by another writer, exists already, or is another one of that name. */
 export function isConflict(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 409
 }

@@ -37,7 +37,7 @@ const answers: Record<string, (response: ServerResponse) => void> = {
   'is a redirection': response => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
 }
 
-/** What a call is told when the answer is odd. */
+/** The errors of calls with malformed answers. */
 const expectations: [keyof typeof answers & string, number, string, RegExp][] = [
   ['is no JSON', 0, 'BadAnswer', /is no JSON object/],
   ['is a JSON array', 0, 'BadAnswer', /is no JSON object/],

@@ -172,7 +172,7 @@ function parseRetryAfter(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }
 
-/** A refused Secret may be told of with the value that is wrong in it. */
+/** The error for a rejected Secret may contain the wrong value. */
 function mayCiteSecret({ group, plural }: ApiResource, status: number): boolean {
   return group === '' && plural === 'secrets' && (status === 400 || status === 422 || status >= 500)
 }

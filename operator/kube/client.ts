@@ -55,9 +55,9 @@ export interface CallOptions {
 }
 
 export interface ApplyOptions extends CallOptions {
-  /** Takes fields over that somebody else owns, instead of a 409. */
+  /** Takes over fields of other owners, instead of failing with 409. */
   readonly force?: boolean
-  /** Who owns the fields, where that is to be somebody else than `fieldOwner`. */
+  /** The owner of the fields. Defaults to `fieldOwner`. */
   readonly owner?: string
 }
 

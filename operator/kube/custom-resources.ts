@@ -5,14 +5,14 @@ export const apiVersion = 'tollway.dev/v1alpha1'
 
 export type CustomResource = ApiResource & { readonly kind: string }
 
-/** A kind of ours, as an API server has it. */
+/** The API resource of a kind of Tollway. */
 export function customResource({ kind, plural }: { kind: string; plural: string }): CustomResource {
   return { group: 'tollway.dev', version: 'v1alpha1', plural, namespaced: true, kind }
 }
 
 /**
- * Writes the whole status of a resource as it was read. Whoever has a newer look at it wins: rejects with 409
- * when the resource has been changed since, or is another one by now.
+ * Writes the whole status of a resource as it was read. Rejects with 409 if the resource has been changed
+ * since, or replaced by another one.
  */
 export function applyStatusOf(
   client: Pick<KubeClient, 'applyStatus'>,

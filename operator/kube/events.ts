@@ -3,7 +3,7 @@ import { createPace } from '../controller/pace.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
-/** What the recorder tells of an object, to be seen by `kubectl describe` and `kubectl events`. */
+/** An Event of an object, for `kubectl describe` and `kubectl events`. */
 export interface ObjectEvent {
   /** The object that it is about, as it was read, with its `apiVersion` and `kind`. */
   readonly regarding: KubeObject
@@ -16,9 +16,9 @@ export interface ObjectEvent {
   readonly note: string
 }
 
-/** Tells people what happens, as well as it can: events are no state, and nothing depends on them. */
+/** Records Events for people, best effort: Events are no state, and nothing depends on them. */
 export interface EventRecorder {
-  /** Never throws. The same is not told again within ten minutes. */
+  /** Never throws. The same Event is not recorded again within ten minutes. */
   record(event: ObjectEvent): void
   /** Resolves when what was recorded so far has been sent, or given up. */
   settled(): Promise<void>
@@ -42,11 +42,11 @@ const eventResource: ApiResource = {
 }
 const maxNoteBytes = 1_024
 const maxObjectNameLength = 200
-/** The same event is not told again so soon. */
+/** The same Event is recorded again after this time at the earliest. */
 const repeatMs = 600_000
-/** What was told is remembered for so many events; the oldest are forgotten first. */
+/** The number of remembered Events; the oldest are forgotten first. */
 const maxRemembered = 1_000
-/** Beyond so many that are on their way, events are dropped. */
+/** Events beyond this number of pending writes are dropped. */
 const maxPending = 50
 /** A bulk change must not double the writes to the API server: beyond that rate events are dropped. */
 const eventsPerSecond = 5
@@ -54,7 +54,7 @@ const eventsAtOnce = 100
 
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, clock = systemClock, onError } = options
-  /** When what was told last, in that order. */
+  /** The time of the last record of each Event, in that order. */
   const told = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
   const pace = createPace(eventsPerSecond, eventsAtOnce, clock)

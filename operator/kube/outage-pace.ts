@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 /**
- * Holds the calls to a server that is in trouble to a few a second, whoever makes them: hundreds of retries
- * must not keep it down. One good answer, and all may go.
+ * Limits all calls to a failing server to a few a second: hundreds of retries must not prevent its recovery.
+ * One successful answer removes the limit.
  */
 export interface OutagePace {
   /** Resolves when the next call may go; at once as long as all is well. Rejects when the signal aborts. */

@@ -23,7 +23,7 @@ export interface Transport {
   close(): void
 }
 
-/** What is not used for so long is closed by us, before the server closes it under a call (it waits 90 s). */
+/** Idle connections are closed after this time, before the server closes them during a call (after 90 s). */
 const idleConnectionMs = 30_000
 const maxConnections = 32
 
@@ -52,7 +52,7 @@ export function createTransport(access: ApiAccess): Transport {
       })
       sent.on('error', reject)
       sent.on('response', response => {
-        // An error that comes when nobody reads yet, or any more, must not end the process.
+        // An error without a reader must not end the process.
         response.on('error', () => {})
         resolve(response)
       })

@@ -8,7 +8,7 @@ export interface StoreInMemory extends SecretStore {
   delete(name: string): void
   /** Every call fails with this text from now on; with an empty one no more. */
   fail(text: string): void
-  /** After which writes the writer is told that they failed. */
+  /** Selects writes that take effect and are reported as failed. */
   failAfterWrites(chance: () => boolean): void
 }
 

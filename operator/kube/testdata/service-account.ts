@@ -88,7 +88,7 @@ export function writeServiceAccount(
   return accessInCluster({ KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: `${port}` }, folder)
 }
 
-/** The same account over a proxy of the test, which speaks plain HTTP. */
+/** Returns access with the same account through a plain HTTP proxy of the test. */
 export function accessThrough(proxyUrl: string, account: { namespace: string; token: string }): ApiAccess {
   const credentials = { headers: { authorization: `Bearer ${account.token}` }, tls: {} }
   return { server: new URL(proxyUrl), namespace: account.namespace, credentials: async () => credentials }
