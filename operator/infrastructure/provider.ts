@@ -18,14 +18,14 @@ export interface Infrastructure {
   remove(name: string): Promise<void>
   /** What runs of the workload right now, in the order of the replicas; empty when it is not there. */
   observe(name: string): readonly Replica[]
-  /** Called after each change of what `observe` tells of any workload. */
+  /** Called after each change of the result of `observe` for any workload. */
   onChange(listener: (workload: string) => void): void
 }
 
 export interface Replica {
   /** `ratelimit-0`; in a cluster the pod's name, which has the workload's in it. */
   readonly name: string
-  /** New with every start of the replica. Its feed client tells it as `uid` in node.metadata. */
+  /** New with every start of the replica. Its feed client sends it as `uid` in node.metadata. */
   readonly uid: string
   /** Takes calls. */
   readonly ready: boolean
@@ -38,7 +38,7 @@ export interface Replica {
   readonly addresses: Readonly<Record<string, string>>
 }
 
-/** What was asked cannot be done, and what to do about it. */
+/** The request cannot be carried out; the message says what to do. */
 export class InfrastructureError extends Error {
   override readonly name = 'InfrastructureError'
   /** How long the one who refused asks to be left alone; undefined when that was not said. */

@@ -3,7 +3,7 @@
  * name; they are never listed.
  */
 export interface CredentialStore {
-  /** undefined when there is nothing of that name. Rejects when that cannot be told. */
+  /** Resolves with undefined if there is none. Rejects if that is not known. */
   get(place: CredentialPlace, signal: AbortSignal): Promise<KeptCredentials | undefined>
   /**
    * Creates it when `known` is undefined, else changes exactly the state that is known: of it the entries and
@@ -28,9 +28,9 @@ export interface CredentialPlace {
 export interface KeptCredentials {
   /** Entries by name, as text. */
   readonly entries: Readonly<Record<string, string>>
-  /** What is noted beside them, which no program but this one reads. */
+  /** Notes beside the entries, which only the operator reads. */
   readonly notes: Readonly<Partial<Record<NoteName, string>>>
-  /** Whether it was made for this very resource. Another one is nobody's to change. */
+  /** Whether it was created for this very resource. Others must not be changed. */
   readonly isOurs: boolean
   /** Of this state: another one has another version. */
   readonly version: string

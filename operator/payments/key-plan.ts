@@ -14,7 +14,7 @@ export interface KeyState {
 
 const keyForm = /^tollway_[A-Za-z0-9_-]{43}$/
 
-/** What somebody wrote into a Secret by hand does not become a key. */
+/** Returns the entry if it is a key of the operator's form; other texts do not become keys. */
 function keyIn(entry: string | undefined): string | undefined {
   return entry !== undefined && keyForm.test(entry) ? entry : undefined
 }
@@ -42,7 +42,7 @@ export interface NewKeyReason {
 }
 
 export interface KeyWishes {
-  /** The value of the annotation by which somebody asks for another key; empty for none. */
+  /** The value of the annotation that requests another key; empty without it. */
   readonly rotation: string
   readonly nowMs: number
 }

@@ -134,7 +134,7 @@ async function serveTls(
   return new URL(`https://127.0.0.1:${port}`)
 }
 
-/** What is answered, and what the client makes of it. */
+/** Answers, and the expected results of the client. */
 const odd: readonly [string, number, string, RegExp][] = [
   ['no JSON', 200, 'hello', /^the payments service answers 200$/],
   ['an answer without ids', 200, '{"merchantId": "a"}', /^the payments service answers 200$/],

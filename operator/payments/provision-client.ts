@@ -41,7 +41,7 @@ const defaultLimits: ProvisionClientLimits = {
   maxAnswerBytes: 64 * 1024,
 }
 
-/** What is not used for so long is closed by us, before the server closes it, which waits 65 s. */
+/** Idle connections are closed after this time, before the server closes them (after 65 s). */
 const idleConnectionMs = 30_000
 
 interface Answer {

@@ -1,13 +1,13 @@
 import type { MerchantProfile } from '../ir.ts'
 
 /**
- * Whoever makes merchants: the payments service, behind a port of its own. One uid is one merchant, for ever:
- * whatever is asked again is answered the same and changes nothing.
+ * Creates merchants: the payments service, by a separate port. One uid is always one merchant: a repeated
+ * request gets the same answer and changes nothing.
  */
 export interface Provisioner {
   /**
-   * Sees to it that the merchant of a resource is there, and is as it says. Rejects when it is not known
-   * whether it is: whoever does not answer, or may answer otherwise later.
+   * Creates or updates the merchant of a resource. Rejects if the result is not known: without an answer, or
+   * if a later attempt may have another result.
    */
   provision(
     uid: string,
@@ -21,7 +21,7 @@ export interface Provisioner {
 export interface ProvisionRequest {
   readonly profile: MerchantProfile
   readonly appName: string | null
-  /** SHA-256 in hex of the API key that shall open it. The key itself is sent to nobody. */
+  /** SHA-256 in hex of the API key of the merchant. The key itself is never sent. */
   readonly keyHash: string
   /** After this time the app's other keys open nothing; null leaves them as they are. */
   readonly otherKeysExpireInMs: number | null
@@ -60,7 +60,7 @@ export interface ProvisionRefusal {
   }
 }
 
-/** Whoever was to answer did not, or said what has nothing to do with the request. */
+/** The service did not answer, or its answer does not fit the request. */
 export class ProvisionError extends Error {
   override readonly name = 'ProvisionError'
 }

@@ -34,11 +34,11 @@ export interface Acknowledgements {
    * decides. The answer describes the present, so it is not to be kept.
    */
   enforcement(uids: readonly string[]): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
-  /** What is known here of each client, whatever others know. */
+  /** The state of each client by the streams of this operator alone. */
   standings(): readonly OwnStanding[]
 }
 
-/** What is known of a client by its own streams. */
+/** The state of a client by streams of this operator. */
 export interface OwnStanding extends Standing {
   /** Grows with each change of it. */
   readonly revision: number

@@ -19,7 +19,7 @@ interface DiscoveryCodec extends Codec<DiscoveryRequest, Response> {
   encodeParts(response: Response): readonly Uint8Array[]
 }
 
-/** Reads requests and writes responses. What is the same for every stream is encoded once. */
+/** Reads requests and writes responses. Content that all streams share is encoded once. */
 export function createDiscoveryCodec(): DiscoveryCodec {
   const encoded = new Map<string, Buffer>()
 

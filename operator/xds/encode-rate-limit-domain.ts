@@ -56,7 +56,9 @@ const units: Readonly<Record<string, RateLimitUnit>> = {
   year: RateLimitUnit.YEAR,
 }
 
-/** A unit that nobody judged would be sent as "unknown", which every pod refuses: that is a defect. */
+/**
+ * Throws for a unit that validation did not accept: it would be sent as "unknown", which every pod rejects.
+ */
 function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
   const known = Object.hasOwn(units, unit) ? units[unit] : undefined
   if (known !== undefined) return known

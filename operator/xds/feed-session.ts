@@ -21,7 +21,7 @@ export interface SessionOptions {
   readonly types: ReadonlyMap<string, PublishedType>
   readonly log: Log
   admit(client: FeedClient): boolean
-  /** What is known of this client has changed. */
+  /** Called after a change of the state of this client. */
   onChange(): void
 }
 
@@ -145,10 +145,10 @@ export function openSession(
   }
 }
 
-/** What is read of each text that a node tells of itself: as much as Kubernetes allows a name to have. */
+/** The maximum of each text of a node, as long as Kubernetes allows for names. */
 const maxTextChars = 253
 
-/** A node that does not tell its uid is known as long as its stream lasts. */
+/** A node without a uid is identified by its stream. */
 function readClient({ node }: DiscoveryRequest, streamId: string, peer: string): FeedClient {
   const text = (name: string) => {
     const value = node?.metadata?.[name]
@@ -160,7 +160,7 @@ function readClient({ node }: DiscoveryRequest, streamId: string, peer: string):
   return { uid, pod: text('pod') || nodeId || peer, namespace: text('namespace'), nodeId, peer, worker }
 }
 
-/** A process of several workers has a stream for each. What is no such pair of numbers counts as none. */
+/** A process with several workers has a stream for each. Malformed pairs of numbers are ignored. */
 function readWorker(index: string, of: string): FeedClient['worker'] {
   const isPair = /^\d{1,2}$/.test(index) && /^\d{1,2}$/.test(of) && Number(index) < Number(of)
   return isPair && Number(of) <= maxWorkers ? { index: Number(index), of: Number(of) } : undefined

@@ -1,6 +1,6 @@
-/** What is read of a refusal; a longer one is cut. */
+/** The maximum of a refusal; longer ones are truncated. */
 const maxMessageChars = 16 * 1024
-/** What is kept of each text. */
+/** The maximum of each kept text. */
 const maxTextChars = 1024
 
 const partOfName = /[\w./-]/

@@ -34,18 +34,18 @@ export interface Feed {
    * snapshot is larger than the limit.
    */
   publish(snapshot: Snapshot): void
-  /** What was published last; undefined before the sources have synced. */
+  /** Returns the last published snapshot; undefined before the sources have synced. */
   published(typeUrl: string): Snapshot | undefined
   /** Says for any resource which of these clients enforce exactly that content now, and which refused it. */
   enforcement(
     typeUrl: string,
     uids: readonly string[],
   ): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
-  /** Called after each change of what `enforcement` or `clients` tells. Says nothing about what changed. */
+  /** Called after each change of `enforcement` or `clients`, without details. */
   onChange(listener: () => void): void
   /** One entry for each stream that has said who it is, here or at another operator. */
   clients(): readonly FeedClient[]
-  /** What is known by own streams of each client of each type. */
+  /** The state of each client of each type by streams of this operator. */
   standings(): ReadonlyMap<string, readonly OwnStanding[]>
   /** Ends every stream with UNAVAILABLE, and refuses new ones: streams never end by themselves in a drain. */
   close(): void
@@ -60,7 +60,7 @@ export interface FeedOptions {
   readonly log: Log
   /** Whether a client may have the feed; everybody when left out. Asked once a stream. */
   readonly admit?: (client: FeedClient) => boolean
-  /** What other operators know of their clients. It counts in what `enforcement` and `clients` tell. */
+  /** The state of clients of other operators. `enforcement` and `clients` include it. */
   readonly elsewhere?: Elsewhere
   readonly limits?: Partial<FeedLimits>
 }

@@ -56,7 +56,7 @@ export interface Elsewhere {
   standings(typeUrl: string, clientId: string): readonly Standing[]
   /** Those that have a stream there. */
   clients(): readonly FeedClient[]
-  /** Called after each change of what these tell. */
+  /** Called after each change of these results. */
   onChange(listener: () => void): void
 }
 

@@ -48,7 +48,7 @@ export type Outcome =
   | { readonly kind: 'ignored' }
 
 export interface Refusal {
-  /** What was sent. */
+  /** The sent snapshot. */
   readonly snapshot: Snapshot
   /** The resources that the client found wrong, with what it says of each. Empty when it named none. */
   readonly named: readonly { readonly resource: Resource; readonly text: string }[]

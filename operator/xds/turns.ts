@@ -1,4 +1,4 @@
-/** Who sends when: a snapshot for hundreds of clients must not lie in memory hundreds of times at once. */
+/** Limits concurrent sends: a snapshot for hundreds of clients must not be in memory hundreds of times. */
 export interface Turns {
   /**
    * Resolves, in the order of the calls, when so many bytes may be made. The function that it gives says that
@@ -9,7 +9,7 @@ export interface Turns {
 }
 
 export interface TurnLimits {
-  /** What may be on its way at once. What is longer goes alone. */
+  /** The maximum of bytes that are sent at once. A longer response is sent alone. */
   readonly maxBytes: number
   /** How long a client that does not read may keep others waiting. */
   readonly maxHoldMs: number

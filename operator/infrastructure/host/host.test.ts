@@ -81,7 +81,7 @@ async function open(t: TestContext, more: Partial<HostOptions> = {}) {
   return { host, workload, lines, firstPort, observe, see, ready, ask }
 }
 
-/** A process that has ended but whose end nobody has asked for yet does not count. */
+/** An ended process whose parent has not read its exit status yet does not count. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

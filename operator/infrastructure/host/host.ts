@@ -47,8 +47,8 @@ export interface OwnPorts {
 /** The workloads of one machine, as child processes. */
 export interface HostInfrastructure extends Infrastructure {
   /**
-   * Rejects as `apply` would when a port is taken, and tells of further wishes together with those of the
-   * workloads: so that whoever starts something hears of all ports at once.
+   * Rejects as `apply` would when a port is taken. The error names all taken ports, those of `further`
+   * included.
    */
   assertPortsFree(workloads: readonly Workload[], further: readonly PortWish[]): Promise<void>
   /** Ends every replica of every workload and lets go of the state folder. */
@@ -126,7 +126,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
   }
 }
 
-/** Those that the workload needs and that no process of ours has already. */
+/** Returns the ports that the workload needs and that no process of this provider has yet. */
 function newPorts(
   workload: Workload,
   before: Running | undefined,

@@ -32,7 +32,7 @@ function optionsFor(stateDir: string) {
   return { stateDir, clock: systemClock, random: Math.random, newUid: randomUUID, log: () => {} }
 }
 
-/** The answer to one command; undefined when nobody answers. */
+/** Returns the answer to one command; undefined without an answer. */
 function ask(socket: string, command: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const connection = connect(socket, () => connection.write(`${command}\r\n`))

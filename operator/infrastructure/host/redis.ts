@@ -131,7 +131,7 @@ function socketDirectory(stateDir: string): { readonly path: string; remove(): v
   return { path: short, remove: () => rmSync(short, { recursive: true, force: true }) }
 }
 
-/** Nobody but us listens there, and the state folder is locked: what answers has lost its operator. */
+/** Only this operator may listen there, and the state folder is locked: a server there is left over. */
 async function endLeftOver(socket: string, clock: Clock): Promise<void> {
   const endMs = clock.monotonicMs() + startDeadlineMs
   while (await answers(socket)) {

@@ -23,11 +23,11 @@ export interface ReplicaOptions {
   /** Unique for ever. */
   readonly newUid: () => string
   readonly log: (line: LogLine) => void
-  /** Called after each later change of what `observe` tells. */
+  /** Called after each later change of the result of `observe`. */
   readonly onChange: () => void
   /** Called when the process ended without being asked to, with how: `exited with code 1`. */
   readonly onEnd?: (how: string) => void
-  /** Aborted when nobody wants to wait any more: the process is killed. */
+  /** Aborted to kill the process instead of waiting for its end. */
   readonly hurry?: AbortSignal
   /** After it a silent process is killed and started again; `replicaLimits` where left out. */
   readonly patience?: Patience
@@ -43,7 +43,7 @@ export interface ReplicaProcess {
 export const replicaLimits = {
   /** A log line's length, in UTF-16 code units. */
   maxLineLength: 16_384,
-  /** After so long in good health the next restart is a first one again. */
+  /** After this time of good health the delays of restarts begin again with the shortest. */
   healthyForMs: 30_000,
   /** A process that closed its channel must end by itself within this. */
   channelGraceMs: 5_000,

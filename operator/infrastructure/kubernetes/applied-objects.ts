@@ -5,8 +5,8 @@ import { isSuperset } from './is-superset.ts'
 import { createRepairPace } from './repair-pace.ts'
 
 /**
- * Remembers what each apply resulted in, so that an equal object is not applied twice, and so that nobody's
- * edits are fought: what was applied already and differs again is repaired at the pace of repairs.
+ * Remembers the result of each apply: an equal object is not applied twice, and an applied object that was
+ * changed by another program is repaired at the pace of repairs.
  */
 export interface AppliedObjects {
   /** What to do about an object that is wanted, where `live` is what is known of it. */
@@ -25,12 +25,12 @@ export type Judgement =
   | { readonly what: 'apply'; readonly isRepair: boolean }
   | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'fight' }
 
-/** So long an apply may take until the watch shows it; later it counts as lost. */
+/** The time within which the watch must show an apply; later the apply counts as lost. */
 export const unseenMs = 5_000
 
 interface Applied {
   readonly wanted: string
-  /** What was in the result, beside what changes by itself. */
+  /** The content of the result, without the fields that change by themselves. */
   readonly content: string
   readonly result: KubeObject
   readonly atMs: number
@@ -47,7 +47,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     if (last === undefined)
       return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     const isBehind = isBehindOf(last, live)
-    // What is known is from before our own write, so it says nothing of a new wish.
+    // The known object is older than the last write here, so it cannot be compared with a new desired state.
     if (last.wanted !== JSON.stringify(wanted)) {
       return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     }
@@ -107,7 +107,7 @@ function versionOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
   return metadata.resourceVersion ?? ''
 }
 
-/** All that somebody decides: not the status, and nothing that the API server counts. */
+/** Returns the content that writers decide: no status, and no counters of the API server. */
 function contentOf(object: KubeObject): string {
   const { apiVersion: _version, kind: _kind, status: _status, metadata, ...content } = object
   const { labels, annotations, ownerReferences } = metadata

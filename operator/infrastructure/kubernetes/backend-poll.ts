@@ -39,8 +39,8 @@ const maxBodyBytes = 4_096
 const maxProblemChars = 300
 
 /**
- * Asks each pod at intervals. Pods tell it by a page of the port that is open for probes anyway, so that they
- * need no rights and no connection of their own for it. A pod that does not answer keeps its last answer: its
+ * Asks each pod at intervals, by a page of its port for probes, so that pods need no rights and no connection
+ * for it. A pod that does not answer keeps its last answer: its
  * readiness is judged by the kubelet.
  */
 export function pollBackends({ pods, onChange, timing }: BackendPollOptions): BackendPoll {
@@ -78,7 +78,7 @@ export function pollBackends({ pods, onChange, timing }: BackendPollOptions): Ba
   }
 }
 
-/** Resolves with the cause of a failure, or empty; undefined when the pod does not tell. */
+/** Resolves with the cause of a failure, or an empty text; undefined if the pod does not answer. */
 function ask(url: string, timeoutMs: number): Promise<string | undefined> {
   return new Promise(resolve => {
     const call = request(url, { agent: false, signal: AbortSignal.timeout(timeoutMs) }, response => {

@@ -20,7 +20,7 @@ export interface Contests {
   clear(): void
 }
 
-/** So many changes within the window are no accident, however slow their pace. */
+/** This number of changes within the window counts as a contest, at any pace. */
 export const contestLimits = { changes: 3, windowMs: 30 * 60_000, overAfterMs: 10 * 60_000 } as const
 
 interface History {

@@ -27,7 +27,7 @@ const listKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
   volumes: [['name']],
 }
 
-/** Maps that are one value: nobody may add to them. */
+/** Maps that are compared as one value: additional entries count as a difference. */
 const atomicMaps: ReadonlySet<string> = new Set(['labelSelector', 'nodeSelector', 'podSelector', 'selector'])
 
 /** The fields whose values (or those in them) are quantities, which the API server writes in its own way. */

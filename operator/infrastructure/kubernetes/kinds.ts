@@ -19,7 +19,7 @@ export type Kind = keyof typeof kinds
 
 export const kindNames = Object.keys(kinds) as readonly Kind[]
 
-/** What the Deployment makes, and nobody else writes. */
+/** The pods, which only their Deployment writes. */
 export const podResource: ApiResource = core('pods')
 
 /** @throws Error for a kind that no workload is made of. */

@@ -19,10 +19,10 @@ import {
 } from './testdata/cluster-under-test.ts'
 
 const seed = Number(process.env['SEED'] ?? 20_260_501)
-/** Of the writes after which an end is played, every so many-th one: all of them in the long form. */
+/** A crash is played after every third write, and after each one in the long form. */
 const stride = process.env['SOAK'] === '1' ? 1 : 3
 
-/** What is asked for, one after the other; undefined for the removal. */
+/** The desired states, one after the other; undefined for the removal. */
 const steps: readonly (Workload | undefined)[] = [
   rateLimit(),
   rateLimit({ autoscaling, env: { A: 'b' } }),
@@ -161,7 +161,7 @@ function take(infrastructure: KubernetesInfrastructure, step: Workload | undefin
   return step === undefined ? infrastructure.remove('ratelimit') : infrastructure.apply(step)
 }
 
-/** As a reconciler would: again, as long as it is told what is wrong. */
+/** Repeats the step while it rejects, as a reconciler does. */
 async function takeInTheEnd(made: KubernetesInfrastructure, step: Workload | undefined): Promise<void> {
   await waitFor(
     'the workload',
@@ -178,7 +178,7 @@ async function takeInTheEnd(made: KubernetesInfrastructure, step: Workload | und
   )
 }
 
-/** What somebody decided of all objects. */
+/** Returns the content of all objects that writers decide. */
 async function stateOf(opened: NamespaceUnderTest): Promise<readonly unknown[]> {
   const state: unknown[] = []
   for (const kind of kindNames) {
@@ -227,7 +227,7 @@ function dyingClient(client: KubeClient, lastWrite: number) {
   return { client: dying, writes: () => writes }
 }
 
-/** Every list is of a time before anything was there, and no watch tells anything. */
+/** Every list is from before the first object, and no watch has an event. */
 function emptyWorld(client: KubeClient): KubeClient {
   return {
     ...client,

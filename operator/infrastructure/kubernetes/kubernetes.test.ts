@@ -39,7 +39,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
 
   const isWrite = ({ method }: { method: string }) => method !== 'GET'
   const writes = () => cluster.proxy.calls().filter(isWrite).length
-  /** Resolves after so long without a call that is no watch. */
+  /** Resolves after this time without a call other than a watch. */
   const idle = async (ms: number) => {
     const count = () => cluster.proxy.calls().filter(({ path }) => !path.includes('watch=true')).length
     const begun = count()
@@ -298,7 +298,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
 
 type NamespaceEdit = Awaited<ReturnType<ClusterUnderTest['openNamespace']>>['edit']
 
-/** What somebody decides of an object. */
+/** Returns the content of an object that writers decide. */
 function decided(object: KubeObject | undefined) {
   const { status: _status, metadata, ...rest } = object ?? assert.fail('it is not there')
   return { ...rest, labels: metadata.labels }

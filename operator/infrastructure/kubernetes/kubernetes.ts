@@ -25,7 +25,7 @@ export interface KubernetesOptions {
   readonly place: Place
   /** What the configuration says of the pods of a service. */
   readonly shapeFor: (service: Workload['service']) => PodShape
-  /** Whether this process leads. Looked at before each write; without it nothing is written. */
+  /** Whether this process leads. Checked before each write; other processes write nothing. */
   readonly mayWrite: () => boolean
   /** For the log: what is wrong and goes on: an API server out of reach, somebody who undoes our writes. */
   readonly onProblem: (message: string) => void
@@ -78,8 +78,8 @@ export interface KubernetesInfrastructure extends Infrastructure {
 }
 
 /**
- * Follows what there is of the installation at once, also without leading. What was applied is repaired when
- * others change it, until it is removed. `apply` and `remove` that rejected are the caller's to repeat.
+ * Watches the objects of the installation at once, also without leading. Applied objects are repaired when
+ * others change them, until they are removed. The caller repeats an `apply` or `remove` that rejected.
  */
 export function createKubernetesInfrastructure(options: KubernetesOptions): KubernetesInfrastructure {
   const { client, place, shapeFor, onProblem, random, clock = systemClock } = options

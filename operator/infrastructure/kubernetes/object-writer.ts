@@ -22,13 +22,13 @@ export interface ObjectWriter {
   put(wanted: KubeObject, live: KubeObject | undefined, replicas: number): Promise<number | undefined>
   /** Asks for the deletion of this very state of an object; resolves likewise. */
   remove(live: KubeObject): Promise<number | undefined>
-  /** What was made of a workload and is not known yet to those who follow what there is. */
+  /** The objects of a workload that were created and that the watches have not shown yet. */
   unseen(workload: string): readonly KindObject[]
 }
 
 export interface ObjectWriterOptions {
   readonly client: Pick<KubeClient, 'get' | 'apply' | 'delete'>
-  /** What is known of an object. */
+  /** Returns the known state of an object. */
   readonly find: (kind: Kind, name: string) => KubeObject | undefined
   readonly clock: Clock
   readonly mayWrite: () => boolean
@@ -43,7 +43,7 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
   const applied = createAppliedObjects(clock)
   const removals = createRepairPace(clock)
   const client = leadersClient(options)
-  /** Of what problem with an object was told, until it is over. */
+  /** The reported problem of each object, until it is over. */
   const told = new Map<string, string>()
   /** Objects that differ from what was applied, and are repaired later. */
   const withheld = new Set<string>()

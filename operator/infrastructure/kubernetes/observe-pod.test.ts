@@ -27,7 +27,7 @@ const container = (fields: string) => load(`{containerStatuses: [{image: tollway
 const killed =
   'lastState: {terminated: {exitCode: 137, reason: OOMKilled, finishedAt: "2026-01-01T12:00:05Z"}}'
 
-/** A pod's status, and the reason that is told for it. */
+/** A pod's status, and the expected reason. */
 const reasons: readonly (readonly [status: unknown, reason: string])[] = [
   [{}, 'starting'],
   [load('{conditions: [{type: Ready, status: "True"}]}'), ''],

@@ -71,7 +71,7 @@ function waitingReason(waiting: Fields, container: Fields): string {
   }
 }
 
-/** The kubelet tells the length of the wait, which begins when the container has ended. */
+/** The kubelet's message has the length of the wait, which begins at the end of the container. */
 function crashReason(message: string, container: Fields): string {
   const last = fields(fields(container['lastState'])['terminated'])
   const finishedMs = Date.parse(textOf(last['finishedAt']))
@@ -114,7 +114,7 @@ function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, 
   )
 }
 
-/** A pod of ours has one container; what others put in beside it comes after. */
+/** A pod of Tollway has one container; injected containers come after it. */
 function containerOf(status: Fields): Fields {
   return fields(firstOf(status['containerStatuses']))
 }

@@ -6,7 +6,7 @@ import type { ApiResource, KubeObject } from '../../kube/kube-object.ts'
 import { type Kind, kindNames, kinds, podResource } from './kinds.ts'
 import { labelNames, type Owner, ownObjectsSelector, type Place } from './objects/place.ts'
 
-/** What there is of an installation's workloads, as the API server told it last. */
+/** The objects of an installation's workloads, as the API server last reported them. */
 export interface OwnObjects {
   get(kind: Kind, name: string): KubeObject | undefined
   /** Those of one workload that the operator owns, in the order in which they are made. */

@@ -18,8 +18,8 @@ const suffixes: Readonly<Record<string, number>> = {
 }
 
 /**
- * Whether two quantities of Kubernetes are one: `0.5` and `500m`, 1 and `1000m`, `1024Mi` and `1Gi`. What is
- * none is equal only to itself.
+ * Whether two quantities of Kubernetes are one: `0.5` and `500m`, 1 and `1000m`, `1024Mi` and `1Gi`. A text
+ * that is no quantity is equal only to itself.
  */
 export function sameQuantity(a: unknown, b: unknown): boolean {
   if (a === b) return true

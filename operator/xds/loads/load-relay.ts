@@ -10,12 +10,12 @@ export interface LoadRelayOptions extends Omit<LeaderCallOptions, 'what'> {
   readonly paceMs?: number
 }
 
-/** While nothing changes there is nothing to tell; a change that was missed is told at the latest then. */
+/** A missed change is reported after this time at the latest. */
 const idleLookMs = 10_000
 
 /**
- * Tells the operator that has the Lease what brokers told this one, by the same reports on one stream.
- * Level-based: each round tells what is another than the leader was told, so that nothing is ever queued.
+ * Passes the reports of brokers on to the leader, on one stream. Level-based: each round sends the difference
+ * to the last report, so nothing is queued.
  */
 export function createLoadRelay({ loads, paceMs = 1_000, ...options }: LoadRelayOptions): LeaderCall {
   const pause = createWakeablePause()

@@ -7,15 +7,15 @@ import { type LoadReport, loadCodec, loadReportPath, type RouteLoad } from './lo
 export type { RouteLoad } from './load-codec.ts'
 
 /**
- * What brokers carry, as they report it themselves on the feed's port, and as other operators pass on what
- * they were told. What a stream told counts until it ends.
+ * The load of brokers, as they report it on the feed's port, or as other operators pass it on. A report
+ * counts until its stream ends.
  */
 export interface StreamLoads {
   /** For the server of the feed. */
   readonly methods: readonly AnyMethod[]
   /** The sum of what these processes carry of a route. */
   of(route: string, uids: readonly string[]): RouteLoad
-  /** What processes told here themselves, by their uids: what is to be passed on. */
+  /** The reports of processes to this operator, by uid, to be passed on. */
   heardHere(): ReadonlyMap<string, HeardLoad>
   /** Called after changes, as often as `paceMs` says and no oftener. */
   onChange(listener: () => void): void
@@ -31,8 +31,8 @@ export interface HeardLoad {
 
 export interface StreamLoadsOptions {
   /**
-   * The DNS name that only operators have in their certificates. Without it nobody is taken for an operator,
-   * and a stream tells of one process only.
+   * The DNS name that only operators have in their certificates. Without it no caller counts as an
+   * operator, and a stream reports one process only.
    */
   readonly operatorName?: string
   readonly limits?: Partial<StreamLoadsLimits>
@@ -41,7 +41,7 @@ export interface StreamLoadsOptions {
 export interface StreamLoadsLimits {
   /** Of all processes and operators. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
-  /** Processes of which one operator tells. */
+  /** The maximum of processes that one operator reports. */
   readonly maxProcesses: number
   /** In the report of one process. */
   readonly maxRoutes: number
@@ -56,7 +56,7 @@ export const defaultStreamLoadsLimits: StreamLoadsLimits = {
   paceMs: 2_000,
 }
 
-/** One stream, and what it told of each process. */
+/** One stream, and its report of each process. */
 interface Teller {
   readonly isOperator: boolean
   readonly loads: Map<string, HeardLoad>
@@ -71,7 +71,7 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
   const pace = createPace(paceMs)
   let revisions = 0
 
-  /** What was told last counts: of a process that goes from one operator to another both tell for a while. */
+  /** The latest report counts: two operators report a process for a while after it moves between them. */
   function newest(uid: string): HeardLoad | undefined {
     let best: HeardLoad | undefined
     for (const { loads } of tellers) {
@@ -140,7 +140,7 @@ function isOperator(certificate: X509Certificate | undefined, operatorName: stri
   return checkSubjectAltName(certificate, operatorName) === undefined
 }
 
-/** The first change is told at once, and those within the pace after it together. */
+/** The first change is reported at once, and later ones together after the pace. */
 function createPace(paceMs: number) {
   const listeners: (() => void)[] = []
   let timer: NodeJS.Timeout | undefined

@@ -22,7 +22,7 @@ export interface LeaderCallOptions {
   readonly random: () => number
   /** After each try that failed: the leader may be gone. */
   readonly onUnreachable?: (() => void) | undefined
-  /** What is told by it, for the log: `what its clients acknowledged`. */
+  /** The subject of the reports, for the log: `what its clients acknowledged`. */
   readonly what: string
   /** Waits between tries to reach the leader. */
   readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
@@ -35,8 +35,8 @@ const keepaliveTimeoutMs = 4_000
 const defaultBackoff = { initialMs: 200, maxMs: 5_000 } as const
 
 /**
- * @param callOnce makes one call, and rejects with the reason when it has ended; `onReceived` is for it to
- *   say that the leader took what it was told.
+ * @param callOnce makes one call, and rejects with the reason when it has ended; it calls `onReceived` when
+ *   the leader has accepted a report.
  */
 export function createLeaderCall(
   options: LeaderCallOptions,

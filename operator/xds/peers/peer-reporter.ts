@@ -36,7 +36,7 @@ export const defaultReporterTiming: ReporterTiming = {
   backoff: { initialMs: 200, maxMs: 5_000 },
 }
 
-/** While nothing changes there is nothing to do, but to see whether clients were forgotten. */
+/** The interval of checks for forgotten clients while nothing changes. */
 const idleLookMs = 10_000
 
 /** Tells the operator that has the Lease what the clients of this one enforce. */

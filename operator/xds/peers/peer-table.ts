@@ -9,7 +9,7 @@ export interface PeerReport {
   readonly standings: readonly ReportedStanding[]
   readonly forgottenClients: readonly ClientKey[]
   readonly forgottenVersions: readonly string[]
-  /** All that was known when the stream began has been told. */
+  /** Whether the table as of the begin of the stream was received completely. */
   readonly isTableComplete: boolean
 }
 
@@ -18,22 +18,22 @@ export interface ClientKey {
   readonly clientId: string
 }
 
-/** `version` is that of contents which were told before, or empty when nothing is in force. */
+/** `version` is that of contents which were reported before, or empty when nothing is in force. */
 export interface ReportedStanding extends Omit<Standing, 'inForce'> {
   readonly typeUrl: string
   readonly version: string
 }
 
 /**
- * What the other operators have reported of their clients. A stream's table counts when it has been told as a
- * whole, and then takes the place of the same operator's last one; when a stream ends without a successor,
- * its table counts until the grace is over, for its clients enforce on, and will come to another operator.
- * Nothing here looks at a clock: times are of the monotonic one.
+ * What the other operators have reported of their clients. A stream's table counts when it is complete, and
+ * then replaces the last one of the same operator; when a stream ends without a successor, its table counts
+ * until the grace is over, because its clients continue to enforce, and will connect to another operator.
+ * Nothing here reads a clock: times are monotonic.
  */
 export interface PeerTable {
   /**
-   * @throws PeerTableError for what no operator reports: the stream is to be ended. Its whole table is told
-   * anew by the next one.
+   * @throws PeerTableError for content that no operator sends: the caller must end the stream. The next one
+   * sends the whole table again.
    */
   receive(stream: string, report: PeerReport, nowMs: number): void
   ended(stream: string, nowMs: number): void
@@ -53,7 +53,7 @@ export class PeerTableError extends Error {
 export interface PeerTableLimits {
   /** How long the table of a stream that has ended counts. */
   readonly graceMs: number
-  /** Operators. Beyond so many the one that has been without a stream for longest is forgotten. */
+  /** The maximum of operators. Beyond it, the one without a stream for the longest time is forgotten. */
   readonly maxReporters: number
   /** Of one operator. */
   readonly maxStandings: number
@@ -68,7 +68,7 @@ export const defaultPeerTableLimits: PeerTableLimits = {
   maxResources: 2_000_000,
 }
 
-/** What one stream has told. */
+/** The content that one stream has reported. */
 interface Table {
   readonly standings: Map<string, Standing>
   readonly contents: Map<string, Contents>
@@ -83,7 +83,7 @@ interface Contents extends HeldContents {
 interface Reporter {
   /** The stream that was opened last; only this is listened to. */
   stream: string
-  /** What that stream has told so far, until it is whole. */
+  /** The received part of that stream's table, until it is complete. */
   filling: Table | undefined
   /** What counts. */
   table: Table | undefined

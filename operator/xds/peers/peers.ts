@@ -16,8 +16,8 @@ import {
 import { type AgedReport, reportCodec, reportPath } from './report-codec.ts'
 
 /**
- * What the other operators tell of their clients, for the feed of this one (`FeedOptions.elsewhere`). Whoever
- * has the Lease or not, reports are taken: who reads them is the one that writes.
+ * The reports of other operators about their clients, for the feed of this one (`FeedOptions.elsewhere`).
+ * Every operator accepts reports; only the leader reads them.
  */
 export interface Peers extends Elsewhere {
   /** For the server of the feed. It has to ask for client certificates. */

@@ -4,11 +4,11 @@ import type { ClientKey } from './peer-table.ts'
 import type { AgedReport, AgedStanding } from './report-codec.ts'
 
 /**
- * What is still to be told on one stream. Level-based: each call compares what is known now with what was
- * told, so that a slow reader gets what is newest, and nothing is ever queued.
+ * The pending reports of one stream. Level-based: each call compares the present state with the reported one,
+ * so a slow reader gets the newest state, and nothing is queued.
  */
 export interface ReportWriter {
-  /** The next report of at most about `maxReportBytes`; undefined when all is told. */
+  /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */
   next(known: ReadonlyMap<string, readonly OwnStanding[]>, nowMs: number): AgedReport | undefined
 }
 
@@ -32,9 +32,9 @@ export function createReportWriter(
   reporter: string,
   limits: ReportLimits = defaultReportLimits,
 ): ReportWriter {
-  /** The revision of each standing that was told, by its key. */
+  /** The revision of each reported standing, by its key. */
   const toldStandings = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
-  /** How many resources of each version were told. */
+  /** The number of reported resources of each version. */
   const toldContents = new Map<string, number>()
   let isFirst = true
   let isComplete = false
@@ -94,7 +94,7 @@ function createDraft({ maxReportBytes }: ReportLimits) {
     isFull,
     isEmpty: () => contents.length + standings.length === 0,
     count,
-    /** Whether all of it is told by now; if not, the draft is full, and the rest comes with the next. */
+    /** Returns whether all is reported; if not, the draft is full, and the rest follows in the next one. */
     tellContents(held: HeldContents | undefined, told: Map<string, number>): boolean {
       if (held === undefined) return true
       const { version, resources } = held

@@ -1,6 +1,6 @@
 import type { Workload } from '../../../ir.ts'
 
-/** What a pod knows of itself only when it is there. */
+/** Fields of the pod that exist only at run time. */
 const ownFields = {
   POD_IP: 'status.podIP',
   POD_NAME: 'metadata.name',

@@ -4,8 +4,7 @@ import { makeEnv } from './container-env.ts'
 import { makeVolumeMounts } from './volumes.ts'
 
 /**
- * Until it lives for the first time, a replica has a minute: the product of both. Until then nobody asks
- * whether it is ready.
+ * A replica has a minute to start: the product of period and threshold. Readiness is not probed before.
  */
 const startup = { periodSeconds: 1, timeoutSeconds: 2, failureThreshold: 60 } as const
 /** A replica that is not ready gets no calls 4 s later at the most. */

@@ -4,15 +4,15 @@ import { type Ingredients, ownedObject, podSelector } from './place.ts'
 import { makePodTemplate } from './pod-template.ts'
 
 /**
- * Marks a Deployment whose number of replicas is not ours to write. Who does not find it on a Deployment that
- * shall scale by itself must give the number up first: `replicas` that nobody owns any more becomes 1.
+ * Marks a Deployment whose number of replicas an autoscaler writes. Without the mark on a Deployment that
+ * shall scale by itself, the ownership of `replicas` is given up first: an unowned `replicas` becomes 1.
  */
 export const autoscaledAnnotation = 'tollway.dev/autoscaled'
 
 /** The release of the chart whose operator applied the Deployment last. */
 export const revisionAnnotation = 'tollway.dev/revision'
 
-/** A new replica counts once it was ready for so long: callers find it in DNS before an old one goes. */
+/** A new replica counts after this time of readiness: callers find it in DNS before an old one ends. */
 const minReadySeconds = 5
 const revisionHistoryLimit = 3
 

@@ -55,7 +55,7 @@ export function objectName({ name }: Pick<Place, 'name'>, workload: string, suff
   return `${kept}-${hash}`
 }
 
-/** What pods are chosen by. It can never change for a Deployment, so it is as little as tells them apart. */
+/** The selector of pods. It is immutable in a Deployment, so it has only the labels that distinguish pods. */
 export function podSelector(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
   return { [labelNames.name]: workload, [labelNames.instance]: place.name }
 }

@@ -2,7 +2,7 @@ import type { SecretFiles, Workload } from '../../../ir.ts'
 
 /** The only place that a replica can write to, with what it may hold before the pod is evicted. */
 const scratch = { name: 'tmp', path: '/tmp', sizeLimit: '256Mi' } as const
-/** For the group of the pod, and for nobody else. */
+/** Readable by the owner and the group of the pod only. */
 const secretFileMode = 0o440
 
 export function makeVolumes({ secretFiles = [] }: Pick<Workload, 'secretFiles'>) {

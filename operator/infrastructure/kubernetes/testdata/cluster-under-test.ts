@@ -27,7 +27,7 @@ export interface NamespaceUnderTest {
   readonly namespace: string
   /** As the operator, through the proxy. */
   readonly client: KubeClient
-  /** What was told as a problem by any of the infrastructures. */
+  /** The problems that any of the infrastructures reported. */
   readonly problems: string[]
   infrastructure(options?: Partial<KubernetesOptions>): ReturnType<typeof createKubernetesInfrastructure>
   /** Plays the controllers of the cluster. */
@@ -36,7 +36,7 @@ export interface NamespaceUnderTest {
   get(kind: Kind, name?: string): Promise<KubeObject | undefined>
   /** `Deployment/tollway-ratelimit`, of all kinds. */
   names(): Promise<readonly string[]>
-  /** Applies as somebody else. */
+  /** Applies as another field owner. */
   edit(kind: Kind, change: Readonly<Record<string, unknown>>, name?: string): Promise<void>
   delete(kind: Kind, name?: string): Promise<void>
 }
