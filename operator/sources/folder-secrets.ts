@@ -1,4 +1,5 @@
 import type { NoEntry, RouteSecrets, SecretPlace } from './route-secrets.ts'
+import { noSecret } from './secret-lines.ts'
 import { readSigningSecrets } from './signing-secrets.ts'
 import type { Source, SourcedResource } from './source.ts'
 import { hashTokens } from './token-secrets.ts'
@@ -13,7 +14,7 @@ export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteS
     const known = new WeakMap<SourcedResource, Map<string, Known | NoEntry>>()
     return (place: SecretPlace): Known | NoEntry => {
       const resource = findSecret(source, place.namespace, place.secret)
-      if (resource === undefined) return missing
+      if (resource === undefined) return noSecret
       const ofResource = known.get(resource) ?? new Map<string, Known | NoEntry>()
       known.set(resource, ofResource)
       const before = ofResource.get(place.key)
@@ -38,7 +39,7 @@ export function readFolderSecret(
   source: Pick<Source, 'list'>,
   namespace: string,
   name: string,
-): Readonly<Record<string, string>> | undefined {
+): Entries | undefined {
   const found = findSecret(source, namespace, name)
   if (found === undefined) return undefined
   const entries = entriesOf(found.spec)
@@ -56,12 +57,11 @@ function findSecret(source: Pick<Source, 'list'>, namespace: string, secret: str
 }
 
 const noEntries = { missing: 'has data that is no base64, or entries that are no texts' }
-const missing: NoEntry = { missing: 'is not there' }
 
 type Entries = Readonly<Record<string, string>>
 
 /** undefined for what no API server would take. */
-function entriesOf(spec: unknown): Readonly<Record<string, string>> | undefined {
+function entriesOf(spec: unknown): Entries | undefined {
   const { data, stringData } = spec as { readonly data?: unknown; readonly stringData?: unknown }
   const encoded = textsOf(data)
   const plain = textsOf(stringData)
@@ -75,11 +75,11 @@ function entriesOf(spec: unknown): Readonly<Record<string, string>> | undefined 
   return Object.fromEntries([...entries, ...Object.entries(plain)])
 }
 
-function textsOf(found: unknown): Readonly<Record<string, string>> | undefined {
+function textsOf(found: unknown): Entries | undefined {
   if (found === undefined || found === null) return {}
   if (typeof found !== 'object' || Array.isArray(found)) return undefined
   const isRight = Object.values(found).every(value => typeof value === 'string')
-  return isRight ? (found as Readonly<Record<string, string>>) : undefined
+  return isRight ? (found as Entries) : undefined
 }
 
 function fromBase64(text: string): string | undefined {

@@ -1,5 +1,6 @@
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import type { NoEntry, SecretPlace } from './route-secrets.ts'
+import { readSecretLines } from './secret-lines.ts'
 
 /** The state of the signing secrets in one place. Unlike tokens they are needed as texts. */
 export type SigningSecrets =
@@ -14,15 +15,8 @@ export function readSigningSecrets(
   entries: Readonly<Record<string, string>> | undefined,
   { key }: Pick<SecretPlace, 'key'>,
 ): SigningSecrets {
-  if (entries === undefined) return { missing: 'is not there' }
-  const text = Object.hasOwn(entries, key) ? entries[key] : undefined
-  if (text === undefined) return { missing: `has no entry ${key}` }
-  const secrets = text
-    .split('\n')
-    .map(line => line.trim())
-    .filter(line => line !== '')
-  if (secrets.length === 0) return { missing: `has an empty entry ${key}` }
-  if (secrets.length > maxSecrets) return { missing: `has more than ${maxSecrets} lines in its entry ${key}` }
+  const secrets = readSecretLines(entries, key, maxSecrets)
+  if ('missing' in secrets) return secrets
   for (const [index, secret] of secrets.entries()) {
     const fault = webhookSecretFault(secret)
     if (fault === undefined) continue

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { NoEntry, SecretPlace } from './route-secrets.ts'
+import { readSecretLines } from './secret-lines.ts'
 
 /**
  * The state of the tokens in one place. Only the reader of a Secret sees tokens; all others see their hashes.
@@ -18,13 +19,8 @@ export function hashTokens(
   entries: Readonly<Record<string, string>> | undefined,
   { key }: Pick<SecretPlace, 'key'>,
 ): Tokens {
-  if (entries === undefined) return { missing: 'is not there' }
-  const text = Object.hasOwn(entries, key) ? entries[key] : undefined
-  if (text === undefined) return { missing: `has no entry ${key}` }
-  const lines = text.split('\n').map(line => line.trim())
-  const tokens = lines.filter(line => line !== '')
-  if (tokens.length === 0) return { missing: `has an empty entry ${key}` }
-  if (tokens.length > maxTokens) return { missing: `has more than ${maxTokens} lines in its entry ${key}` }
+  const tokens = readSecretLines(entries, key, maxTokens)
+  if ('missing' in tokens) return tokens
   if (!tokens.every(token => tokenForm.test(token))) {
     const allowed = 'up to 4096 letters, digits and signs of ASCII without blanks'
     return { missing: `has an entry ${key} that no caller can send; a token is ${allowed}` }
