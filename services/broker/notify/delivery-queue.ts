@@ -1,3 +1,4 @@
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Notification } from './notification.ts'
 
 /** The result of one attempt. `gone`: no further attempt can succeed. */
@@ -85,7 +86,8 @@ interface Waiting {
 /** The undelivered notifications of one request, in their order: its end is attempted after its begin. */
 interface Run {
   readonly waiting: Waiting[]
-  failures: number
+  /** The delays of retries since the first failure of the first notification. */
+  backoff: Backoff | undefined
   retry: NodeJS.Timeout | undefined
 }
 
@@ -95,8 +97,10 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
   /** The runs that can be attempted now. */
   const ready = new Set<Run>()
   let running = 0
-  /** Consecutive failures of any run. While there are some, attempts have a pause between them. */
-  let failures = 0
+  /** Whether the last attempt failed. Then attempts have a pause between them. */
+  let failing = false
+  const waits = { initialMs: timing.retryMs, maxMs: timing.maxRetryMs, factor: 2, jitter: 0.25, random }
+  const pauses = createBackoff(waits)
   let pause: NodeJS.Timeout | undefined
   let draining = false
   let [count, bytes] = [0, 0]
@@ -109,7 +113,7 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
 
   function pump(): void {
     for (const run of ready) {
-      if (pause !== undefined || running >= (failures > 0 ? 1 : maxParallel) || !places.take(pump)) return
+      if (pause !== undefined || running >= (failing ? 1 : maxParallel) || !places.take(pump)) return
       ready.delete(run)
       running += 1
       void deliver(run)
@@ -129,15 +133,16 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
   function settle(run: Run, first: Waiting, result: Attempt): void {
     if (result.outcome === 'failed') {
       pauseAfterFailure()
-      const waitMs = Math.max(result.retryAfterMs, delayAfter(run.failures))
-      run.failures += 1
+      run.backoff ??= createBackoff(waits)
+      const waitMs = Math.max(result.retryAfterMs, run.backoff.nextMs())
       if (!draining && !isTooOld(first, waitMs)) {
         retryLater(run, waitMs)
         return
       }
       onDrop(first.notification, draining ? 'the broker ends' : noSuccess)
     } else {
-      failures = 0
+      failing = false
+      pauses.reset()
       if (result.outcome === 'gone') onDrop(first.notification, result.reason)
     }
     remove(run, first)
@@ -146,7 +151,7 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
   function remove(run: Run, { notification }: Waiting): void {
     resize(notification, -1)
     run.waiting.shift()
-    run.failures = 0
+    run.backoff = undefined
     if (run.waiting.length > 0) ready.add(run)
     else {
       ready.delete(run)
@@ -159,15 +164,12 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
   /** A receiver that does not answer occupies a place only for a share of the time. */
   function pauseAfterFailure(): void {
     if (draining || pause !== undefined) return
-    failures += 1
-    pause = setTimeout(
-      () => {
-        pause = undefined
-        dropOld()
-        pump()
-      },
-      delayAfter(failures - 1),
-    )
+    failing = true
+    pause = setTimeout(() => {
+      pause = undefined
+      dropOld()
+      pump()
+    }, pauses.nextMs())
     pause.unref()
   }
 
@@ -178,12 +180,6 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
       onDrop(first.notification, noSuccess)
       remove(run, first)
     }
-  }
-
-  /** Between three quarters and all of a delay that doubles. */
-  function delayAfter(failed: number): number {
-    const delayMs = Math.min(timing.maxRetryMs, timing.retryMs * 2 ** failed)
-    return delayMs * (1 - random() / 4)
   }
 
   function retryLater(run: Run, waitMs: number): void {
@@ -204,7 +200,7 @@ export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueu
     },
     add(notification) {
       const known = runs.get(notification.run)
-      const run = known ?? { waiting: [], failures: 0, retry: undefined }
+      const run = known ?? { waiting: [], backoff: undefined, retry: undefined }
       run.waiting.push({ notification, sinceMs: monotonicMs() })
       resize(notification, 1)
       if (known !== undefined) return
