@@ -130,17 +130,28 @@ function createOutbox(
     wire.sendMessage(bytes)
   }
 
+  function sendParts(parts: readonly Uint8Array[]): void {
+    const length = parts.reduce((sum, part) => sum + part.length, 0)
+    if (length > maxSendBytes) throw tooLong(length, maxSendBytes)
+    headersSent = true
+    wire.sendParts(parts)
+  }
+
+  function encodeAndSend(message: unknown): void {
+    if (method.encodeParts) {
+      sendParts(method.encodeParts(message))
+      return
+    }
+    const bytes = method.encode(message)
+    if (bytes.length > maxSendBytes) throw tooLong(bytes.length, maxSendBytes)
+    sendMessage(bytes)
+  }
+
   /**
    * Resolves when the connection has taken the message; throws the reason when the call is aborted before.
    */
   async function send(message: unknown): Promise<void> {
-    const parts = method.encodeParts?.(message) ?? [method.encode(message)]
-    const length = parts.reduce((sum, part) => sum + part.length, 0)
-    if (length > maxSendBytes) throw tooLong(length, maxSendBytes)
-    const [whole] = parts
-    headersSent = true
-    if (parts.length === 1 && whole) wire.sendMessage(whole)
-    else wire.sendParts(parts)
+    encodeAndSend(message)
     if (wire.queuedBytes() === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     onTaken = () => {
