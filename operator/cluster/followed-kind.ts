@@ -1,4 +1,5 @@
 import type { Log } from '@tollway/chassis/log.ts'
+import { describeRepeated } from '../controller/last-errors.ts'
 import { createReflector } from '../controller/reflector.ts'
 import type { KubeClient } from '../kube/client.ts'
 import { collectionOf } from '../kube/collection.ts'
@@ -32,7 +33,7 @@ export function followKind(
     namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
     keep: withoutBookkeeping,
     onError(error, retryMs) {
-      problem = `follow the resources: ${(error as Error).message}; it is repeated`
+      problem = describeRepeated('follow the resources', (error as Error).message)
       const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
       log.warn('the resources could not be followed', details)
     },

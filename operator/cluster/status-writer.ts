@@ -1,5 +1,6 @@
 import { createSlices } from '@tollway/chassis/slices.ts'
 import type { Condition } from '../controller/conditions.ts'
+import { describeRepeated } from '../controller/last-errors.ts'
 import { createPace } from '../controller/pace.ts'
 import { isOlderVersion } from '../controller/reflector-store.ts'
 import { createWorkQueue, type Outcome } from '../controller/work-queue.ts'
@@ -190,7 +191,7 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
     },
     problem() {
       const [error] = failing.values()
-      return error === undefined ? '' : `write a status: ${(error as Error).message}; it is repeated`
+      return error === undefined ? '' : describeRepeated('write a status', (error as Error).message)
     },
     waiting: () => unconsidered.size + queue.waiting() + later.size(),
     async stop() {

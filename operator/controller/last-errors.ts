@@ -2,9 +2,6 @@
 export interface LastErrors {
   /** Passes the outcome of an attempt on, and records its error, or that it succeeded. */
   watch<Result>(task: string, attempt: Promise<Result>): Promise<Result>
-  /** Records the error of an attempt that is repeated. */
-  failed(task: string, error: unknown): void
-  succeeded(task: string): void
   /** Returns the error of the last attempt; undefined when it succeeded. */
   of(task: string): string | undefined
   /** Returns each task whose last attempt failed, with its error; empty when all succeeded. */
@@ -20,6 +17,11 @@ export interface LastErrorsOptions {
   readonly records?: () => boolean
 }
 
+/** Returns the text of reports for a task that failed and is repeated. */
+export function describeRepeated(task: string, message: string): string {
+  return `${task}: ${message}; it is repeated`
+}
+
 export function createLastErrors({ onChange, records = () => true }: LastErrorsOptions = {}): LastErrors {
   const errors = new Map<string, string>()
 
@@ -30,23 +32,19 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
     onChange?.(task)
   }
 
-  const failed = (task: string, error: unknown) => set(task, records() ? (error as Error).message : undefined)
-  const succeeded = (task: string) => set(task, undefined)
   return {
-    failed,
-    succeeded,
     async watch(task, attempt) {
       try {
         const result = await attempt
-        succeeded(task)
+        set(task, undefined)
         return result
       } catch (error) {
-        failed(task, error)
+        set(task, records() ? (error as Error).message : undefined)
         throw error
       }
     },
     of: task => errors.get(task),
-    current: () => [...errors].map(([task, message]) => `${task}: ${message}; it is repeated`).join('; '),
+    current: () => [...errors].map(([task, message]) => describeRepeated(task, message)).join('; '),
     clear: () => errors.clear(),
   }
 }
