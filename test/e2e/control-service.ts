@@ -1,4 +1,5 @@
 import { dump } from 'js-yaml'
+import { envoyAddress, envoyListener, routerFilter } from './envoy-listener.ts'
 
 /** The name of the control, of its Service and of Envoy's cluster for it. */
 export const controlName = 'control'
@@ -8,12 +9,6 @@ const replicas = 3
 
 /** `RateLimitResponse{overall_code: OK}`. */
 const answer = Buffer.from([0x08, 0x01]).toString('base64')
-const managerType =
-  'type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager'
-const routerFilter = {
-  name: 'envoy.filters.http.router',
-  typed_config: { '@type': 'type.googleapis.com/envoy.extensions.filters.http.router.v3.Router' },
-}
 /** The filter frames an answer by HTTP/1.1 as a gRPC message and adds the trailers. */
 const bridgeFilter = {
   name: 'envoy.filters.http.grpc_http1_reverse_bridge',
@@ -63,7 +58,7 @@ export function controlService(namespace: string): object {
   return { apiVersion: 'v1', kind: 'List', items }
 }
 
-export function controlBootstrap(ports = { grpc: grpcPort, answer: answerPort }): object {
+function controlBootstrap(): object {
   const http1 = {
     '@type': 'type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',
     explicit_http_config: { http_protocol_options: {} },
@@ -71,10 +66,18 @@ export function controlBootstrap(ports = { grpc: grpcPort, answer: answerPort })
   return {
     static_resources: {
       listeners: [
-        listener('0.0.0.0', ports.grpc, [bridgeFilter, routerFilter], { route: { cluster: 'answer' } }),
-        listener('127.0.0.1', ports.answer, [routerFilter], {
-          direct_response: { status: 200, body: { inline_bytes: answer } },
-          response_headers_to_add: [{ header: { key: 'content-type', value: 'application/x-protobuf' } }],
+        envoyListener({
+          ...{ host: '0.0.0.0', port: grpcPort, name: controlName },
+          filters: [bridgeFilter, routerFilter],
+          action: { route: { cluster: 'answer' } },
+        }),
+        envoyListener({
+          ...{ host: '127.0.0.1', port: answerPort, name: controlName },
+          filters: [routerFilter],
+          action: {
+            direct_response: { status: 200, body: { inline_bytes: answer } },
+            response_headers_to_add: [{ header: { key: 'content-type', value: 'application/x-protobuf' } }],
+          },
         }),
       ],
       clusters: [
@@ -86,27 +89,10 @@ export function controlBootstrap(ports = { grpc: grpcPort, answer: answerPort })
           },
           load_assignment: {
             cluster_name: 'answer',
-            endpoints: [{ lb_endpoints: [{ endpoint: { address: address('127.0.0.1', ports.answer) } }] }],
+            endpoints: [{ lb_endpoints: [{ endpoint: { address: envoyAddress('127.0.0.1', answerPort) } }] }],
           },
         },
       ],
     },
   }
-}
-
-function listener(host: string, port: number, filters: readonly object[], action: object): object {
-  const manager = {
-    '@type': managerType,
-    stat_prefix: 'control',
-    http_filters: filters,
-    route_config: {
-      virtual_hosts: [{ name: 'all', domains: ['*'], routes: [{ match: { prefix: '/' }, ...action }] }],
-    },
-  }
-  const filter = { name: 'envoy.filters.network.http_connection_manager', typed_config: manager }
-  return { address: address(host, port), filter_chains: [{ filters: [filter] }] }
-}
-
-function address(host: string, port: number): object {
-  return { socket_address: { address: host, port_value: port } }
 }

@@ -3,53 +3,18 @@ import { join } from 'node:path'
 import { CORE_SCHEMA, dump, load } from 'js-yaml'
 import { root } from '../support/tollway.ts'
 import { controlName } from './control-service.ts'
+import { envoyListener, routerFilter } from './envoy-listener.ts'
 
 interface Bootstrap {
   readonly static_resources: { readonly listeners: readonly object[]; readonly clusters: readonly object[] }
 }
 
-const manager = 'envoy.filters.network.http_connection_manager'
-
 /** The application that the documented configuration expects on this port: it answers 200 to everything. */
-const application = {
-  address: { socket_address: { address: '127.0.0.1', port_value: 9000 } },
-  filter_chains: [
-    {
-      filters: [
-        {
-          name: manager,
-          typed_config: {
-            '@type':
-              'type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager',
-            stat_prefix: 'application',
-            http_filters: [
-              {
-                name: 'envoy.filters.http.router',
-                typed_config: {
-                  '@type': 'type.googleapis.com/envoy.extensions.filters.http.router.v3.Router',
-                },
-              },
-            ],
-            route_config: {
-              virtual_hosts: [
-                {
-                  name: 'all',
-                  domains: ['*'],
-                  routes: [
-                    {
-                      match: { prefix: '/' },
-                      direct_response: { status: 200, body: { inline_string: 'OK\n' } },
-                    },
-                  ],
-                },
-              ],
-            },
-          },
-        },
-      ],
-    },
-  ],
-}
+const application = envoyListener({
+  ...{ host: '127.0.0.1', port: 9000, name: 'application' },
+  filters: [routerFilter],
+  action: { direct_response: { status: 200, body: { inline_string: 'OK\n' } } },
+})
 
 /** The port of Envoy's own statistics. */
 const adminPort = 9901
