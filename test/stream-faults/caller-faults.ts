@@ -9,13 +9,14 @@ import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { frameBytes, frameTypes, preface } from '@tollway/grpc/http2/frames/frames.ts'
 import { frameStep, toFrame } from '@tollway/grpc/http2/testing/frame-steps.ts'
 import fc from 'fast-check'
+import { percentile } from '../bench/percentiles.ts'
 import { rssMiB } from '../bench/process-usage.ts'
 import { startBackendProxy } from '../support/backend-proxy.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { findLoss, openEnds } from './resuming-ends.ts'
 import { startRoutes } from './routes.ts'
-import { atMost, type Extent, p99, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
+import { atMost, type Extent, type StreamFault, type StreamFaultReport } from './stream-fault.ts'
 
 /** Callers that are silent, hostile, many, or without rights. */
 export const callerFaults: readonly StreamFault[] = [
@@ -55,7 +56,7 @@ async function runHalfOpen({ t, isLong, seed }: Extent): Promise<StreamFaultRepo
     times.push(performance.now() - began)
   }
   const goals = [
-    atMost(1_000, 'ms', 'p99 of a request over new connections', p99(times)),
+    atMost(1_000, 'ms', 'p99 of a request over new connections', percentile(times, 0.99)),
     atMost(200, 'MiB', 'growth of the memory', rssMiB(broker.program.pid) - rssBefore),
   ]
   if (isLong) goals.push(atMost(30, 's', 'a silent peer is noticed', await measureSilence(t, broker, seed)))

@@ -32,9 +32,3 @@ export interface StreamFaultReport {
 export function atMost(maximum: number, unit: string, what: string, figure: number): GoalLine {
   return { what, unit, goal: { atMost: maximum }, figure }
 }
-
-/** Returns the 99th percentile; 0 without values. */
-export function p99(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.ceil(0.99 * sorted.length) - 1] ?? 0
-}
