@@ -1,38 +1,23 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { basename, dirname, join, relative } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { codePaths, functionLengths, isTest, paths, proseLines, textOf } from './house/source-files.ts'
 
 /**
  * The house's rules that a program can check: where imports may go, how long things may be, how they are
  * named.
  */
-const root = fileURLToPath(new URL('..', import.meta.url))
 const maxFileLines = 500
 const maxFunctionLines = 70
 const maxColumns = 110
-
-const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-const files = tracked
-  .split('\n')
-  .filter(path => path.endsWith('.ts') && !path.startsWith('proto/gen/') && existsSync(join(root, path)))
-const text = (path: string) => readFileSync(join(root, path), 'utf8')
-const isTest = (path: string) =>
-  /\.(test|contract)\.ts$|-under-test\.ts$|-contract(\.ts$|\/)|\/(testdata|testing)\//.test(path) ||
-  path.startsWith('test/')
 
 const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'/gm
 
 /** What a file imports, as paths below the root; a package of others by its name. */
 function importsOf(path: string): string[] {
   const found: string[] = []
-  for (const [, specifier = ''] of text(path).matchAll(importStatement)) {
-    if (specifier.startsWith('.')) found.push(relative(root, join(root, dirname(path), specifier)))
+  for (const [, specifier = ''] of textOf(path).matchAll(importStatement)) {
+    if (specifier.startsWith('.')) found.push(join(dirname(path), specifier))
     else found.push(inWorkspace(specifier))
   }
   return found
@@ -117,7 +102,7 @@ function allowedFor(path: string): readonly [string, readonly string[]] | undefi
 
 test('imports go one way', () => {
   const wrong: string[] = []
-  for (const path of files.filter(file => !isTest(file))) {
+  for (const path of codePaths.filter(file => !isTest(file))) {
     const rule = allowedFor(path)
     if (rule === undefined) continue
     const [place, allowed] = rule
@@ -160,11 +145,11 @@ const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly 
 ]
 
 test('what takes much memory is imported nowhere but where it must be', () => {
-  const wrong = files
+  const wrong = codePaths
     .filter(path => !isTest(path))
     .flatMap(path =>
       heavy
-        .filter(({ text: found, where }) => where.test(path) && found.test(text(path)))
+        .filter(({ text: found, where }) => where.test(path) && found.test(textOf(path)))
         .map(({ instead }) => `${path}: take ${instead}`),
     )
   assert.deepEqual(wrong, [])
@@ -172,7 +157,7 @@ test('what takes much memory is imported nowhere but where it must be', () => {
 
 test('each third-party driver has one home', () => {
   const wrong: string[] = []
-  for (const path of files.filter(file => !isTest(file))) {
+  for (const path of codePaths.filter(file => !isTest(file))) {
     for (const imported of importsOf(path)) {
       const home = homes.find(([driver]) => driver.test(imported))?.[1]
       if (home !== undefined && !home.test(path)) wrong.push(`${path} imports ${imported}`)
@@ -183,8 +168,8 @@ test('each third-party driver has one home', () => {
 
 test('files and lines are short', () => {
   const wrong: string[] = []
-  for (const path of files) {
-    const lines = text(path).split('\n')
+  for (const path of codePaths) {
+    const lines = textOf(path).split('\n')
     if (lines.length > maxFileLines) wrong.push(`${path} has ${lines.length} lines`)
     for (const [index, line] of lines.entries()) {
       if (line.length > maxColumns && !/https?:|^\s*('|`|\/(?![/*]))/.test(line)) {
@@ -195,41 +180,18 @@ test('files and lines are short', () => {
   assert.deepEqual(wrong, [])
 })
 
-const functionStart = /^(\s*)(?:.*\bfunction\b.*\{|.*=> \{|(?:async |readonly |static |#)?[\w$]+\(.*\).*\{)$/
-
-/** The length of each function by its formatting, without that of the functions inside it. */
-function functionLengths(lines: readonly string[]): { readonly line: number; readonly length: number }[] {
-  const lengths: { line: number; length: number }[] = []
-  const open: { line: number; indent: string; inner: number }[] = []
-  for (const [index, line] of lines.entries()) {
-    const last = open.at(-1)
-    if (last !== undefined && line.startsWith(`${last.indent}}`)) {
-      open.pop()
-      const whole = index - last.line + 1
-      lengths.push({ line: last.line + 1, length: whole - last.inner })
-      const outer = open.at(-1)
-      if (outer !== undefined) outer.inner += whole
-    }
-    const indent = functionStart.exec(line)?.[1]
-    if (indent !== undefined && !/^\s*(if|for|while|switch|return|\}) /.test(line)) {
-      open.push({ line: index, indent, inner: 0 })
-    }
-  }
-  return lengths
-}
-
 test('functions fit a screen', () => {
   const wrong: string[] = []
-  for (const path of files.filter(file => !isTest(file))) {
-    for (const { line, length } of functionLengths(text(path).split('\n'))) {
-      if (length > maxFunctionLines) wrong.push(`${path}:${line} has ${length} lines`)
+  for (const path of codePaths.filter(file => !isTest(file))) {
+    for (const { line, ownLines } of functionLengths(path)) {
+      if (ownLines > maxFunctionLines) wrong.push(`${path}:${line} has ${ownLines} lines`)
     }
   }
   assert.deepEqual(wrong, [])
 })
 
 test('files are named in kebab-case, and no folder or file is a junk drawer', () => {
-  const wrong = files.filter(path => {
+  const wrong = codePaths.filter(path => {
     const parts = path.split('/').map(part => part.replace(/(\.test|\.contract|\.d)?\.ts$/, ''))
     return (
       parts.some(part => /^(utils?|common|helpers?|misc|types|shared|lib)$/.test(part)) ||
@@ -243,8 +205,8 @@ test('there are no default exports, enums, non-null assertions or forgotten note
   const wrong: string[] = []
   const forbidden =
     /^export default|^\s*(export )?(const )?enum |\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck)|\.only\(/
-  for (const path of files.filter(file => file !== 'test/tidy.test.ts')) {
-    for (const [index, line] of text(path).split('\n').entries()) {
+  for (const path of codePaths.filter(file => file !== 'test/tidy.test.ts')) {
+    for (const [index, line] of textOf(path).split('\n').entries()) {
       if (forbidden.test(line)) wrong.push(`${path}:${index + 1}: ${line.trim()}`)
     }
   }
@@ -253,14 +215,9 @@ test('there are no default exports, enums, non-null assertions or forgotten note
 
 test('the rows of a Markdown table have as many cells as its head', () => {
   const wrong: string[] = []
-  for (const path of tracked
-    .split('\n')
-    .filter(name => name.endsWith('.md') && existsSync(join(root, name)))) {
+  for (const path of paths.filter(name => name.endsWith('.md'))) {
     let cells: number | undefined
-    for (const [index, line] of text(path)
-      .replaceAll(/^```.*?^```/gms, block => block.replaceAll(/[^\n]/g, ''))
-      .split('\n')
-      .entries()) {
+    for (const [index, line] of proseLines(path).entries()) {
       if (!line.startsWith('|')) {
         cells = undefined
         continue

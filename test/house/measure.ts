@@ -1,28 +1,15 @@
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { phrases } from './phrases.ts'
+import { codePaths, functionLengths, isTest, paths, proseLines, textOf } from './source-files.ts'
 
 /**
  * `node test/house/measure.ts` prints measures of the code base as a table of Markdown: sizes of folders and
  * functions, statements, and comments and pages with a phrase that docs/glossary.md and CONTRIBUTING.md
  * discourage. `--list` prints the places as well.
  */
-const root = join(import.meta.dirname, '../..')
 const list = process.argv.includes('--list')
-const paths = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-  .split('\n')
-  .filter(path => path !== '' && existsSync(join(root, path)))
-const text = (path: string) => readFileSync(join(root, path), 'utf8')
-
-const isCode = (path: string) => path.endsWith('.ts') && !path.startsWith('proto/gen/')
-const isTest = (path: string) =>
-  /\.(test|contract)\.ts$|-under-test\.ts$|-contract\.ts$|\/(testdata|testing)\//.test(path) ||
-  path.startsWith('test/')
-const production = paths.filter(path => isCode(path) && !isTest(path) && !path.startsWith('examples/'))
+const maxLines = 70
+const production = codePaths.filter(path => !isTest(path) && !path.startsWith('examples/'))
 
 function folderSizes(): readonly (readonly [string, number])[] {
   const sizes = new Map<string, number>()
@@ -30,47 +17,30 @@ function folderSizes(): readonly (readonly [string, number])[] {
   return [...sizes].sort((a, b) => b[1] - a[1])
 }
 
-const functionStart = /^(\s*)(?:.*\bfunction\b.*\{|.*=> \{|(?:async |readonly |static |#)?[\w$]+\(.*\).*\{)$/
-
 /** Returns each function of more than 70 lines, the functions inside it included. */
 function longClosures(path: string): readonly string[] {
-  const found: string[] = []
-  const open: { readonly line: number; readonly indent: string }[] = []
-  for (const [index, line] of text(path).split('\n').entries()) {
-    const last = open.at(-1)
-    if (last !== undefined && line.startsWith(`${last.indent}}`)) {
-      open.pop()
-      const length = index - last.line + 1
-      if (length > 70) found.push(`${path}:${last.line + 1} (${length})`)
-    }
-    const indent = functionStart.exec(line)?.[1]
-    if (indent !== undefined && !/^\s*(if|for|while|switch|return|\}) /.test(line)) {
-      open.push({ line: index, indent })
-    }
-  }
-  return found
+  return functionLengths(path).flatMap(({ line, lines }) =>
+    lines > maxLines ? [`${path}:${line} (${lines})`] : [],
+  )
 }
 
 /** Returns an approximation that the formatter makes comparable: lines that end or open a statement. */
 function statements(path: string): number {
-  return text(path)
+  return textOf(path)
     .split('\n')
     .filter(line => /^\s*(const|let|return|throw|if|for|while|switch|await|[\w.#[\]]+ [-+*|&]?= )/.test(line))
     .length
 }
 
 function commentsOf(path: string): readonly (readonly [number, string])[] {
-  return text(path)
+  return textOf(path)
     .split('\n')
     .map((line, index) => [index + 1, line] as const)
     .filter(([, line]) => /^\s*(\/\/|\/\*|\*)/.test(line))
 }
 
 function proseOf(path: string): readonly (readonly [number, string])[] {
-  return text(path)
-    .replaceAll(/^```.*?^```/gms, block => block.replaceAll(/[^\n]/g, ''))
-    .split('\n')
-    .map((line, index) => [index + 1, line.replaceAll(/`[^`]*`/g, '')] as const)
+  return proseLines(path).map((line, index) => [index + 1, line.replaceAll(/`[^`]*`/g, '')] as const)
 }
 
 function withPhrase(path: string, lines: readonly (readonly [number, string])[]): readonly string[] {
@@ -83,7 +53,7 @@ function withPhrase(path: string, lines: readonly (readonly [number, string])[])
 const sizes = folderSizes()
 const large = sizes.filter(([, count]) => count > 15)
 const closures = production.flatMap(longClosures)
-const comments = paths.filter(isCode).flatMap(path => withPhrase(path, commentsOf(path)))
+const comments = codePaths.flatMap(path => withPhrase(path, commentsOf(path)))
 const pages = paths
   .filter(path => path.endsWith('.md') && path !== 'CHANGELOG.md')
   .flatMap(path => withPhrase(path, proseOf(path)))

@@ -1,0 +1,68 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** The files of the repository, with new ones that are not ignored, for rules and measures of the code. */
+const root = join(import.meta.dirname, '../..')
+
+/** The paths of all files, relative to the root. */
+export const paths: readonly string[] = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard'],
+  { cwd: root, encoding: 'utf8' },
+)
+  .split('\n')
+  .filter(path => path !== '' && existsSync(join(root, path)))
+
+/** The paths of TypeScript files that are not generated. */
+export const codePaths = paths.filter(path => path.endsWith('.ts') && !path.startsWith('proto/gen/'))
+
+export function textOf(path: string): string {
+  return readFileSync(join(root, path), 'utf8')
+}
+
+/** Whether a file is a test, or only for tests. */
+export function isTest(path: string): boolean {
+  return (
+    /\.(test|contract)\.ts$|-under-test\.ts$|-contract(\.ts$|\/)|\/(testdata|testing)\//.test(path) ||
+    path.startsWith('test/')
+  )
+}
+
+/** Returns the lines of a page; those of code blocks are empty. */
+export function proseLines(path: string): readonly string[] {
+  return textOf(path)
+    .replaceAll(/^```.*?^```/gms, block => block.replaceAll(/[^\n]/g, ''))
+    .split('\n')
+}
+
+const functionStart = /^(\s*)(?:.*\bfunction\b.*\{|.*=> \{|(?:async |readonly |static |#)?[\w$]+\(.*\).*\{)$/
+
+export interface FunctionLength {
+  /** The number of its first line, from 1. */
+  readonly line: number
+  readonly lines: number
+  /** The lines without those of the functions inside it. */
+  readonly ownLines: number
+}
+
+/** Returns the length of each function of a file, by its formatting. */
+export function functionLengths(path: string): readonly FunctionLength[] {
+  const lengths: FunctionLength[] = []
+  const open: { line: number; indent: string; inner: number }[] = []
+  for (const [index, line] of textOf(path).split('\n').entries()) {
+    const last = open.at(-1)
+    if (last !== undefined && line.startsWith(`${last.indent}}`)) {
+      open.pop()
+      const lines = index - last.line + 1
+      lengths.push({ line: last.line + 1, lines, ownLines: lines - last.inner })
+      const outer = open.at(-1)
+      if (outer !== undefined) outer.inner += lines
+    }
+    const indent = functionStart.exec(line)?.[1]
+    if (indent !== undefined && !/^\s*(if|for|while|switch|return|\}) /.test(line)) {
+      open.push({ line: index, indent, inner: 0 })
+    }
+  }
+  return lengths
+}
