@@ -2,8 +2,8 @@ import Type from 'typebox'
 import { type JsonObject, type Problem, typed } from './schema.ts'
 
 /**
- * What the sections of all services have in common in the operator's configuration: the pieces of their
- * schemas, and what is asked of them beyond their types.
+ * The common parts of the sections of all services in the operator's configuration: parts of their schemas,
+ * and checks beyond the types.
  */
 
 /** Of RFC 1123, as namespaces have them. */

@@ -95,9 +95,9 @@ export function plan(state: CertificateState, nowMs: number, timing: Certificate
 }
 
 /**
- * Returns the authority whose Secret is lost, from the leaves: every reader still trusts it. The other
- * authorities in the leaves' Secrets stay trusted, because readers may use their leaves during a rotation.
- * Not called while the Secret exists, which alone decides about trust.
+ * Returns the authority whose Secret is lost, from the leaves: every reader still trusts it. Up to
+ * `maxOldAuthorities` other valid authorities in the leaves' Secrets stay trusted, because readers may use
+ * their leaves during a rotation. Not called while the Secret exists, which alone decides about trust.
  */
 function recoverAuthority(leaves: CertificateState['leaves'], nowMs: number): Authority | undefined {
   const secrets = leafNames.flatMap(name => leaves[name] ?? [])

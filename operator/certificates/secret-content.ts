@@ -138,7 +138,10 @@ function readAuthority(reader: SecretReader): Authority | undefined {
   }
 }
 
-/** An authority of another program is trusted while its leaves are valid, but issues nothing. */
+/**
+ * Returns the key of an authority. The one of another program issues no leaves, although `ca.crt` is trusted
+ * until a rotation has replaced it.
+ */
 function issuingKey(reader: SecretReader, entry: string, certificate: X509Certificate): string | undefined {
   const key = reader.key(entry, certificate)
   if (key === undefined || isOwnAuthority(certificate)) return key

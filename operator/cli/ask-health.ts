@@ -3,7 +3,7 @@ import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 
 /**
- * Asks a server of gRPC, by grpc.health.v1, whether it serves what has this name, or anything at all when the
+ * Asks a gRPC server, by grpc.health.v1, whether it serves the service of this name, or any service if the
  * name is empty.
  *
  * @param target `host:port`

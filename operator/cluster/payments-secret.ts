@@ -5,8 +5,9 @@ import { sharedSecrets } from './payments-workload.ts'
 const secretBytes = 32
 
 /**
- * Sees to it that what all processes of the payments service share is there: made once, and never changed,
- * for what was signed with it would count for nothing. Rejects with `code` 409 when somebody else was faster.
+ * Creates the secrets that all processes of the payments service share, if they do not exist. Existing ones
+ * are never changed, because their signatures would become invalid. Rejects with `code` 409 if another writer
+ * was faster.
  */
 export async function ensurePaymentsSecret(
   store: SecretStore,

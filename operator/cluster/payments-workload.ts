@@ -18,8 +18,7 @@ export const sharedSecrets = {
 } as const
 
 /**
- * The payments service as the configuration wants it. What stands in its `env` holds over all of this; who
- * runs it there knows why.
+ * Returns the payments service of the configuration. Variables of its `env` take precedence over all others.
  */
 export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string): Workload {
   const { payments, logLevel, name } = config

@@ -2,8 +2,8 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { ResourceStatus } from '../reconcilers/resource-status.ts'
 
 /**
- * Measures how long it takes from the first sight of a resource's content until all pods that take calls
- * enforce it. What is wrong is not measured, nor what was there when this process began to look.
+ * Measures the time from the first sight of a resource's content until all pods that accept calls enforce it.
+ * Invalid content is not measured, and neither is content that existed before the first look.
  *
  * @param observe is given seconds.
  */

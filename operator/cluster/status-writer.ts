@@ -48,7 +48,7 @@ export interface StatusWriter {
   /** Looks at all of them again: it is our turn to write. */
   lookAtAll(): void
   waiting(): number
-  /** The error of a status whose write failed and is repeated; empty when there is none. */
+  /** Returns the error of one status write that failed and is repeated; empty if no write fails. */
   problem(): string
   stop(): Promise<void>
 }
@@ -59,8 +59,8 @@ const concurrency = 8
 const writesPerSecond = 300
 const writesAtOnce = 100
 /**
- * What is on its way to another state in a moment need not be told, and counts go together: after a start all
- * pods come anew, and their acknowledgements would double the writes.
+ * The delay before a status is written that only reports reconciling or other counts: such statuses change
+ * again soon. After a start all pods connect again, and their acknowledgements would double the writes.
  */
 const settleMs = 1_000
 const defaultLoadMs = 10_000

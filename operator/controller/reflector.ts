@@ -89,7 +89,7 @@ export interface ReflectorTiming {
   readonly failuresBeforeList: number
   /** If a watch ends this long after the last list, all is listed again, in case events were lost. */
   readonly relistMs: number
-  /** A list older than known objects is rejected; after this time without another one, etcd was restored. */
+  /** A list older than known objects is rejected for this time, and then accepted: etcd may be restored. */
   readonly staleListMs: number
 }
 

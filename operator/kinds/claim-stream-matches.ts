@@ -2,16 +2,16 @@ import type { StreamMatch, StreamRoute } from '../ir.ts'
 import type { Claimant, Claims } from './claims.ts'
 
 /**
- * Whose streams are whose.
+ * The owners of matches.
  *
- * - A stream id prefix belongs to the namespace of the oldest route that names it, and with it every longer
- *   one: a route of another namespace may have neither the same, nor one that begins with it, nor one with
- *   which it begins, for that would take streams that are the other's. Within a namespace prefixes may
- *   overlap as they like.
- * - The empty prefix is in nobody's way and belongs to nobody. Such a route counts only for streams that no
- *   route with a prefix matches, whatever its other fields are.
- * - A whole match belongs to the oldest route that has it, in whatever namespace, for of two the younger
- *   would never count.
+ * - A stream id prefix belongs to the namespace of the oldest route that names it, and so does every longer
+ *   prefix. A route of another namespace may not have the same prefix, a prefix that begins with it, or a
+ *   prefix with which it begins, because it would take streams of the owner. Within a namespace prefixes may
+ *   overlap.
+ * - The empty prefix belongs to no namespace. A route with it applies only to streams that no route with a
+ *   prefix matches, for any values of its other fields.
+ * - A whole match belongs to the oldest route that has it, of any namespace, because the younger of two equal
+ *   routes would never apply.
  */
 export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
   const byMatch = new Map<string, string>()

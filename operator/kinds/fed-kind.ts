@@ -9,11 +9,11 @@ export interface Named {
 }
 
 /**
- * All that is special of one kind of custom resource whose contents are fed to processes. What is the same
- * for all of them (what is in force, the feed, who acknowledged it, the statuses) knows a kind by this alone.
+ * The specifics of one kind of custom resource whose contents are fed to processes. The common code of all
+ * kinds (contents in force, feed, acknowledgements, statuses) uses a kind only by this interface.
  *
- * `Content` is what a resource says, and what is remembered of it; `Fed` is what goes out, with what stands
- * elsewhere.
+ * `Content` is the translated content of a resource, which is remembered; `Fed` is the published content,
+ * completed with content from elsewhere.
  */
 export interface FedKind<Content extends Named = Named, Fed = unknown> extends KindColumns {
   readonly definition: ResourceKind

@@ -27,11 +27,9 @@ export interface Feed {
   /** For `createGrpcServer`. */
   readonly methods: readonly AnyMethod[]
   /**
-   * Puts the snapshot in force for its type, and sends it to every client that does not have it. Until the
-   * first call
-   * nothing of the type is answered. The same version again changes nothing. Throws, and changes nothing,
-   * when the
-   * snapshot is larger than the limit.
+   * Puts the snapshot in force for its type, and sends it to every client that does not have it. Requests
+   * for a type are not answered before its first snapshot. The same version again changes nothing. Throws,
+   * and changes nothing, when the snapshot is larger than the limit.
    */
   publish(snapshot: Snapshot): void
   /** Returns the last published snapshot; undefined before the sources have synced. */

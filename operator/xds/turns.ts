@@ -1,9 +1,8 @@
 /** Limits concurrent sends: a snapshot for hundreds of clients must not be in memory hundreds of times. */
 export interface Turns {
   /**
-   * Resolves, in the order of the calls, when so many bytes may be made. The function that it gives says that
-   * they are
-   * gone; without it they count as gone after `maxHoldMs`.
+   * Resolves, in the order of the calls, when this number of bytes may be encoded. The returned function
+   * reports that they are sent; without it they count as sent after `maxHoldMs`.
    */
   take(bytes: number): Promise<() => void>
 }

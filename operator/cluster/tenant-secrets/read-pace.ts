@@ -1,8 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 /**
- * Spreads repeated reads over time, so that their rate has a limit whatever the number of keys. Time is
- * divided into slots of one read each; a key reserves the first free slots after its shortest wait.
+ * Spreads repeated reads over time, which limits their rate for any number of keys. Time is divided into
+ * slots of one read each; a key reserves the first free slots after its shortest wait.
  */
 export interface ReadPace {
   /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */

@@ -47,8 +47,8 @@ export interface OwnPorts {
 /** The workloads of one machine, as child processes. */
 export interface HostInfrastructure extends Infrastructure {
   /**
-   * Rejects as `apply` would when a port is taken. The error names all taken ports, those of `further`
-   * included.
+   * Rejects as `apply` would, for the ports of the workloads and `further` ones together: the error names
+   * every port that is wanted twice or, without such ports, every port that is taken.
    */
   assertPortsFree(workloads: readonly Workload[], further: readonly PortWish[]): Promise<void>
   /** Ends every replica of every workload and lets go of the state folder. */

@@ -54,12 +54,12 @@ export const replicaLimits = {
 const restarts = { initialMs: 200, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
 
 /**
- * Starts a process and starts it again when it ends, later and later. The process tells whether it takes
- * calls by `{ type: 'health', healthy: boolean, reason?: string }` over Node's IPC channel, and whether its
- * backend fails by `{ type: 'backend', problem: string }`, and ends by itself when the channel closes: so
- * none outlives this process, not even its SIGKILL. One that says nothing for too long, not even `{ type:
- * 'alive' }`, takes no calls whatever it said before: it is killed and started again. It runs in a session of
- * its own, so that a terminal's Ctrl-C reaches only this process, which then ends the others in order.
+ * Starts a process, and restarts it with growing delays when it ends. Over Node's IPC channel the process
+ * reports whether it accepts calls (`{ type: 'health', healthy: boolean, reason?: string }`), and whether its
+ * backend fails (`{ type: 'backend', problem: string }`). It ends when the channel closes, so it does not
+ * outlive this process, even after SIGKILL. A process without any message for too long, `{ type: 'alive' }`
+ * included, is killed and restarted. It runs in a separate session, so that Ctrl-C in a terminal reaches only
+ * this process, which then ends the others in order.
  */
 export function startReplica(options: ReplicaOptions): ReplicaProcess {
   const { name, clock, onChange } = options

@@ -47,7 +47,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     if (last === undefined)
       return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     const isBehind = isBehindOf(last, live)
-    // The known object is older than the last write here, so it cannot be compared with a new desired state.
+    // An object from before the last write cannot be compared with a new desired state.
     if (last.wanted !== JSON.stringify(wanted)) {
       return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
     }

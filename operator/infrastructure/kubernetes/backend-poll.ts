@@ -40,8 +40,8 @@ const maxProblemChars = 300
 
 /**
  * Asks each pod at intervals, by a page of its port for probes, so that pods need no rights and no connection
- * for it. A pod that does not answer keeps its last answer: its
- * readiness is judged by the kubelet.
+ * for it. A pod that does not answer keeps its last answer, because the kubelet
+ * decides about readiness.
  */
 export function pollBackends({ pods, onChange, timing }: BackendPollOptions): BackendPoll {
   const { intervalMs, timeoutMs, concurrency } = { ...defaultTiming, ...timing }

@@ -2,11 +2,10 @@ import { isRecord } from '../../kube/kube-object.ts'
 import { sameQuantity } from './same-quantity.ts'
 
 /**
- * Whether everything that is wanted is there. What the live object has beside it does not matter, for the API
- * server fills in defaults, and others may add what is theirs: labels, containers, variables. Where an
- * addition would change the meaning of what we said (a selector, the rules of a policy), the two must be
- * equal. The rules are those of server-side apply: lists are maps by the keys below, or else are one value
- * (atomic).
+ * Returns whether the live object has all wanted content. Additional content is ignored, because the API
+ * server fills in defaults, and other writers may add labels, containers and variables. If an addition would
+ * change the meaning (a selector, the rules of a policy), both must be equal. The rules are those of
+ * server-side apply: lists are maps by the keys below, or are compared as one value (atomic).
  */
 export function isSuperset(live: unknown, wanted: unknown): boolean {
   return contains(live, wanted, '')

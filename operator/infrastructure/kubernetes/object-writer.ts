@@ -14,8 +14,7 @@ import { createRepairPace } from './repair-pace.ts'
 /** Writes single objects, each only where it must. Rejects with an `InfrastructureError`. */
 export interface ObjectWriter {
   /**
-   * Makes an object true. Resolves with the time after which to look again, where it is not to be written
-   * now.
+   * Applies the object. Resolves with the delay before the next apply, if it must not be written now.
    *
    * @param replicas with how many a Deployment begins that scales by itself
    */

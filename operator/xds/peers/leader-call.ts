@@ -36,7 +36,7 @@ const defaultBackoff = { initialMs: 200, maxMs: 5_000 } as const
 
 /**
  * @param callOnce makes one call, and rejects with the reason when it has ended; it calls `onReceived` when
- *   the leader has accepted a report.
+ *   the call works, which resets the delays between calls.
  */
 export function createLeaderCall(
   options: LeaderCallOptions,

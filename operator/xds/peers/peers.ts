@@ -17,7 +17,7 @@ import { type AgedReport, reportCodec, reportPath } from './report-codec.ts'
 
 /**
  * The reports of other operators about their clients, for the feed of this one (`FeedOptions.elsewhere`).
- * Every operator accepts reports; only the leader reads them.
+ * Every operator accepts reports, with or without the Lease.
  */
 export interface Peers extends Elsewhere {
   /** For the server of the feed. It has to ask for client certificates. */
