@@ -42,8 +42,8 @@ check: install ## Types, style, generated files
 	@$(NODE) docs/generate.ts --check
 
 golden: install ## Rewrite the golden files with the output of the code; review the diff
-	@GOLDEN=write $(NODE) --test 'operator/translate/*.test.ts' 'operator/infrastructure/kubernetes/objects/*.test.ts' \
-	  operator/cluster/services.test.ts test/charts/chart.test.ts
+	@GOLDEN=write $(NODE) --test 'operator/kinds/*/*.test.ts' 'operator/services/**/*.test.ts' \
+	  'operator/environments/kubernetes/infrastructure/objects/*.test.ts' test/charts/chart.test.ts test/tidy.test.ts
 
 generate: install ## Regenerate the code of proto/, the manifests of crds/ and the tables of docs/
 	@cd proto && PATH="$$PWD/../node_modules/.bin:$$PATH" buf generate

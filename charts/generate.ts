@@ -9,7 +9,12 @@ import { definitionFiles } from '@tollway/crds/generation/definition-files.ts'
 import { type GeneratedFile, writeGenerated } from '@tollway/crds/generation/write-generated.ts'
 import type { JsonObject } from '@tollway/crds/schema.ts'
 import { dump } from 'js-yaml'
-import { makeRules, mountedSecretNames, ownSecretNames, workloads } from '../operator/kube/permissions.ts'
+import {
+  makeRules,
+  mountedSecretNames,
+  ownSecretNames,
+  workloads,
+} from '../operator/environments/kubernetes/api/permissions.ts'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
 

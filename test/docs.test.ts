@@ -12,10 +12,10 @@ import { exampleRoute } from '../docs/animation-stream-route-page.ts'
 import { exampleMerchant } from '../docs/merchant-page.ts'
 import { exampleOfEveryField, pages } from '../docs/pages.ts'
 import { run } from '../operator/cli/commands/run.ts'
-import { judgeOperatorConfig, parseOperatorConfig } from '../operator/standalone/operator-config.ts'
-import { translateAnimationStreamRoute } from '../operator/translate/translate-animation-stream-route.ts'
-import { translateMerchant } from '../operator/translate/translate-merchant.ts'
-import { translateRateLimitConfig } from '../operator/translate/translate-rate-limit-config.ts'
+import { judgeOperatorConfig, parseOperatorConfig } from '../operator/environments/host/operator-config.ts'
+import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/translate-animation-stream-route.ts'
+import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
+import { translateRateLimitConfig } from '../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'
 
@@ -94,7 +94,7 @@ test('the documentation of the operator has every option, and none that there is
 
 test('the documentation of the operator has every reason of a condition, and none that there is not', () => {
   const kinds = readdirSync(join(root, 'operator/kinds')).filter(name => !name.endsWith('.test.ts'))
-  const files = ['operator/reconcilers/resource-status.ts', ...kinds.map(name => `operator/kinds/${name}`)]
+  const files = ['operator/status/resource-status.ts', ...kinds.map(name => `operator/kinds/${name}`)]
   const code = files.map(read).join('\n')
   const reasons = [...code.matchAll(/reason: '(\w+)'/g)].map(match => match[1])
   const [section = ''] = /## Status\n(.*?)\n## /s.exec(operatorPage) ?? []

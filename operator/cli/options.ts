@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
-import { defaultStateDir } from '../standalone/state-dir.ts'
+import { defaultStateDir } from '../environments/host/state-dir.ts'
 import { UsageError } from './command.ts'
 import { type Format, formats } from './render.ts'
 

@@ -12,9 +12,13 @@ import {
 import { type Program, startProgram } from '../../test/support/program.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createKubeClient, type KubeClient } from '../kube/client.ts'
-import { leaseAccess } from '../kube/leases.ts'
-import { accessThrough, addressOf, makeOperatorAccount } from '../kube/testdata/service-account.ts'
+import { createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
+import { leaseAccess } from '../environments/kubernetes/api/leases.ts'
+import {
+  accessThrough,
+  addressOf,
+  makeOperatorAccount,
+} from '../environments/kubernetes/api/testdata/service-account.ts'
 import { createLeaseElector, type Lease, type LeaseAccess, type LeaseElector } from './lease-elector.ts'
 
 /** Short enough for a test; a Lease counts in whole seconds. */

@@ -7,10 +7,14 @@ import {
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createKubeClient, type KubeClient } from '../kube/client.ts'
-import { collectionOf } from '../kube/collection.ts'
-import type { ApiResource, KubeObject } from '../kube/kube-object.ts'
-import { accessThrough, addressOf, makeOperatorAccount } from '../kube/testdata/service-account.ts'
+import { createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
+import { collectionOf } from '../environments/kubernetes/api/collection.ts'
+import type { ApiResource, KubeObject } from '../environments/kubernetes/api/kube-object.ts'
+import {
+  accessThrough,
+  addressOf,
+  makeOperatorAccount,
+} from '../environments/kubernetes/api/testdata/service-account.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from './reflector.ts'
 
 /** How many faults strike in all: 10,000 in the long form. */

@@ -1,7 +1,7 @@
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
-import type { Translation } from '../translate/translation.ts'
 import type { Resource } from '../xds/snapshot.ts'
 import type { Claims } from './claims.ts'
+import type { Translation } from './translation.ts'
 
 /** What is translated and what is fed carries the `namespace/name` of its resource. */
 export interface Named {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { RateLimitDomain } from '../ir.ts'
-import { openDomainClaims } from '../kinds/claim-domains.ts'
+import { openDomainClaims } from '../kinds/rate-limit-config/claim-domains.ts'
 import { chooseContents, nameOf } from './choose-contents.ts'
 
 /** A resource that names one domain, and may have another one in force. */

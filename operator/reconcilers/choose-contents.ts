@@ -1,7 +1,7 @@
 import type { Claims, Refusal } from '../kinds/claims.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
-import type { Translation } from '../translate/translation.ts'
 import type { Memory } from './remembered.ts'
 
 /** A resource, what it says, and what is remembered of it. */

@@ -1,11 +1,11 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Slices } from '@tollway/chassis/slices.ts'
-import { type Condition, withTransitionTimes } from '../controller/conditions.ts'
 import type { Doubt, FedKind, Named } from '../kinds/fed-kind.ts'
 import type { SourcedResource } from '../sources/source.ts'
+import { type Condition, withTransitionTimes } from '../status/conditions.ts'
+import { deriveConditions, type Facts, type ResourceStatus } from '../status/resource-status.ts'
 import type { ContentEnforcement } from '../xds/content-feed.ts'
 import type { Ready } from './fed-resources.ts'
-import { deriveConditions, type Facts, type ResourceStatus } from './resource-status.ts'
 
 /** What is the same for all resources in one run. */
 export interface Surroundings<Fed> {

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
+import { openRememberedFile } from '../environments/host/remembered-file.ts'
 import type { RateLimitDomain } from '../ir.ts'
-import { rateLimitConfigs } from '../kinds/rate-limit-config.ts'
+import { rateLimitConfigs } from '../kinds/rate-limit-config/rate-limit-config.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
-import { openRememberedFile } from '../standalone/remembered-file.ts'
+import type { ResourceStatus } from '../status/resource-status.ts'
 import { createFedResources } from './fed-resources.ts'
-import type { ResourceStatus } from './resource-status.ts'
 
 const limits = rateLimitConfigs()
 

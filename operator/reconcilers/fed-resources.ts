@@ -1,16 +1,16 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
-import type { Condition } from '../controller/conditions.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { Completed, Doubt, FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Translation } from '../kinds/translation.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
-import type { Translation } from '../translate/translation.ts'
+import type { Condition } from '../status/conditions.ts'
+import type { ResourceStatus } from '../status/resource-status.ts'
 import type { ContentFeed } from '../xds/content-feed.ts'
 import { type Chosen, chooseContents, translateResource } from './choose-contents.ts'
 import { createStatuses, type Surroundings } from './derive-statuses.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
-import type { ResourceStatus } from './resource-status.ts'
 
 export interface FedResourcesOptions<Content, Fed> {
   readonly source: Pick<Source, 'list' | 'unread'>

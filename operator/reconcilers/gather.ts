@@ -1,7 +1,7 @@
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
-import type { Translation } from '../translate/translation.ts'
 import { type Gathered, nameOf } from './choose-contents.ts'
 import type { Memories, Memory } from './remembered.ts'
 

@@ -3,8 +3,11 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import type { RateLimitDomain } from '../ir.ts'
+import {
+  encodeRateLimitDomain,
+  rateLimitTypeUrl,
+} from '../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from './content-feed.ts'
-import { encodeRateLimitDomain, rateLimitTypeUrl } from './encode-rate-limit-domain.ts'
 import { createFeed } from './server.ts'
 
 function domain(name: string): RateLimitDomain {

@@ -3,10 +3,14 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { loadAll } from 'js-yaml'
-import { type ApiResource, isRecord, type KubeObject } from '../../operator/kube/kube-object.ts'
-import { type Permission, permissions } from '../../operator/kube/permissions.ts'
-import { objectPath, placeOf, withQuery } from '../../operator/kube/resource-path.ts'
-import { paymentsApiLimits } from '../../operator/standalone/payments-limits.ts'
+import { paymentsApiLimits } from '../../operator/environments/host/payments-limits.ts'
+import {
+  type ApiResource,
+  isRecord,
+  type KubeObject,
+} from '../../operator/environments/kubernetes/api/kube-object.ts'
+import { type Permission, permissions } from '../../operator/environments/kubernetes/api/permissions.ts'
+import { objectPath, placeOf, withQuery } from '../../operator/environments/kubernetes/api/resource-path.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { chart, helm, missingHelm, namespace, type RenderedObject, release, render } from './helm.ts'

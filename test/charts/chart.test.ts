@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import { podShapeOf } from '../../operator/cluster/services.ts'
-import { isRecord } from '../../operator/kube/kube-object.ts'
-import { makeRules } from '../../operator/kube/permissions.ts'
+import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
+import { makeRules } from '../../operator/environments/kubernetes/api/permissions.ts'
+import { podShapeOf } from '../../operator/services/cluster-services.ts'
 import { goldenTests } from '../support/golden.ts'
 import {
   chart,

@@ -6,8 +6,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { openPostgres } from '@tollway/payments/storage/postgres.ts'
 import type { Storage } from '@tollway/payments/storage/storage.ts'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
-import type { StoredResource } from '../../operator/cluster/stored-resource.ts'
-import { apiVersion } from '../../operator/kube/custom-resources.ts'
+import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
+import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
 import { root } from '../support/tollway.ts'
 import {
   apply,

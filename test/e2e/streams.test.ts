@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { apiVersion } from '../../operator/kube/custom-resources.ts'
+import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   apply,

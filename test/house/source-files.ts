@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The files of the repository, with new ones that are not ignored, for rules and measures of the code. */
-const root = join(import.meta.dirname, '../..')
+/** The folder of the repository. */
+export const root = join(import.meta.dirname, '../..')
 
-/** The paths of all files, relative to the root. */
+/** The paths of all files that git does not ignore, relative to the root. */
 export const paths: readonly string[] = execFileSync(
   'git',
   ['ls-files', '--cached', '--others', '--exclude-standard'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { conditionOf } from '../../operator/standalone/status-report.ts'
+import { conditionOf } from '../../operator/status/status-report.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { startTollway } from '../support/tollway.ts'

@@ -26,9 +26,12 @@ import { createCertificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
 import type { RateLimitDomain } from '../../operator/ir.ts'
+import {
+  encodeRateLimitDomain,
+  rateLimitTypeUrl,
+} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
-import { encodeRateLimitDomain, rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testing/start-feed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'

@@ -5,8 +5,11 @@ import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { addressOf, makeOperatorAccount } from '../../operator/kube/testdata/service-account.ts'
-import { feedClientEnv } from '../../operator/translate/feed-client-env.ts'
+import {
+  addressOf,
+  makeOperatorAccount,
+} from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
+import { feedClientEnv } from '../../operator/services/feed-client-env.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
@@ -103,7 +106,7 @@ describe('an operator that is stopped (SIGSTOP)', { skip: missingKubeAssets(), t
     const pod = ['--name', `operator-${ip}`, '--namespace', namespace, '--ip', ip]
     const program = startProgram(
       process.execPath,
-      [join(root, 'operator/testdata/run-operator.ts'), '--config', config, ...pod],
+      [join(root, 'operator/environments/kubernetes/testdata/run-operator.ts'), '--config', config, ...pod],
       { env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig } },
     )
     t.after(() => program.end('SIGKILL'))

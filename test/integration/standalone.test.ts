@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Condition } from '../../operator/controller/conditions.ts'
-import type { ResourceStatus } from '../../operator/reconcilers/resource-status.ts'
+import type { Condition } from '../../operator/status/conditions.ts'
+import type { ResourceStatus } from '../../operator/status/resource-status.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 

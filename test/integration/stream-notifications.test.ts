@@ -17,7 +17,10 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { OpenedStreamRoute } from '../../operator/ir.ts'
-import { encodeStreamRoute, streamRouteTypeUrl } from '../../operator/xds/encode-stream-route.ts'
+import {
+  encodeStreamRoute,
+  streamRouteTypeUrl,
+} from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'

@@ -5,8 +5,11 @@ import { silentLog } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { RateLimitDomain, RateLimitRule } from '../../operator/ir.ts'
+import {
+  encodeRateLimitDomain,
+  rateLimitTypeUrl,
+} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
-import { encodeRateLimitDomain, rateLimitTypeUrl } from '../../operator/xds/encode-rate-limit-domain.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'

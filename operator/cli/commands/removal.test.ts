@@ -10,7 +10,7 @@ import { writeKubeconfig } from '../../../test/support/kubeconfig.ts'
 import { startProgram } from '../../../test/support/program.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
-import { addressOf, makeOperatorAccount } from '../../kube/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount } from '../../environments/kubernetes/api/testdata/service-account.ts'
 
 const namespace = 'removal'
 const services = `/api/v1/namespaces/${namespace}/services`

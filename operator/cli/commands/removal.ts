@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { kindNames, kinds, podResource } from '../../infrastructure/kubernetes/kinds.ts'
-import { ownObjectsSelector } from '../../infrastructure/kubernetes/objects/place.ts'
-import { accessFromEnvironment } from '../../kube/access.ts'
-import { createKubeClient, type KubeClient } from '../../kube/client.ts'
+import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
+import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
+import { kindNames, kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
+import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseOptions, parseSeconds } from '../options.ts'
 

@@ -1,20 +1,20 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
-import { InfrastructureError } from '../../infrastructure/provider.ts'
-import { startStandalone } from '../../main.ts'
-import { brokerEnv } from '../../standalone/broker-env.ts'
 import {
   defaultOperatorConfig as defaults,
   judgeOperatorConfig,
   type OperatorConfig,
   parseOperatorConfig,
   type WrittenConfig,
-} from '../../standalone/operator-config.ts'
-import { paymentsEnv } from '../../standalone/payments-env.ts'
-import { rateLimitEnv } from '../../standalone/rate-limit-env.ts'
-import type { ServiceEnv } from '../../standalone/service-env.ts'
-import { defaultStateDir } from '../../standalone/state-dir.ts'
+} from '../../environments/host/operator-config.ts'
+import { startStandalone } from '../../environments/host/start-on-host.ts'
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { InfrastructureError } from '../../infrastructure/provider.ts'
+import { brokerEnv } from '../../services/broker/broker-env.ts'
+import { paymentsEnv } from '../../services/payments/payments-env.ts'
+import { rateLimitEnv } from '../../services/ratelimit/rate-limit-env.ts'
+import type { ServiceEnv } from '../../services/service-env.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { parseOptions } from '../options.ts'
 

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
-import type { ResourceStatus } from '../../reconcilers/resource-status.ts'
-import type { StatusReport } from '../../standalone/status-report.ts'
+import type { ResourceStatus } from '../../status/resource-status.ts'
+import type { StatusReport } from '../../status/status-report.ts'
 import { status } from './status.ts'
 
 const condition = (type: string) => ({

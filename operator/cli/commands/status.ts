@@ -1,17 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { animationStreamRouteColumns } from '../../kinds/animation-stream-route.ts'
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
+import { complaintsOf } from '../../environments/host/terminal/complaints.ts'
+import { animationStreamRouteColumns } from '../../kinds/animation-stream-route/animation-stream-route.ts'
 import type { KindColumns } from '../../kinds/fed-kind.ts'
-import { merchantColumns } from '../../kinds/merchant.ts'
-import { rateLimitConfigColumns } from '../../kinds/rate-limit-config.ts'
-import { complaintsOf } from '../../standalone/complaints.ts'
-import { defaultStateDir } from '../../standalone/state-dir.ts'
-import {
-  conditionOf,
-  isReady,
-  mayRun,
-  readStatusReport,
-  type StatusReport,
-} from '../../standalone/status-report.ts'
+import { merchantColumns } from '../../kinds/merchant/merchant.ts'
+import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit-config.ts'
+import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
 import { printable, render, renderTable } from '../render.ts'

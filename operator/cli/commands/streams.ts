@@ -1,4 +1,4 @@
-import { defaultStateDir } from '../../standalone/state-dir.ts'
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
 import { render } from '../render.ts'

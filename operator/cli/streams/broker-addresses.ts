@@ -1,6 +1,6 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import { defaultStateDir } from '../../standalone/state-dir.ts'
-import { mayRun, readStatusReport } from '../../standalone/status-report.ts'
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { UsageError } from '../command.ts'
 import type { BrokerAddress } from './broker-pages.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { createKubeClient } from '../../kube/client.ts'
-import { leaseAccess } from '../../kube/leases.ts'
-import { accessThrough } from '../../kube/testdata/service-account.ts'
+import { createKubeClient } from '../../environments/kubernetes/api/client.ts'
+import { leaseAccess } from '../../environments/kubernetes/api/leases.ts'
+import { accessThrough } from '../../environments/kubernetes/api/testdata/service-account.ts'
 import { createLeaseElector } from '../lease-elector.ts'
 
 /** A process that acts as long as it leads: it says `act <ms of the machine's monotonic clock>`. */

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Repeat } from '../repeat.ts'
+import type { Repeat } from '../../chassis/repeat.ts'
 import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { createEndedRequests } from './ended-requests.ts'

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { systemRepeat } from '../repeat.ts'
+import { systemRepeat } from '../../chassis/repeat.ts'
 import { createRedisLog, type RedisLogOptions } from './redis.ts'
 import type { StreamLog } from './stream-log.ts'
 

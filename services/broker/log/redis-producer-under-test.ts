@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { systemRepeat } from '../repeat.ts'
+import { systemRepeat } from '../../chassis/repeat.ts'
 import { openingOf, toBytes } from './log-under-test.ts'
 import { createRedisLog } from './redis.ts'
 import { quickTimings } from './redis-log-under-test.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Repeat } from '../repeat.ts'
+import type { Repeat } from '../../chassis/repeat.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { connectRedis, type RedisConnection } from './redis/connection.ts'
 import { createDirectory, type KnownRequest } from './redis/directory.ts'

@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto'
+import { readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type {
+  CredentialPlace,
+  CredentialStore,
+  KeptCredentials,
+} from '../../kinds/merchant/credential-store.ts'
+import { writeAtomically } from './write-atomically.ts'
+
+/** A Secret as `kubectl apply` would take it, so that people know what they see. */
+interface SecretFile {
+  readonly apiVersion: 'v1'
+  readonly kind: 'Secret'
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    /** The resource whose it is. */
+    readonly owner: string
+    readonly notes: Readonly<Record<string, string>>
+  }
+  readonly stringData: Readonly<Record<string, string>>
+}
+
+/** Of the state folder. */
+const folderName = 'secrets'
+
+/** No namespace has a dot in it, so that no two Secrets share a file. */
+export function credentialFile(
+  stateDir: string,
+  { namespace, name }: Pick<CredentialPlace, 'namespace' | 'name'>,
+): string {
+  return join(stateDir, folderName, `${namespace}.${name}.json`)
+}
+
+export interface CredentialFiles extends CredentialStore {
+  /** Removes what was made for this resource, and nothing else. */
+  remove(place: CredentialPlace): void
+}
+
+/** The credentials of merchants in files that only their owner reads, below the state folder. */
+export function createCredentialFiles(stateDir: string): CredentialFiles {
+  function read(place: CredentialPlace): KeptCredentials | undefined {
+    const text = readIfThere(credentialFile(stateDir, place))
+    if (text === undefined) return undefined
+    const version = versionOf(text)
+    const found = parse(text)
+    if (found === undefined) return { entries: {}, notes: {}, isOurs: false, version }
+    const { metadata, stringData: entries } = found
+    return { entries, notes: metadata.notes, isOurs: metadata.owner === place.owner.uid, version }
+  }
+
+  return {
+    get: async place => read(place),
+    async put(place, { entries, notes, remove }, known) {
+      const now = read(place)
+      if (now?.version !== known?.version) {
+        throw Object.assign(new Error(`${credentialFile(stateDir, place)} was changed`), { code: 409 })
+      }
+      const kept = Object.entries(now?.entries ?? {}).filter(([name]) => !remove.includes(name))
+      const { namespace, name, owner } = place
+      const file: SecretFile = {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { namespace, name, owner: owner.uid, notes: { ...now?.notes, ...notes } },
+        stringData: { ...Object.fromEntries(kept), ...entries },
+      }
+      const text = `${JSON.stringify(file, null, 2)}\n`
+      writeAtomically(credentialFile(stateDir, place), text)
+      const { metadata, stringData } = file
+      return { entries: stringData, notes: metadata.notes, isOurs: true, version: versionOf(text) }
+    },
+    remove(place) {
+      if (read(place)?.isOurs) rmSync(credentialFile(stateDir, place), { force: true })
+    },
+  }
+}
+
+function versionOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** undefined for a file of another making, which is left alone. */
+function parse(text: string): SecretFile | undefined {
+  try {
+    const found = JSON.parse(text) as SecretFile
+    return found.kind === 'Secret' && isTexts(found.metadata.notes) && isTexts(found.stringData)
+      ? found
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isTexts(value: unknown): value is Readonly<Record<string, string>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.values(value).every(text => typeof text === 'string')
+}

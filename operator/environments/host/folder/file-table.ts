@@ -1,0 +1,136 @@
+import type { SourceProblem } from '../../../sources/source.ts'
+import {
+  type FileText,
+  type FolderLimits,
+  type FolderLook,
+  readSeenFile,
+  type SeenFile,
+} from './folder-look.ts'
+import { apiGroup, parseManifests } from './manifests.ts'
+import type { FileContent } from './resource-set.ts'
+
+export interface FileTableOptions {
+  readonly limits: FolderLimits
+  /** How long a file must have stayed the same before it is read. */
+  readonly settleMs: number
+  /** How long a file may go on changing before that is told as a problem. */
+  readonly maxUnsettledMs: number
+  /** Files that are read at the same time. */
+  readonly maxReads: number
+  /** Told once of a file which API groups in it are ignored. */
+  readonly onIgnored: (message: string) => void
+}
+
+export interface FileTableUpdate {
+  /**
+   * When the files that were seen to change will have settled if they change no more; undefined without any.
+   */
+  readonly settledInMs: number | undefined
+  readonly problems: readonly SourceProblem[]
+}
+
+/** What each file of a folder says, read when it changed and had settled. */
+export interface FileTable {
+  /** `nowMs` is monotonic. */
+  update(look: FolderLook, nowMs: number): Promise<FileTableUpdate>
+  /** In the order of the paths. */
+  contents(): Iterable<FileContent>
+}
+
+interface KnownFile extends FileContent {
+  readonly fingerprint: string
+  readonly ignored: string
+}
+
+interface Settling {
+  readonly fingerprint: string
+  readonly sinceMs: number
+  readonly firstMs: number
+}
+
+type ReadText = Exclude<FileText, { readonly changed: true }>
+
+/** Agrees with no file's: it will be read again. */
+const noFingerprint = ''
+
+export function createFileTable(options: FileTableOptions): FileTable {
+  const { settleMs, maxUnsettledMs, maxReads, onIgnored, limits } = options
+  let known = new Map<string, KnownFile>()
+  const settling = new Map<string, Settling>()
+
+  /** Whether the file was seen as it is for long enough; begins to wait for that if not. */
+  const hasSettled = ({ path, fingerprint }: SeenFile, nowMs: number): boolean => {
+    const before = settling.get(path)
+    if (before?.fingerprint === fingerprint) return nowMs - before.sinceMs >= settleMs
+    settling.set(path, { fingerprint, sinceMs: nowMs, firstMs: before?.firstMs ?? nowMs })
+    return settleMs === 0
+  }
+
+  const read = async (file: SeenFile, nowMs: number): Promise<void> => {
+    const text = await readSeenFile(file, limits)
+    if ('changed' in text) {
+      const firstMs = settling.get(file.path)?.firstMs ?? nowMs
+      settling.set(file.path, { fingerprint: noFingerprint, sinceMs: nowMs, firstMs })
+      return
+    }
+    settling.delete(file.path)
+    const now = understand(file, text)
+    if (now.ignored !== '' && now.ignored !== known.get(file.path)?.ignored) onIgnored(now.ignored)
+    known.set(file.path, now)
+  }
+
+  const forget = (look: FolderLook) => {
+    for (const path of settling.keys()) if (!look.files.has(path)) settling.delete(path)
+    if (!look.complete) return
+    for (const path of known.keys()) if (!look.files.has(path)) known.delete(path)
+  }
+
+  const waiting = (nowMs: number): FileTableUpdate => {
+    const problems: SourceProblem[] = []
+    let settledInMs: number | undefined
+    for (const [path, { sinceMs, firstMs }] of settling) {
+      const leftMs = Math.max(0, sinceMs + settleMs - nowMs)
+      if (nowMs - firstMs <= maxUnsettledMs) settledInMs = Math.min(settledInMs ?? leftMs, leftMs)
+      else problems.push({ origin: path, message: `has not stopped changing for over ${maxUnsettledMs} ms` })
+    }
+    return { settledInMs, problems }
+  }
+
+  return {
+    async update(look, nowMs) {
+      forget(look)
+      const ready: SeenFile[] = []
+      for (const file of look.files.values()) {
+        if (known.get(file.path)?.fingerprint === file.fingerprint) settling.delete(file.path)
+        else if (hasSettled(file, nowMs)) ready.push(file)
+      }
+      const isNew = ready.some(({ path }) => !known.has(path))
+      for (let at = 0; at < ready.length; at += maxReads) {
+        await Promise.all(ready.slice(at, at + maxReads).map(file => read(file, nowMs)))
+      }
+      if (isNew) known = new Map([...known].sort(([a], [b]) => (a < b ? -1 : 1)))
+      return waiting(nowMs)
+    },
+    contents: () => known.values(),
+  }
+}
+
+function understand({ path, fingerprint }: SeenFile, text: ReadText): KnownFile {
+  const nothing = { path, manifests: [], complete: false, ignored: '' }
+  if ('error' in text) {
+    return { ...nothing, fingerprint: noFingerprint, problems: [{ origin: path, message: text.error }] }
+  }
+  const read = parseManifests(text.text, path)
+  if ('error' in read) return { ...nothing, fingerprint, problems: [read.error] }
+  const { manifests, problems, ignored } = read
+  const others = ignored.slice(0, 5).join(', ')
+  const note = `${path}: only resources of ${apiGroup} and Secrets are read; ignored: ${others}`
+  return {
+    path,
+    fingerprint,
+    manifests,
+    complete: problems.length === 0,
+    problems,
+    ignored: ignored.length === 0 ? '' : note,
+  }
+}

@@ -1,0 +1,103 @@
+import { access } from 'node:fs/promises'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Source } from '../../../sources/source.ts'
+import { createFileTable } from './file-table.ts'
+import { type FolderLimits, folderLimits, lookAtFolder } from './folder-look.ts'
+import { watchFolders } from './folder-watch.ts'
+import { createResourceSet } from './resource-set.ts'
+
+export interface FileSourceOptions {
+  /** A folder of manifests, or a single file. */
+  readonly folder: string
+  readonly clock: Clock
+  /** Told what is passed over, and what works less well than it should. No failure is told here alone. */
+  readonly onWarn?: (message: string) => void
+  /** How long a file must have stayed the same before it is read. 15 by default. */
+  readonly settleMs?: number
+  /** How often the folder is looked at although no event came. 2,000 by default. */
+  readonly pollMs?: number
+  /** How long a resource must have been gone until it counts as deleted. 500 by default. */
+  readonly deleteAfterMs?: number
+  /** 20,000 by default. */
+  readonly maxResources?: number
+  readonly limits?: FolderLimits
+}
+
+/** Between two looks, however many events come. */
+const minGapMs = 5
+
+/**
+ * The resources of a watched folder. Any event makes it look at the whole folder anew, and what has another
+ * fingerprint is read, so that nothing depends on which events come. What cannot be read stays in force as it
+ * was, and so does everything when the folder itself is gone. `start` rejects when there is no such folder to
+ * begin with.
+ */
+export function createFileSource(options: FileSourceOptions): Source {
+  const { folder, clock, onWarn = () => {}, settleMs = 15, pollMs = 2_000, deleteAfterMs = 500 } = options
+  const { limits = folderLimits, maxResources = 20_000 } = options
+  const files = createFileTable({ limits, settleMs, maxUnsettledMs: 5_000, maxReads: 32, onIgnored: onWarn })
+  const resources = createResourceSet({ deleteAfterMs, maxResources })
+  const listeners: (() => void)[] = []
+  const started = Promise.withResolvers<void>()
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> | undefined
+  let eventCame = false
+  let stopped = false
+
+  const watch = watchFolders(() => {
+    eventCame = true
+    if (running === undefined) lookIn(0)
+  }, onWarn)
+
+  const lookIn = (delayMs: number) => {
+    clearTimeout(timer)
+    if (stopped) return
+    timer = setTimeout(() => {
+      running = look().then(nextInMs => {
+        running = undefined
+        lookIn(eventCame ? minGapMs : nextInMs)
+      })
+    }, delayMs)
+  }
+
+  /** Resolves with the time until the next look, if no event comes before. */
+  const look = async (): Promise<number> => {
+    eventCame = false
+    const seen = await lookAtFolder(folder, limits, (directory, identity) => {
+      if (!stopped) watch.see(directory, identity)
+    })
+    if (seen.complete) watch.forgetUnseen()
+    const { settledInMs, problems } = await files.update(seen, clock.monotonicMs())
+    if (stopped) return pollMs
+    const allProblems = [...seen.problems, ...problems]
+    const { changed, nextInMs = pollMs } = resources.update(
+      files.contents(),
+      allProblems,
+      clock.monotonicMs(),
+    )
+    if (changed) for (const listener of listeners) listener()
+    if (settledInMs === undefined) started.resolve()
+    return Math.min(pollMs, nextInMs, settledInMs ?? pollMs)
+  }
+
+  return {
+    async start() {
+      await access(folder).catch(error => {
+        throw new Error(`the folder of resources cannot be read: ${error.message}`, { cause: error })
+      })
+      lookIn(0)
+      await started.promise
+    },
+    list: resources.list,
+    problems: resources.problems,
+    unread: resources.unread,
+    onChange: listener => listeners.push(listener),
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      watch.close()
+      await running
+      started.resolve()
+    },
+  }
+}

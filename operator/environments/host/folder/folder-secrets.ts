@@ -1,0 +1,93 @@
+import type {
+  NoEntry,
+  RouteSecrets,
+  SecretPlace,
+} from '../../../kinds/animation-stream-route/route-secrets.ts'
+import { noSecret } from '../../../kinds/animation-stream-route/secret-lines.ts'
+import { readSigningSecrets } from '../../../kinds/animation-stream-route/signing-secrets.ts'
+import { hashTokens } from '../../../kinds/animation-stream-route/token-secrets.ts'
+import type { Source, SourcedResource } from '../../../sources/source.ts'
+
+/**
+ * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over
+ * which `stringData` holds.
+ */
+export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
+  /** Each result is remembered for its resource, which is another object after a change. */
+  function createReader<Known>(readEntry: (entries: Entries, place: SecretPlace) => Known) {
+    const known = new WeakMap<SourcedResource, Map<string, Known | NoEntry>>()
+    return (place: SecretPlace): Known | NoEntry => {
+      const resource = findSecret(source, place.namespace, place.secret)
+      if (resource === undefined) return noSecret
+      const ofResource = known.get(resource) ?? new Map<string, Known | NoEntry>()
+      known.set(resource, ofResource)
+      const before = ofResource.get(place.key)
+      if (before !== undefined) return before
+      const entries = entriesOf(resource.spec)
+      const found = entries === undefined ? noEntries : readEntry(entries, place)
+      ofResource.set(place.key, found)
+      return found
+    }
+  }
+
+  return {
+    follow: async () => {},
+    tokens: createReader(hashTokens),
+    signing: createReader(readSigningSecrets),
+    onChange: listener => source.onChange(listener),
+  }
+}
+
+/** The entries of one of them; undefined when it is not there. Throws when no API server would take it. */
+export function readFolderSecret(
+  source: Pick<Source, 'list'>,
+  namespace: string,
+  name: string,
+): Entries | undefined {
+  const found = findSecret(source, namespace, name)
+  if (found === undefined) return undefined
+  const entries = entriesOf(found.spec)
+  if (entries === undefined) throw new Error(`the Secret ${namespace}/${name} ${noEntries.missing}`)
+  return entries
+}
+
+function findSecret(source: Pick<Source, 'list'>, namespace: string, secret: string) {
+  return source
+    .list()
+    .find(
+      ({ kind, apiVersion, ...one }) =>
+        kind === 'Secret' && apiVersion === 'v1' && one.namespace === namespace && one.name === secret,
+    )
+}
+
+const noEntries = { missing: 'has data that is no base64, or entries that are no texts' }
+
+type Entries = Readonly<Record<string, string>>
+
+/** undefined for what no API server would take. */
+function entriesOf(spec: unknown): Entries | undefined {
+  const { data, stringData } = spec as { readonly data?: unknown; readonly stringData?: unknown }
+  const encoded = textsOf(data)
+  const plain = textsOf(stringData)
+  if (encoded === undefined || plain === undefined) return undefined
+  const entries: [string, string][] = []
+  for (const [name, text] of Object.entries(encoded)) {
+    const decoded = fromBase64(text)
+    if (decoded === undefined) return undefined
+    entries.push([name, decoded])
+  }
+  return Object.fromEntries([...entries, ...Object.entries(plain)])
+}
+
+function textsOf(found: unknown): Entries | undefined {
+  if (found === undefined || found === null) return {}
+  if (typeof found !== 'object' || Array.isArray(found)) return undefined
+  const isRight = Object.values(found).every(value => typeof value === 'string')
+  return isRight ? (found as Entries) : undefined
+}
+
+function fromBase64(text: string): string | undefined {
+  const compact = text.replace(/\s/g, '')
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact) || compact.length % 4 !== 0) return undefined
+  return Buffer.from(compact, 'base64').toString('utf8')
+}

@@ -1,0 +1,301 @@
+import {
+  CORE_SCHEMA,
+  constructFromEvents,
+  EVENT_ID,
+  type Event,
+  mergeTag,
+  parseEvents,
+  YAMLException,
+} from 'js-yaml'
+import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../sources/source.ts'
+import { tollwayNamespace, uuid5 } from './uuid5.ts'
+
+/**
+ * The API group whose resources are ours. Those of others are ignored, but for Secrets, which ours may name.
+ */
+export const apiGroup = 'tollway.dev'
+
+/**
+ * One resource as a file tells it: the envelope is judged, the spec is not, for which a Secret has its `data`
+ * and `stringData`. Its origin is `shop/limits.yaml`, `shop/limits.yaml#2` or, out of a List,
+ * `shop/limits.yaml#2.items[0]`.
+ */
+export type Manifest = Omit<SourcedResource, 'generation'>
+
+export interface Manifests {
+  readonly manifests: readonly Manifest[]
+  /** What could not be taken, a document each, and nothing of its neighbours. */
+  readonly problems: readonly SourceProblem[]
+  /** What belongs to other API groups: `apps/v1 Deployment`, each once. */
+  readonly ignored: readonly string[]
+}
+
+export interface ManifestLimits {
+  /** Documents in a file, empty ones too; the items of Lists, all together. */
+  readonly maxDocuments: number
+  /** Aliases (`*name`) in a document. */
+  readonly maxAliases: number
+  /** Collections in collections, with every alias replaced by what it stands for. */
+  readonly maxDepth: number
+  /**
+   * Characters of all keys and scalars of a document, plus one a node, with every alias replaced likewise.
+   */
+  readonly maxExpandedSize: number
+  /** Keys that merges (`<<`) bring into one document. */
+  readonly maxMergeKeys: number
+  /** Bad documents in a file; with more of them the whole file is refused. */
+  readonly maxProblems: number
+}
+
+export const manifestLimits: ManifestLimits = {
+  maxDocuments: 10_000,
+  maxAliases: 100,
+  maxDepth: 64,
+  maxExpandedSize: 4_000_000,
+  maxMergeKeys: 1_000,
+  maxProblems: 100,
+}
+
+/**
+ * YAML 1.2's core schema, in which only `true` and `false` are booleans and a date is a text, and the merge
+ * key, which `kubectl` takes too.
+ */
+const schema = CORE_SCHEMA.withTags(mergeTag)
+
+/**
+ * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML at all or beyond a limit,
+ * so that nothing is known of any of its documents. `path` is only used for origins.
+ */
+export function parseManifests(
+  text: string,
+  path: string,
+  limits: ManifestLimits = manifestLimits,
+): Manifests | { readonly error: SourceProblem } {
+  const refused = (message: string) => ({ error: { origin: path, message } })
+  let documents: readonly (readonly Event[])[]
+  try {
+    documents = splitDocuments(parseEvents(text, { maxDepth: limits.maxDepth }))
+  } catch (error) {
+    return refused(yamlMessage(error))
+  }
+  if (documents.length > limits.maxDocuments) {
+    return refused(`${documents.length} documents; at most ${limits.maxDocuments} are allowed in a file`)
+  }
+  const found = { manifests: [] as Manifest[], problems: [] as SourceProblem[], ignored: new Set<string>() }
+  for (const entry of readEntries(text, path, documents, limits)) {
+    const read = 'problem' in entry ? entry : readEnvelope(entry)
+    if ('problem' in read) found.problems.push({ origin: entry.origin, message: read.problem })
+    else if ('ignored' in read) found.ignored.add(read.ignored)
+    else found.manifests.push(read)
+    if (found.problems.length > limits.maxProblems) {
+      return refused(
+        `more than ${limits.maxProblems} bad documents; the first: ${found.problems[0]?.message}`,
+      )
+    }
+    if (found.manifests.length > limits.maxDocuments) {
+      return refused(`more than ${limits.maxDocuments} resources, which is what is allowed in a file`)
+    }
+  }
+  return { ...found, ignored: [...found.ignored] }
+}
+
+/** Each document's events from its start to its end, so that a bad one is refused without its neighbours. */
+function splitDocuments(events: readonly Event[]): readonly (readonly Event[])[] {
+  const starts = events.flatMap((event, index) => (event.type === EVENT_ID.DOCUMENT ? [index] : []))
+  return starts.map((start, index) => events.slice(start, starts[index + 1]))
+}
+
+interface Entry {
+  readonly origin: string
+  /** The line on which its document begins, from 1. */
+  readonly line: number
+  readonly value: unknown
+}
+
+interface Problem {
+  readonly origin: string
+  readonly problem: string
+}
+
+/** The documents that say something, Lists replaced by their items. */
+function* readEntries(
+  text: string,
+  path: string,
+  documents: readonly (readonly Event[])[],
+  limits: ManifestLimits,
+): Generator<Entry | Problem> {
+  const lineAt = countLines(text)
+  const filled = documents.filter(events => !saysNothing(text, events))
+  for (const [index, events] of filled.entries()) {
+    const numbered = `${path}#${index + 1}`
+    const origin = filled.length === 1 ? path : numbered
+    const line = lineAt(Math.max(0, ...events.slice(1, 2).map(startOf)))
+    let value: unknown
+    try {
+      value = construct(text, events, limits)
+    } catch (error) {
+      yield { origin, problem: yamlMessage(error, line) }
+      continue
+    }
+    if (!isRecord(value) || value['kind'] !== 'List') yield { origin, line, value }
+    else if (!Array.isArray(value['items']))
+      yield { origin, problem: `line ${line}: items: a List needs a list` }
+    else
+      for (const [at, item] of value['items'].entries())
+        yield { origin: `${numbered}.items[${at}]`, line, value: item }
+  }
+}
+
+function construct(text: string, events: readonly Event[], limits: ManifestLimits): unknown {
+  const [value] = constructFromEvents([...events], {
+    source: text,
+    schema,
+    maxAliases: limits.maxAliases,
+    maxTotalMergeKeys: limits.maxMergeKeys,
+  })
+  measure(value, 0, limits, new Map())
+  return value
+}
+
+/** A document of comments only, or of nothing: kubectl passes it over, and so do we. */
+function saysNothing(text: string, events: readonly Event[]): boolean {
+  const [, content, end] = events
+  if (content?.type !== EVENT_ID.SCALAR || end?.type !== EVENT_ID.POP) return false
+  return /^(~|null|Null|NULL)?$/.test(
+    text.slice(content.valueStart, Math.max(content.valueStart, content.valueEnd)),
+  )
+}
+
+interface Measured {
+  readonly size: number
+  readonly depth: number
+}
+
+/**
+ * What a value would be with its aliases written out: a few of them, nested, stand for more than any memory
+ * holds. Each collection is visited once, however often it is named, so that finding out costs no more than
+ * the text did.
+ */
+function measure(
+  value: unknown,
+  depth: number,
+  limits: ManifestLimits,
+  known: Map<object, Measured | 'open'>,
+): Measured {
+  if (typeof value !== 'object' || value === null) return { size: 1 + String(value).length, depth: 0 }
+  let found = known.get(value)
+  if (found === 'open') throw new YAMLException('an alias inside of what it stands for is not allowed')
+  if (found === undefined) {
+    if (depth > limits.maxDepth) throw tooDeep(limits)
+    known.set(value, 'open')
+    found = { size: 1, depth: 1 }
+    for (const [key, item] of Object.entries(value)) {
+      const part = measure(item, depth + 1, limits, known)
+      found = { size: found.size + key.length + part.size, depth: Math.max(found.depth, 1 + part.depth) }
+    }
+    known.set(value, found)
+  }
+  if (depth + found.depth > limits.maxDepth) throw tooDeep(limits)
+  if (found.size > limits.maxExpandedSize) {
+    throw new YAMLException(
+      `with its aliases written out the document has over ${limits.maxExpandedSize} characters, ` +
+        'which is what is allowed',
+    )
+  }
+  return found
+}
+
+function tooDeep(limits: ManifestLimits): YAMLException {
+  return new YAMLException(`nested deeper than the ${limits.maxDepth} levels that are allowed`)
+}
+
+type Envelope = Manifest | { readonly ignored: string } | { readonly problem: string }
+
+/** The envelope as the API server would judge it. */
+function readEnvelope({ origin, line, value }: Entry): Envelope {
+  const problem = (field: string, found: unknown, allowed: string) => ({
+    problem: `line ${line}: ${field}: found ${describe(found)}, expected ${allowed}`,
+  })
+  if (!isRecord(value))
+    return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
+  const { apiVersion, kind, metadata } = value
+  if (typeof apiVersion !== 'string' || apiVersion === '')
+    return problem('apiVersion', apiVersion, 'a group/version')
+  if (typeof kind !== 'string' || !/^[A-Za-z][A-Za-z0-9]{0,62}$/.test(kind)) {
+    return problem('kind', kind, 'the name of a kind')
+  }
+  const isSecret = apiVersion === 'v1' && kind === 'Secret'
+  if (!isSecret && apiVersion.split('/')[0] !== apiGroup) {
+    return { ignored: `${excerpt(apiVersion)} ${kind}` }
+  }
+  if (!isRecord(metadata)) return problem('metadata', metadata, 'a mapping with a name')
+  const { name, namespace = 'default' } = metadata
+  if (!isSubdomain(name)) return problem('metadata.name', name, subdomainRule)
+  if (!isLabel(namespace)) return problem('metadata.namespace', namespace, labelRule)
+  // None of the three holds a slash, so that no two resources share a uid.
+  const uid = uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`)
+  const { spec, data, stringData } = value
+  return {
+    apiVersion,
+    kind,
+    namespace,
+    name,
+    uid,
+    ...readAnnotations(metadata['annotations']),
+    spec: isSecret ? { data, stringData } : spec,
+    origin,
+  }
+}
+
+const labelRule = 'a name of at most 63 lower case letters, digits and - (RFC 1123 label)'
+const subdomainRule = 'a name of at most 253 lower case letters, digits, - and . (RFC 1123 subdomain)'
+
+function isLabel(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= 63 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(value)
+}
+
+function isSubdomain(value: unknown): value is string {
+  if (typeof value !== 'string' || value.length > 253) return false
+  return value.split('.').every(part => /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(part))
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function describe(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing'
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object') return 'a mapping'
+  return typeof value === 'string' ? `"${excerpt(value)}"` : String(value)
+}
+
+function excerpt(text: string): string {
+  return text.length <= 60 ? text : `${text.slice(0, 60)}…`
+}
+
+/**
+ * The reason and the place, without the piece of the text that js-yaml shows: a value may be none to print.
+ */
+function yamlMessage(error: unknown, line?: number): string {
+  if (!(error instanceof YAMLException)) return `cannot be read as YAML: ${(error as Error).message}`
+  const { mark, reason } = error
+  if (mark !== undefined) return `line ${mark.line + 1}, column ${mark.column + 1}: ${reason}`
+  return line === undefined ? reason : `line ${line}: ${reason}`
+}
+
+/** Where an event's text begins; -1 for one without any. */
+function startOf(event: Event): number {
+  if (event.type === EVENT_ID.SCALAR) return event.valueStart
+  return event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE ? event.start : -1
+}
+
+/** Tells the line, from 1, of offsets that come in rising order. */
+function countLines(text: string): (offset: number) => number {
+  let line = 1
+  let next = text.indexOf('\n')
+  return offset => {
+    for (; next !== -1 && next < offset; line++) next = text.indexOf('\n', next + 1)
+    return line
+  }
+}

@@ -1,0 +1,158 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { SourcedResource, SourceProblem } from '../../../sources/source.ts'
+import type { Manifest } from './manifests.ts'
+
+/** What a file says. */
+export interface FileContent {
+  readonly path: string
+  readonly manifests: readonly Manifest[]
+  /**
+   * False when a part of the file, or all of it, cannot be understood: what it said before may be that part.
+   */
+  readonly complete: boolean
+  readonly problems: readonly SourceProblem[]
+}
+
+export interface ResourceSetOptions {
+  /** How long a resource must have been gone until it counts as deleted. */
+  readonly deleteAfterMs: number
+  readonly maxResources: number
+}
+
+/**
+ * The resources of all files, with their generations, and without gaps when one is written anew. Nothing
+ * counts as deleted while any file is not understood: a resource that vanished may stand there, be it that
+ * its file was edited, was given another name, or lost the resource to another file.
+ */
+export interface ResourceSet {
+  /**
+   * Takes what the files say now, in the order in which they count. `nowMs` is monotonic. Tells whether
+   * `list` or `problems` is another than before, and when to come again because a resource will then count as
+   * deleted.
+   */
+  update(
+    files: Iterable<FileContent>,
+    moreProblems: readonly SourceProblem[],
+    nowMs: number,
+  ): { readonly changed: boolean; readonly nextInMs: number | undefined }
+  list(): readonly SourcedResource[]
+  problems(): readonly SourceProblem[]
+  /** Those that may hide a resource. */
+  unread(): readonly SourceProblem[]
+}
+
+interface Chosen {
+  readonly manifest: Manifest
+  readonly path: string
+}
+
+interface Entry extends Chosen {
+  readonly resource: SourcedResource
+  goneSinceMs: number | undefined
+}
+
+export function createResourceSet(options: ResourceSetOptions): ResourceSet {
+  const entries = new Map<string, Entry>()
+  let list: readonly SourcedResource[] = []
+  let problems: readonly SourceProblem[] = []
+  let unread: readonly SourceProblem[] = []
+  /**
+   * A resource that comes back has the uid that it had: its generation must not be one that was seen already.
+   */
+  let highestDeleted = 0
+
+  const put = ({ manifest, path }: Chosen): boolean => {
+    const entry = entries.get(manifest.uid)
+    if (entry?.manifest === manifest) {
+      entry.goneSinceMs = undefined
+      return false
+    }
+    const same = entry !== undefined && sameContent(entry.manifest, manifest)
+    const generation = (entry?.resource.generation ?? highestDeleted) + (same ? 0 : 1)
+    const unmoved = same && hasSameEnvelope(entry.manifest, manifest)
+    const resource = unmoved ? entry.resource : { ...manifest, generation }
+    entries.set(manifest.uid, { manifest, path, resource, goneSinceMs: undefined })
+    return !unmoved
+  }
+
+  const expire = (uid: string, entry: Entry, nowMs: number): number => {
+    entry.goneSinceMs ??= nowMs
+    const leftMs = entry.goneSinceMs + options.deleteAfterMs - nowMs
+    if (leftMs > 0) return leftMs
+    highestDeleted = Math.max(highestDeleted, entry.resource.generation)
+    entries.delete(uid)
+    return 0
+  }
+
+  return {
+    update(files, moreProblems, nowMs) {
+      const chosen = choose([...files], options.maxResources)
+      const hiding = [...moreProblems, ...chosen.ofFiles]
+      const held: SourceProblem[] = []
+      let changed = false
+      let nextInMs: number | undefined
+      for (const one of chosen.resources.values()) if (put(one)) changed = true
+      for (const [uid, entry] of entries) {
+        if (chosen.resources.has(uid)) continue
+        if (hiding[0] !== undefined) {
+          entry.goneSinceMs = undefined
+          if (!chosen.incomplete.has(entry.path)) held.push(heldProblem(entry.resource, hiding[0]))
+          continue
+        }
+        const leftMs = expire(uid, entry, nowMs)
+        if (leftMs === 0) changed = true
+        else nextInMs = Math.min(nextInMs ?? leftMs, leftMs)
+      }
+      if (changed) list = Array.from(entries.values(), ({ resource }) => resource)
+      const found = [...hiding, ...chosen.doubles, ...held]
+      if (!isDeepStrictEqual(found, problems)) {
+        problems = found
+        unread = hiding
+        changed = true
+      }
+      return { changed, nextInMs }
+    },
+    list: () => list,
+    problems: () => problems,
+    unread: () => unread,
+  }
+}
+
+function heldProblem(
+  { kind, namespace, name, origin }: SourcedResource,
+  hiding: SourceProblem,
+): SourceProblem {
+  const why = `it may stand in ${hiding.origin}, which cannot be read`
+  return { origin, message: `${kind} ${namespace}/${name} is not here any more and stays in force: ${why}` }
+}
+
+function choose(files: readonly FileContent[], maxResources: number) {
+  const resources = new Map<string, Chosen>()
+  const ofFiles = files.flatMap(file => file.problems)
+  const doubles: SourceProblem[] = []
+  const beyond: Manifest[] = []
+  for (const { path, manifests } of files) {
+    for (const manifest of manifests) {
+      const first = resources.get(manifest.uid)?.manifest
+      const { kind, namespace, name, origin } = manifest
+      if (first !== undefined) {
+        doubles.push({ origin, message: `${kind} ${namespace}/${name} stands in ${first.origin} already` })
+      } else if (resources.size < maxResources) resources.set(manifest.uid, { manifest, path })
+      else beyond.push(manifest)
+    }
+  }
+  if (beyond[0] !== undefined) {
+    const message = `at most ${maxResources} resources are allowed; ${beyond.length} more are not taken`
+    doubles.push({ origin: beyond[0].origin, message })
+  }
+  const incomplete = new Set(files.filter(file => !file.complete).map(file => file.path))
+  return { resources, ofFiles, doubles, incomplete }
+}
+
+function hasSameEnvelope(a: Manifest, b: Manifest): boolean {
+  return a.origin === b.origin && a.paused === b.paused && a.rotation === b.rotation
+}
+
+function sameContent(a: Manifest, b: Manifest): boolean {
+  return a.apiVersion === b.apiVersion && isDeepStrictEqual(a.spec, b.spec)
+}

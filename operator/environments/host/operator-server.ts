@@ -1,0 +1,16 @@
+import type { Server } from 'node:http'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
+import type { StatusReport } from '../../status/status-report.ts'
+
+/** The operator's own port: `/healthz` for supervisors, `/status` for programs. */
+export function createOperatorServer(report: () => StatusReport): Server {
+  return createServer((request, response) => {
+    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
+      response.writeHead(status, { 'content-type': type }).end(body)
+    }
+    const path = (request.url ?? '').split('?')[0]
+    if (path === '/healthz') return send(200, 'OK')
+    if (path !== '/status') return send(404, 'no such page; there are /healthz and /status\n')
+    send(200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
+  })
+}

@@ -1,0 +1,37 @@
+import { settings } from '@tollway/payments/settings.ts'
+import type { SourcedResource } from '../../sources/source.ts'
+import { tollwayNamespace, uuid5 } from './folder/uuid5.ts'
+
+const kind = 'RateLimitConfig'
+const namespace = 'tollway-system'
+const name = 'tollway-payments-api'
+
+/** Each limit by the key of its descriptors, as the payments service asks for it. */
+const limits = {
+  address: settings.apiCallsPerAddress,
+  key: settings.apiCallsPerKey,
+  failed_key: settings.apiFailedKeysPerAddress,
+} as const
+
+/**
+ * The limits of the payments API, for the rate limit service of this machine. The chart has the same for a
+ * cluster. A RateLimitConfig of the same name in the folder replaces it.
+ *
+ * @param env the settings of the payments service
+ */
+export function paymentsApiLimits(env: Readonly<Record<string, string>>): SourcedResource {
+  const descriptors = Object.entries(limits).map(([key, { name: setting, fallback }]) => {
+    return { key, rateLimit: { unit: 'minute', requestsPerUnit: Number(env[setting] ?? fallback) } }
+  })
+  return {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind,
+    namespace,
+    name,
+    uid: uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`),
+    generation: 1,
+    paused: false,
+    spec: { domain: env[settings.rateLimitDomain.name] ?? settings.rateLimitDomain.fallback, descriptors },
+    origin: '--payments',
+  }
+}

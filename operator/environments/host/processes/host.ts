@@ -1,0 +1,192 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Infrastructure, InfrastructureError } from '../../../infrastructure/provider.ts'
+import { createTurns } from '../../../infrastructure/turns.ts'
+import type { ServiceName, Workload } from '../../../ir.ts'
+import type { LogLine } from './lines.ts'
+import { assertPortsFree, type PortWish } from './port-probe.ts'
+import type { Command, ReplicaOptions } from './replica.ts'
+import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
+import { lockStateDir } from './state-lock.ts'
+
+export interface HostOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> {
+  /** Locked for as long as the infrastructure is open. */
+  readonly stateDir: string
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Unique for ever: a replica gets one with each start. */
+  readonly newUid: () => string
+  /** The program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`. */
+  readonly commandFor: (service: ServiceName) => Command
+  /** The address of the ports that callers use. */
+  readonly bindHost: string
+  /** What a replica writes, line by line. */
+  readonly log: (line: LogLine) => void
+  /** For every replica, before its workload's own: the feed's address, for example. */
+  readonly env?: Readonly<Record<string, string>>
+  /** The ports of one replica alone, on the loopback address. No two replicas of any services share one. */
+  readonly ownPortsFor: (index: number, service: ServiceName) => OwnPorts
+  /** How to choose another port, as the end of a sentence. */
+  readonly portAdvice?: (portName: string, service: ServiceName) => string
+  /** How to choose another `bindHost`, likewise. */
+  readonly hostAdvice?: string
+  /**
+   * How long a replica that was replaced may take to be ready until the log says what holds up the others.
+   */
+  readonly rolloutTimeoutMs?: number
+}
+
+export interface OwnPorts {
+  readonly debug: number
+  /** Left out where there are no metrics. */
+  readonly metrics?: number
+  /** Of what only the operator calls. */
+  readonly provision?: number
+}
+
+/** The workloads of one machine, as child processes. */
+export interface HostInfrastructure extends Infrastructure {
+  /**
+   * Rejects as `apply` would, for the ports of the workloads and `further` ones together: the error names
+   * every port that is wanted twice or, without such ports, every port that is taken.
+   */
+  assertPortsFree(workloads: readonly Workload[], further: readonly PortWish[]): Promise<void>
+  /** Ends every replica of every workload and lets go of the state folder. */
+  close(): Promise<void>
+}
+
+export const hostLimits = { maxReplicas: 64 } as const
+
+const loopback = '127.0.0.1'
+
+interface Running {
+  readonly set: ReplicaSet
+  workload: Workload
+}
+
+/**
+ * Throws an `InfrastructureError` when another operator has the state folder. `apply` rejects when a port is
+ * taken, and then leaves what runs as it is.
+ */
+export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
+  const { ownPortsFor, rolloutTimeoutMs = 30_000 } = options
+  const lock = lockStateDir(options.stateDir)
+  const running = new Map<string, Running>()
+  const listeners: ((workload: string) => void)[] = []
+  const turns = createTurns()
+  let closed = false
+
+  const open = (workload: Workload): Running => {
+    const set = createReplicaSet({
+      ...options,
+      name: workload.name,
+      command: options.commandFor(workload.service),
+      rolloutTimeoutMs,
+      envFor: (now, index, uid) =>
+        replicaEnv(options, now, ownPortsFor(index, now.service), `${now.name}-${index}`, uid),
+      addressesFor: (now, index) => addressesOf(options.bindHost, now, ownPortsFor(index, now.service)),
+      onChange: () => {
+        for (const listener of listeners) listener(workload.name)
+      },
+    })
+    const opened = { set, workload: { ...workload, replicas: 0, ports: [] } }
+    running.set(workload.name, opened)
+    return opened
+  }
+
+  const remove = async (name: string) => {
+    const found = running.get(name)
+    if (found === undefined) return
+    await found.set.stop()
+    running.delete(name)
+    for (const listener of listeners) listener(name)
+  }
+
+  const portsOf = (workload: Workload) => newPorts(workload, running.get(workload.name), options)
+
+  return {
+    assertPortsFree: (workloads, further) => assertPortsFree([...further, ...workloads.flatMap(portsOf)]),
+    apply: workload =>
+      turns.run(workload.name, async () => {
+        assertReplicas(workload)
+        await assertPortsFree(portsOf(workload))
+        if (closed) throw new InfrastructureError(`${workload.name} is not applied: the operator is ending`)
+        const found = running.get(workload.name) ?? open(workload)
+        found.workload = workload
+        found.set.scaleTo(workload)
+      }),
+    remove: name => turns.run(name, () => remove(name)),
+    observe: name => running.get(name)?.set.observe() ?? [],
+    onChange: listener => listeners.push(listener),
+    async close() {
+      closed = true
+      await Promise.all(Array.from(running.keys(), name => turns.run(name, () => remove(name))))
+      lock.release()
+    },
+  }
+}
+
+/** Returns the ports that the workload needs and that no process of this provider has yet. */
+function newPorts(
+  workload: Workload,
+  before: Running | undefined,
+  options: HostOptions,
+): readonly PortWish[] {
+  const {
+    bindHost,
+    ownPortsFor,
+    portAdvice = name => `choose another ${name} port in the configuration`,
+    hostAdvice = 'choose another address in the configuration',
+  } = options
+  const held = new Set(before?.workload.ports.map(({ port }) => port))
+  const shared = workload.ports
+    .filter(({ port }) => workload.replicas > 0 && !held.has(port))
+    .map(({ name, port }) => ({ name, port, host: bindHost, of: workload.name, hostAdvice }))
+  const own = Array.from({ length: workload.replicas }, (_, index) => index)
+    .filter(index => !before?.set.holds(index))
+    .flatMap(index => {
+      const ports = Object.entries(ownPortsFor(index, workload.service))
+      return ports.map(([name, port]) => ({ name, port, host: loopback, of: `${workload.name}-${index}` }))
+    })
+  return [...shared, ...own].map(({ name, of, ...where }) => {
+    return { ...where, wantedBy: `${name} of ${of}`, advice: portAdvice(name, workload.service) }
+  })
+}
+
+function assertReplicas({ name, replicas }: Workload): void {
+  if (Number.isInteger(replicas) && replicas >= 0 && replicas <= hostLimits.maxReplicas) return
+  throw new InfrastructureError(
+    `${name}: replicas: ${replicas} is not a whole number from 0 to ${hostLimits.maxReplicas}, ` +
+      'which is what is allowed on one machine',
+  )
+}
+
+function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, name: string, uid: string) {
+  const { PATH = '', HOME = '' } = process.env
+  return {
+    PATH,
+    HOME,
+    GRPC_HOST: options.bindHost,
+    HOST: options.bindHost,
+    ...options.env,
+    ...workload.env,
+    REUSE_PORT: 'true',
+    DEBUG_HOST: loopback,
+    DEBUG_PORT: String(own.debug),
+    ...(own.metrics !== undefined && { PULLSTATS_ADDR: `${loopback}:${own.metrics}` }),
+    CONFIG_GRPC_XDS_NODE_ID: name,
+    CONFIG_GRPC_XDS_NODE_METADATA: `pod:${name},uid:${uid},namespace:local`,
+  }
+}
+
+function addressesOf(bindHost: string, workload: Workload, own: OwnPorts): Readonly<Record<string, string>> {
+  const shared = workload.ports.map(({ name, port }) => [
+    name,
+    `${name === 'http' ? 'http://' : ''}${bindHost}:${port}`,
+  ])
+  return {
+    debug: `http://${loopback}:${own.debug}`,
+    ...(own.metrics !== undefined && { metrics: `http://${loopback}:${own.metrics}/metrics` }),
+    ...Object.fromEntries(shared),
+  }
+}

@@ -1,0 +1,101 @@
+import { readdir, readFile, readlink } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { findTakenPorts, type PortAddress } from '@tollway/chassis/net/taken-ports.ts'
+import { InfrastructureError } from '../../../infrastructure/provider.ts'
+
+export interface PortWish extends PortAddress {
+  /** `grpc of ratelimit`. */
+  readonly wantedBy: string
+  /** How to choose another port, as the end of a sentence: `set GRPC_PORT`. */
+  readonly advice: string
+  /** The same for the address, where it can be chosen. */
+  readonly hostAdvice?: string
+}
+
+/**
+ * Rejects with one `InfrastructureError` that names every port which is not free, and who has it; see
+ * `findTakenPorts`. Our replicas share their ports.
+ */
+export async function assertPortsFree(wishes: readonly PortWish[]): Promise<void> {
+  const problems = findDoubles(wishes)
+  const taken = problems.length === 0 ? await findTakenPorts(wishes) : []
+  for (const { wish, error } of taken) problems.push(await describe(wish, error.code ?? error.message))
+  if (problems.length > 0) throw new InfrastructureError(problems.join('; '))
+}
+
+function findDoubles(wishes: readonly PortWish[]): string[] {
+  const first = new Map<number, PortWish>()
+  const problems: string[] = []
+  for (const wish of wishes) {
+    const other = first.get(wish.port)
+    if (other === undefined) first.set(wish.port, wish)
+    else {
+      problems.push(
+        `port ${wish.port} is wanted twice, as ${other.wantedBy} and ${wish.wantedBy}: ${wish.advice}`,
+      )
+    }
+  }
+  return problems
+}
+
+/** The system's words for an address that this machine does not have, or for a name that stands for none. */
+const noSuchAddress = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'])
+
+async function describe(wish: PortWish, code: string): Promise<string> {
+  const { host, port, wantedBy, advice, hostAdvice } = wish
+  const where = `port ${port} (${wantedBy}) on ${host}`
+  if (code === 'EACCES') return `${where} may not be bound by this user: ${advice}`
+  if (noSuchAddress.has(code)) {
+    const choose = hostAdvice === undefined ? '' : `: ${hostAdvice}`
+    return `${where} cannot be bound, for this machine has no address ${host} (${code})${choose}`
+  }
+  if (code !== 'EADDRINUSE') return `${where} cannot be bound (${code}): ${advice}`
+  const owner = await findOwner(port)
+  return `${where} is in use by ${owner ?? 'a process that this user may not see'}: stop it, or ${advice}`
+}
+
+/**
+ * `process 4711 (node server.js)` when /proc tells, which it does on Linux and for processes that we may look
+ * into.
+ */
+async function findOwner(port: number): Promise<string | undefined> {
+  const sockets = await listeningSockets(port)
+  if (sockets.size === 0) return undefined
+  for (const pid of await listOf('/proc')) {
+    if (!/^\d+$/.test(pid)) continue
+    for (const descriptor of await listOf(`/proc/${pid}/fd`)) {
+      const target = await readlink(`/proc/${pid}/fd/${descriptor}`).catch(() => '')
+      if (sockets.has(target)) return `process ${pid} (${await commandOf(pid)})`
+    }
+  }
+  return undefined
+}
+
+/** Of those that listen on the port: `socket:[inode]`, as a process's descriptors name them. */
+async function listeningSockets(port: number): Promise<ReadonlySet<string>> {
+  const listening = '0A'
+  const hexPort = port.toString(16).toUpperCase().padStart(4, '0')
+  const sockets = new Set<string>()
+  for (const table of ['/proc/net/tcp', '/proc/net/tcp6']) {
+    const lines = (await readFile(table, 'utf8').catch(() => '')).split('\n')
+    for (const line of lines) {
+      const columns = line.trim().split(/\s+/)
+      if (columns[3] === listening && columns[1]?.endsWith(`:${hexPort}`))
+        sockets.add(`socket:[${columns[9]}]`)
+    }
+  }
+  return sockets
+}
+
+/** The program, and the script when it is one; further arguments may hold secrets. */
+async function commandOf(pid: string): Promise<string> {
+  const [program = '', script = ''] = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split(
+    '\0',
+  )
+  const name = basename(program) || 'unknown'
+  return /\.([cm]?[jt]s|py|rb|pl|sh)$/.test(script) ? `${name} ${script}` : name
+}
+
+async function listOf(directory: string): Promise<readonly string[]> {
+  return await readdir(directory).catch(() => [])
+}

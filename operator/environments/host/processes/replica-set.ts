@@ -1,0 +1,142 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Replica } from '../../../infrastructure/provider.ts'
+import type { Workload } from '../../../ir.ts'
+import type { LogLine } from './lines.ts'
+import { type Command, type ReplicaOptions, type ReplicaProcess, startReplica } from './replica.ts'
+
+export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> {
+  readonly name: string
+  readonly command: Command
+  readonly envFor: (workload: Workload, index: number, uid: string) => Readonly<Record<string, string>>
+  readonly addressesFor: (workload: Workload, index: number) => Readonly<Record<string, string>>
+  readonly rolloutTimeoutMs: number
+  readonly clock: Clock
+  readonly random: () => number
+  readonly newUid: () => string
+  readonly log: (line: LogLine) => void
+  readonly onChange: () => void
+}
+
+/** The replicas of one workload, on their way from what they are to what they should be. */
+export interface ReplicaSet {
+  /**
+   * Begins to make the replicas as described. A replica whose settings changed is ended and started anew, in
+   * its place and on its own ports: one that takes calls only while all those replaced before it take calls
+   * again. So settings with which no replica becomes ready cost one replica, and the others go on with the
+   * settings that they have.
+   */
+  scaleTo(workload: Workload): void
+  observe(): readonly Replica[]
+  /** Whether a process, be it one that is ending, has the own ports of this replica. */
+  holds(index: number): boolean
+  /** Ends all; resolves when they are gone. */
+  stop(): Promise<void>
+}
+
+interface Member {
+  readonly settings: string
+  readonly process: ReplicaProcess
+}
+
+export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
+  const members = new Map<number, Member>()
+  let wanted: Workload | undefined
+  let ending: Promise<void> | undefined
+  let heldUp: NodeJS.Timeout | undefined
+
+  const changed = () => {
+    options.onChange()
+    step()
+  }
+
+  const start = (workload: Workload, index: number) => {
+    const process = startReplica({
+      ...options,
+      name: `${options.name}-${index}`,
+      envFor: uid => options.envFor(workload, index, uid),
+      addresses: options.addressesFor(workload, index),
+      onChange: changed,
+    })
+    members.set(index, { settings: settingsOf(workload), process })
+  }
+
+  const end = (indices: readonly number[], graceMs: number) => {
+    // Set before the first is told to end, which is a change that leads back here.
+    const { promise, resolve } = Promise.withResolvers<void>()
+    ending = promise
+    const ended = indices.map(async index => {
+      await members.get(index)?.process.stop(graceMs)
+      members.delete(index)
+    })
+    void Promise.all(ended).then(() => {
+      ending = undefined
+      resolve()
+      changed()
+    })
+  }
+
+  /** Does what can be done now towards what is wanted. Runs after each change, and does nothing twice. */
+  const step = () => {
+    if (wanted === undefined || ending !== undefined) return
+    const workload = wanted
+    const move = nextMove(workload, members)
+    if ('waitFor' in move) {
+      heldUp ??= setTimeout(() => tellHeldUp(options, move.waitFor), options.rolloutTimeoutMs)
+      return
+    }
+    clearTimeout(heldUp)
+    heldUp = undefined
+    if (move.end.length > 0) end(move.end, workload.stopGraceMs)
+    if (move.start.length === 0) return
+    for (const index of move.start) start(workload, index)
+    changed()
+  }
+
+  return {
+    scaleTo(workload) {
+      wanted = workload
+      step()
+    },
+    observe: () => [...members].sort(([a], [b]) => a - b).map(([, { process }]) => process.observe()),
+    holds: index => members.has(index),
+    async stop() {
+      clearTimeout(heldUp)
+      if (wanted !== undefined) wanted = { ...wanted, replicas: 0 }
+      for (step(); ending !== undefined; ) await ending
+    },
+  }
+}
+
+type Move =
+  | { readonly end: readonly number[]; readonly start: readonly number[] }
+  /** Nothing may be done until this one takes calls. */
+  | { readonly waitFor: Member }
+
+function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Move {
+  const indices = [...members.keys()].sort((a, b) => a - b)
+  const surplus = indices.filter(index => index >= workload.replicas)
+  if (surplus.length > 0) return { end: surplus, start: [] }
+  const missing = Array.from({ length: workload.replicas }, (_, index) => index).filter(i => !members.has(i))
+  if (missing.length > 0) return { end: [], start: missing }
+  const settings = settingsOf(workload)
+  const isReady = (member: Member | undefined) => member?.process.observe().ready === true
+  const old = indices.filter(index => members.get(index)?.settings !== settings)
+  // One that takes no calls anyway costs nothing.
+  const idle = old.filter(index => !isReady(members.get(index)))
+  if (idle.length > 0) return { end: idle, start: [] }
+  const waitFor = [...members.values()].find(member => !isReady(member))
+  return old.length > 0 && waitFor !== undefined ? { waitFor } : { end: old.slice(0, 1), start: [] }
+}
+
+function tellHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Member): void {
+  const { name, reason } = process.observe()
+  log({
+    source,
+    text: `the others get the new settings when ${name} takes calls with them; it says: ${reason}`,
+  })
+}
+
+/** What a process is started with. The rest of a workload, its count and grace, may change while it runs. */
+function settingsOf({ service, env, ports }: Workload): string {
+  return JSON.stringify([service, Object.entries(env).sort(), ports])
+}

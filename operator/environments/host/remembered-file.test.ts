@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { nearlyRightResource } from '@tollway/crds/testdata/arbitrary-rate-limit-config.ts'
+import fc from 'fast-check'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import type { RateLimitDomain } from '../../ir.ts'
+import { animationStreamRoutes } from '../../kinds/animation-stream-route/animation-stream-route.ts'
+import { translateAnimationStreamRoute } from '../../kinds/animation-stream-route/translate-animation-stream-route.ts'
+import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
+import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
+import type { Memory } from '../../reconcilers/remembered.ts'
+import { openRememberedFile } from './remembered-file.ts'
+
+const limits = rateLimitConfigs()
+const routes = animationStreamRoutes({
+  secrets: {
+    follow: async () => {},
+    tokens: () => ({ unknown: true }),
+    signing: () => ({ unknown: true }),
+    onChange: () => {},
+  },
+  loadOf: () => ({ activeStreams: 0, consumers: 0 }),
+})
+const openFile = (path: string, onWarning: (text: string) => void) =>
+  openRememberedFile(path, [limits, routes], onWarning)
+const openLimits = (path: string, onWarning: (text: string) => void) => openFile(path, onWarning).of(limits)
+
+function place(): string {
+  const folder = temporaryFolder('remembered')
+  return join(folder, 'state', 'remembered.json')
+}
+
+const failOnWarning = (text: string) => assert.fail(text)
+const plain: Memory<RateLimitDomain> = { firstSeenMs: 5, origin: 'a.yaml' }
+const withContent: Memory<RateLimitDomain> = {
+  ...plain,
+  lastGood: { name: 'shop/a', domain: 'd', descriptors: [] },
+}
+
+test('what was noted is there after a restart, for the eyes of its owner only', () => {
+  const path = place()
+  openLimits(path, failOnWarning).replace(new Map([['uid', withContent]]))
+  assert.deepEqual(openLimits(path, failOnWarning).all(), new Map([['uid', withContent]]))
+  assert.equal(statSync(path).mode & 0o777, 0o600)
+})
+
+test('what is not noted again is forgotten', () => {
+  const path = place()
+  const file = openLimits(path, failOnWarning)
+  file.replace(
+    new Map([
+      ['a', plain],
+      ['b', plain],
+    ]),
+  )
+  file.replace(new Map([['b', plain]]))
+  assert.deepEqual([...openLimits(path, failOnWarning).all().keys()], ['b'])
+})
+
+test('only what changed is written', () => {
+  const path = place()
+  const file = openLimits(path, failOnWarning)
+  file.replace(new Map([['a', withContent]]))
+  rmSync(path)
+  file.replace(new Map([['a', { ...withContent }]]))
+  assert.throws(() => readFileSync(path), /ENOENT/, 'nothing changed')
+  file.replace(new Map([['a', { ...withContent, origin: 'b.yaml' }]]))
+  assert.match(readFileSync(path, 'utf8'), /b\.yaml/)
+})
+
+test('every content that can be in force is read as it was', () => {
+  const path = place()
+  fc.assert(
+    fc.property(nearlyRightResource, resource => {
+      const made = translateRateLimitConfig('shop/a', resource)
+      if ('problems' in made) return
+      rmSync(path, { force: true })
+      const lastGood = made.value
+      openLimits(path, failOnWarning).replace(new Map([['uid', { ...plain, lastGood }]]))
+      const read = openLimits(path, failOnWarning).all().get('uid')
+      assert.deepEqual(read, JSON.parse(JSON.stringify({ ...plain, lastGood })))
+    }),
+    { numRuns: 50 },
+  )
+})
+
+const rule = {
+  key: 'user',
+  value: '',
+  shadowMode: false,
+  detailedMetric: false,
+  quotaMode: false,
+  valueToMetric: false,
+  shareThreshold: false,
+  descriptors: [],
+}
+const limit = { unit: 'hour', requestsPerUnit: 1, unlimited: false, name: '', replaces: [] }
+const contentOf = (...descriptors: unknown[]) => ({ name: 'shop/a', domain: 'd', descriptors })
+
+/** Entries that no version wrote, or another one did. */
+const strange: readonly unknown[] = [
+  null,
+  5,
+  [],
+  {},
+  { firstSeenMs: 'now', origin: 'a.yaml' },
+  { firstSeenMs: 5 },
+  { ...plain, lastGood: null },
+  { ...plain, lastGood: {} },
+  { ...plain, lastGood: contentOf('user') },
+  { ...plain, lastGood: contentOf({ ...rule, value: undefined }) },
+  { ...plain, lastGood: contentOf({ ...rule, shadowMode: 'no' }) },
+  { ...plain, lastGood: contentOf({ ...rule, metadata: [] }) },
+  { ...plain, lastGood: contentOf({ ...rule, descriptors: [{}] }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: {} }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, requestsPerUnit: null } }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, requestsPerUnit: -3 } }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, unit: 'eon' } }) },
+  { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, replaces: [{ name: 'a' }] } }) },
+]
+
+test('an entry of another form is told and passed over, and its neighbours are not', () => {
+  const path = place()
+  openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
+  for (const entry of strange) {
+    const good = { ...plain, lastGood: contentOf({ ...rule, rateLimit: limit }) }
+    writeFileSync(path, JSON.stringify({ good, other: entry }))
+    const warnings: string[] = []
+    const read = openLimits(path, text => warnings.push(text)).all()
+    assert.deepEqual([...read.keys()], ['good'], JSON.stringify(entry))
+    assert.match(warnings.join(), /other is not of this version's form/)
+  }
+})
+
+test('a file that cannot be read is told, and what it said before counts', () => {
+  const path = place()
+  const file = openLimits(path, failOnWarning)
+  file.replace(new Map([['a', plain]]))
+  file.replace(new Map([['a', withContent]]))
+  writeFileSync(path, '{"a": ')
+  const warnings: string[] = []
+  const memories = openLimits(path, warning => warnings.push(warning)).all()
+  assert.deepEqual(memories, new Map([['a', plain]]))
+  assert.match(warnings.join(), /remembered\.json cannot be read/)
+})
+
+test('a file that cannot be read and is the only one counts as empty, and is told', () => {
+  const path = place()
+  assert.equal(openLimits(path, failOnWarning).all().size, 0)
+  openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
+  for (const text of ['', '{"a": ', 'null']) {
+    writeFileSync(path, text)
+    const warnings: string[] = []
+    assert.equal(openLimits(path, warning => warnings.push(warning)).all().size, 0)
+    assert.match(warnings.join(), /remembered\.json cannot be read: /)
+  }
+})
+
+test('what cannot be written is known all the same, and written as soon as it can be', () => {
+  const path = place()
+  const remembered = openLimits(path, failOnWarning)
+  mkdirSync(`${path}.new`, { recursive: true })
+  const fresh = new Map([['uid', plain]])
+  assert.throws(() => remembered.replace(fresh), { code: 'EISDIR' })
+  assert.deepEqual(remembered.all(), fresh)
+  rmSync(`${path}.new`, { recursive: true })
+  remembered.replace(new Map(fresh))
+  assert.deepEqual(openLimits(path, failOnWarning).all(), fresh)
+})
+
+test('kinds are remembered side by side; what was written before there were kinds is of the first', () => {
+  const path = place()
+  const made = translateAnimationStreamRoute('shop/r', {
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'AnimationStreamRoute',
+    metadata: { name: 'r' },
+    spec: { lateJoiners: { from: 'last', seconds: 3 }, tokenSecretRef: { name: 'tokens' } },
+  })
+  assert.ok('value' in made)
+  const ofRoute = { ...plain, lastGood: made.value, lastGoodGeneration: 2 }
+  const file = openFile(path, failOnWarning)
+  file.of(limits).replace(new Map([['a', withContent]]))
+  file.of(routes).replace(new Map([['r', ofRoute]]))
+  file.of(limits).replace(new Map([['b', withContent]]))
+  const read = openFile(path, failOnWarning)
+  assert.deepEqual([...read.of(limits).all()], [['b', withContent]])
+  assert.deepEqual([...read.of(routes).all()], [['r', ofRoute]])
+
+  const wrong = { ...ofRoute, kind: 'AnimationStreamRoute', lastGood: { ...made.value, limits: {} } }
+  writeFileSync(path, JSON.stringify({ old: withContent, wrong, other: { ...plain, kind: 'Merchant' } }))
+  const warnings: string[] = []
+  const older = openFile(path, text => warnings.push(text))
+  assert.deepEqual([...older.of(limits).all()], [['old', withContent]])
+  assert.equal(older.of(routes).all().size, 0)
+  assert.equal(warnings.length, 2)
+})

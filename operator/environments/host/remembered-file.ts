@@ -1,0 +1,130 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FedKind, Named } from '../../kinds/fed-kind.ts'
+import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
+import { writeAtomically } from './write-atomically.ts'
+
+/** Where the operator with this state remembers. */
+export function rememberedPath(stateDir: string): string {
+  return join(stateDir, 'remembered.json')
+}
+
+/** What is remembered of all kinds, in one file. */
+export interface RememberedFile {
+  /** Of the resources of this kind, one of those for which the file was opened. */
+  of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
+}
+
+export interface FiledMemories<Content> extends Remembered<Content> {
+  all(): ReadonlyMap<string, Memory<Content>>
+}
+
+/** A kind, as far as it decides what can be remembered. */
+export type RememberedKind<Content extends Named = Named> = Pick<FedKind<Content>, 'definition' | 'isContent'>
+
+interface Entry extends Memory<Named> {
+  readonly kind: string
+}
+
+/** What is remembered without a kind was written before there was a second one. */
+const firstKind = 'RateLimitConfig'
+
+/**
+ * What is remembered, in a file of JSON, and as it was before in `<path>.1`, which counts when the file
+ * itself cannot be read. When neither can, nothing is remembered; an entry that is not of our making is
+ * passed over. All of that is told, for nothing in it is worth a refusal to start.
+ */
+export function openRememberedFile(
+  path: string,
+  kinds: readonly RememberedKind[],
+  onWarning: (text: string) => void,
+): RememberedFile {
+  const byKind = new Map(read([path, `${path}.1`], kinds, onWarning))
+  let isWritten = true
+
+  function replace(kind: string, fresh: ReadonlyMap<string, Memory<Named>>): void {
+    if (isWritten && isSame(fresh, byKind.get(kind) ?? new Map())) return
+    // What is in force is known here first: a disk that is full must not bring an older version back.
+    byKind.set(kind, fresh)
+    isWritten = false
+    writeAtomically(path, `${JSON.stringify(toEntries(byKind))}\n`, `${path}.1`)
+    isWritten = true
+  }
+
+  return {
+    of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): FiledMemories<Content> {
+      return {
+        // What is there was judged by the kind when it was read, or comes from the same reconciler.
+        all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, Memory<Content>>,
+        replace: fresh => replace(kind, fresh),
+      }
+    },
+  }
+}
+
+type ByKind = ReadonlyMap<string, ReadonlyMap<string, Memory<Named>>>
+
+function toEntries(byKind: ByKind): Readonly<Record<string, Entry>> {
+  const all = [...byKind].flatMap(([kind, memories]) =>
+    Array.from(memories, ([uid, memory]): [string, Entry] => [uid, { kind, ...memory }]),
+  )
+  return Object.fromEntries(all)
+}
+
+/** Contents are the same objects until they change, so that nothing large is compared. */
+function isSame(a: ReadonlyMap<string, Memory<unknown>>, b: ReadonlyMap<string, Memory<unknown>>): boolean {
+  if (a.size !== b.size) return false
+  for (const [uid, { firstSeenMs, origin, lastGood, lastGoodGeneration }] of a) {
+    const other = b.get(uid)
+    if (other?.firstSeenMs !== firstSeenMs || other.origin !== origin) return false
+    if (other.lastGood !== lastGood || other.lastGoodGeneration !== lastGoodGeneration) return false
+  }
+  return true
+}
+
+/** The first of the files that can be read. */
+function read(
+  paths: readonly string[],
+  kinds: readonly RememberedKind[],
+  onWarning: (text: string) => void,
+): ByKind {
+  const [path, ...others] = paths
+  if (path === undefined) return new Map()
+  let found: [string, unknown][]
+  try {
+    found = Object.entries(JSON.parse(readFileSync(path, 'utf8')) as object)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ENOENT') onWarning(`${path} cannot be read: ${message}`)
+    return read(others, kinds, onWarning)
+  }
+  const byKind = new Map(kinds.map(({ definition }) => [definition.kind, new Map<string, Memory<Named>>()]))
+  for (const [uid, value] of found) {
+    const entry = readEntry(value, kinds)
+    if (entry !== undefined) byKind.get(entry.kind)?.set(uid, entry.memory)
+    else onWarning(`${path}: what it says of ${uid} is not of this version's form and is passed over`)
+  }
+  return byKind
+}
+
+type Fields<T> = { readonly [K in keyof T]?: unknown }
+
+function readEntry(
+  value: unknown,
+  kinds: readonly RememberedKind[],
+): { readonly kind: string; readonly memory: Memory<Named> } | undefined {
+  if (!isObject<Entry>(value)) return undefined
+  const { kind: name = firstKind, firstSeenMs, origin, lastGood, lastGoodGeneration } = value
+  const kind = kinds.find(({ definition }) => definition.kind === name)
+  if (kind === undefined || typeof firstSeenMs !== 'number' || typeof origin !== 'string') return undefined
+  const isGeneration = typeof lastGoodGeneration === 'number' && Number.isSafeInteger(lastGoodGeneration)
+  if (!Number.isFinite(firstSeenMs) || (lastGoodGeneration !== undefined && !isGeneration)) return undefined
+  if (lastGood !== undefined && !kind.isContent(lastGood)) return undefined
+  const generation = isGeneration && { lastGoodGeneration }
+  const memory = { firstSeenMs, origin, ...(lastGood !== undefined && { lastGood }), ...generation }
+  return { kind: kind.definition.kind, memory }
+}
+
+function isObject<T>(value: unknown): value is Fields<T> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

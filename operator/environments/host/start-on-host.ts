@@ -1,0 +1,370 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import type { Patience } from '@tollway/chassis/signs-of-life.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { watchBackendFailures } from '../../infrastructure/backend-failures.ts'
+import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
+import type { ServiceName, Workload } from '../../ir.ts'
+import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
+import { unknownKinds } from '../../kinds/known-kinds.ts'
+import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
+import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import type { StatusReport } from '../../status/status-report.ts'
+import { createStreamLoads, type StreamLoads } from '../../xds/loads/stream-loads.ts'
+import { createFeed, type Feed } from '../../xds/server.ts'
+import { createFileSource } from './folder/files.ts'
+import { withBuiltIn } from './folder/with-built-in.ts'
+import { openStandaloneKinds } from './host-kinds.ts'
+import { localWorkloads, redisUsers } from './local-workloads.ts'
+import { type OperatorConfig, ownPorts } from './operator-config.ts'
+import { createOperatorServer } from './operator-server.ts'
+import { paymentsApiLimits } from './payments-limits.ts'
+import { createHostInfrastructure, type HostInfrastructure } from './processes/host.ts'
+import type { PortWish } from './processes/port-probe.ts'
+import { type RunningRedis, startRedisFor } from './processes/redis.ts'
+import { rememberedPath } from './remembered-file.ts'
+import { removeStatusReport, writeStatusReport } from './status-file.ts'
+import { createComplaintsLog } from './terminal/complaints.ts'
+import { openLogFile } from './terminal/log-file.ts'
+import { createOperatorLog, type OperatorLog } from './terminal/operator-log.ts'
+import { renderWelcome } from './terminal/welcome.ts'
+import { writeAtomically } from './write-atomically.ts'
+
+export interface StandaloneOptions {
+  /** The manifests. */
+  readonly folder: string
+  /** What outlives a restart, and the logs. */
+  readonly stateDir: string
+  readonly config: OperatorConfig
+  /** Shows text to the person who started it. */
+  readonly print: (text: string) => void
+  /** Aborted when the start is to be given up. */
+  readonly signal: AbortSignal
+  /** Aborted when the end shall wait for nothing any more. */
+  readonly hurry: AbortSignal
+}
+
+const loopback = '127.0.0.1'
+
+const noBroker = 'No process is to enforce it: --broker-replicas is 0'
+
+interface ServiceProgram {
+  readonly main: URL
+  /** Of Node. */
+  readonly options: readonly string[]
+}
+
+/** The program of each service. Written out, so that a bundle of the operator can follow it. */
+const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
+  ratelimit: { main: new URL('../../../services/ratelimit/main.ts', import.meta.url), options: nodeOptions },
+  broker: { main: new URL('../../../services/broker/main.ts', import.meta.url), options: brokerOptions },
+  payments: { main: new URL('../../../services/payments/main.ts', import.meta.url), options: [] },
+}
+
+/**
+ * Runs the operator on this machine, and resolves when the resources that are there now are in force.
+ * Everything below reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks
+ * something, and with the signal's reason; nothing that it started is left then.
+ */
+export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {
+  const { folder, stateDir, config, print, signal } = options
+  await using started = new AsyncDisposableStack()
+  const logFile = join(stateDir, 'tollway.log')
+  const log = createOperatorLog({ level: config.logLevel, file: openLogFile(logFile), print })
+  logStrayOutput(log)
+  const host = openHost(options, log) // locks the state folder; runs processes and tells how they are
+  started.defer(() => host.close())
+  removeStatusReport(stateDir)
+  const source = withBuiltIn(
+    createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) }),
+    config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [],
+  )
+  const feed = openFeed(log)
+  const loads = createStreamLoads() // hears what brokers carry
+  started.defer(async () => loads.stop())
+  const complain = createComplaintsLog(log)
+  let report = describe(options, [], host, [])
+  const payments = openPayments(started, options)
+  const backends = watchBackendFailures({ infrastructure: host, workloads: Object.keys(programs) })
+  started.defer(async () => backends.stop())
+  const kinds = openStandaloneKinds({
+    backends,
+    source,
+    feed,
+    loads,
+    infrastructure: host,
+    whySwitchedOff: workload => (workload === 'broker' && config.brokerReplicas === 0 ? noBroker : undefined),
+    rememberedPath: rememberedPath(stateDir),
+    merchants: { stateDir, ...payments },
+    log,
+    writeStatus(resources) {
+      report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
+      complain(report)
+      writeStatusReport(stateDir, report)
+    },
+  })
+  const redisUrlFile = join(stateDir, 'redis-url')
+  const workloads = localWorkloads(config, {
+    feedAddress: `${loopback}:${config.feedPort}`,
+    redisUrlFile,
+    stateDir,
+    provisionTokenFile: provisionTokenFile(stateDir),
+  })
+  await host.assertPortsFree(workloads, operatorPorts(config))
+  await serve(started, config, feed, loads, () => report, log)
+  const redis = await openRedis(options, redisUrlFile, log)
+  started.defer(async () => redis?.stop())
+  started.defer(() => host.close()) // processes end while their feed and their Redis are still there
+  await source.start()
+  started.defer(() => source.stop())
+  started.defer(() => kinds.stop())
+  await kinds.start()
+  await Promise.all(workloads.map(workload => host.apply(workload)))
+  await firstReady(host, workloads, signal, adviceFor(config, logFile))
+  print(
+    renderWelcome({
+      report: { ...report, replicas: observeAll(host) },
+      stateDir,
+      logFile,
+      counters: placeOfState(config, 'ratelimit'),
+      inForce: kinds.limitsInForce(),
+      streams: { log: placeOfState(config, 'broker'), routes: kinds.routesInForce().length },
+    }),
+  )
+  const running = started.move()
+  return { stop: () => running.disposeAsync() }
+}
+
+const provisionTokenFile = (stateDir: string) => join(stateDir, 'provision-token')
+const tokenBytes = 32
+const maxTokenFileBytes = 4_096
+
+/** Where the payments service will be. The operator provisions there by a token, new with each start. */
+function openPayments(started: AsyncDisposableStack, { stateDir, config }: StandaloneOptions) {
+  const { host, payments, paymentsPort, paymentsProvisionPort } = config
+  const baseUrl = `http://${shownHost(host)}:${paymentsPort}`
+  const addresses = { baseUrl, payPageUrl: `${baseUrl}/pay` }
+  if (!payments) return { provisioner: undefined, addresses }
+  const file = provisionTokenFile(stateDir)
+  writeAtomically(file, randomBytes(tokenBytes).toString('hex'))
+  const url = new URL(`http://${loopback}:${paymentsProvisionPort}`)
+  // Both sides read it again each time, so that somebody can replace it.
+  const token = () => readBoundedFile(file, maxTokenFileBytes).toString('utf8').trim()
+  const provisioner = createProvisionClient({ url, token })
+  started.defer(async () => provisioner.end())
+  return { provisioner, addresses }
+}
+
+function openFeed(log: Log): Feed {
+  const typeUrls = [rateLimitTypeUrl, streamRouteTypeUrl]
+  return createFeed({ typeUrls, ids: randomUUID, clock: systemClock, log })
+}
+
+const portOptions: Readonly<Record<ServiceName | 'operator', Readonly<Record<string, string>>>> = {
+  ratelimit: {
+    grpc: '--grpc-port',
+    http: '--http-port',
+    debug: '--debug-port',
+    metrics: '--metrics-port',
+  },
+  broker: { grpc: '--broker-port', debug: '--broker-debug-port' },
+  payments: {
+    http: '--payments-port',
+    debug: '--payments-debug-port',
+    provision: '--payments-provision-port',
+  },
+  operator: { feed: '--feed-port', pages: '--operator-port' },
+}
+
+/** Who came by `make run` gives options to that. */
+const option = (text: string) => (process.env['MAKELEVEL'] ? `ARGS='${text}'` : text)
+
+const portAdvice = (name: string, whose: keyof typeof portOptions) =>
+  `choose another one with ${option(`${portOptions[whose][name]} PORT`)}`
+
+/** What the operator serves itself. */
+function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortWish[] {
+  return [
+    { host: loopback, port: feedPort, wantedBy: 'the feed', advice: portAdvice('feed', 'operator') },
+    {
+      host: loopback,
+      port: operatorPort,
+      wantedBy: "the operator's pages",
+      advice: portAdvice('pages', 'operator'),
+    },
+  ]
+}
+
+/** A process that makes itself a database shows none for seconds, and on a busy machine for many of them. */
+const patience: Patience = { firstSignMs: 60_000, nextSignMs: 5_000 }
+
+function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorLog): HostInfrastructure {
+  return createHostInfrastructure({
+    stateDir,
+    clock: systemClock,
+    random: Math.random,
+    newUid: randomUUID,
+    bindHost: config.host,
+    log: log.fromProcess,
+    portAdvice,
+    hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
+    hurry,
+    patience,
+    commandFor: service => ({
+      command: process.execPath,
+      args: [...programs[service].options, fileURLToPath(programs[service].main)],
+    }),
+    // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
+    env: { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(stateDir, 'compile-cache') },
+    ownPortsFor: (index, service) => ownPorts(config, service, index),
+  })
+}
+
+/** The feed and the operator's own pages, on the loopback address, until `started` is disposed of. */
+async function serve(
+  started: AsyncDisposableStack,
+  { feedPort, operatorPort }: OperatorConfig,
+  feed: Feed,
+  loads: StreamLoads,
+  report: () => StatusReport,
+  log: Log,
+): Promise<void> {
+  const grpc = createGrpcServer({
+    methods: [...feed.methods, ...loads.methods],
+    onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
+  })
+  await grpc.listen({ host: loopback, port: feedPort })
+  started.defer(async () => {
+    feed.close()
+    await grpc.drain(0)
+  })
+  const http = createOperatorServer(report)
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', reject).listen(operatorPort, loopback, resolve)
+  })
+  started.defer(() => {
+    http.close()
+    http.closeAllConnections()
+  })
+}
+
+const placeOfState = (config: OperatorConfig, service: ServiceName) =>
+  redisUsers(config).includes(service) ? 'Redis' : 'memory'
+
+/** Writes down where the Redis of several processes is: the one that is named, or one that is started. */
+async function openRedis(
+  options: StandaloneOptions,
+  urlFile: string,
+  log: OperatorLog,
+): Promise<RunningRedis | undefined> {
+  const { config } = options
+  if (redisUsers(config).length === 0) return undefined
+  const redis = config.redisUrl === '' ? await startRedis(options, log) : undefined
+  writeAtomically(urlFile, redis?.url ?? config.redisUrl)
+  return redis
+}
+
+async function startRedis(
+  { stateDir, config, hurry }: StandaloneOptions,
+  log: OperatorLog,
+): Promise<RunningRedis> {
+  try {
+    return await startRedisFor({
+      stateDir,
+      clock: systemClock,
+      random: Math.random,
+      newUid: randomUUID,
+      hurry,
+      log: log.fromProcess,
+    })
+  } catch (error) {
+    if (!(error instanceof InfrastructureError)) throw error
+    const [user] = redisUsers(config)
+    const [count, what] =
+      user === 'broker' ? [config.brokerReplicas, 'streams'] : [config.replicas, 'counters']
+    const why = `${count} processes share their ${what} in Redis`
+    throw new InfrastructureError(`${error.message}; ${why}: name one with --redis-url, or run one process`)
+  }
+}
+
+const firstReadyMs = 30_000
+/** The payments service's database is made at its first start. */
+const firstReadyWithPaymentsMs = 60_000
+
+function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
+  const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
+  return `${redis}${logFile} has what they said`
+}
+
+/** Resolves when every process takes calls; what still keeps one from it after a while is the error. */
+function firstReady(
+  host: HostInfrastructure,
+  workloads: readonly Workload[],
+  signal: AbortSignal,
+  advice: string,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const makesDatabase = workloads.some(({ service }) => service === 'payments')
+  const patienceMs = makesDatabase ? firstReadyWithPaymentsMs : firstReadyMs
+  const timer = setTimeout(() => {
+    const reasons = observeAll(host).map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
+    const late = `no call can be taken after ${patienceMs / 1000} s: ${reasons.join(', ')}`
+    reject(new InfrastructureError(`${late}; ${advice}`))
+  }, patienceMs)
+  const giveUp = () => reject(signal.reason)
+  const isReady = ({ name }: Workload) => {
+    const replicas = host.observe(name)
+    return replicas.length > 0 && replicas.every(({ ready }) => ready)
+  }
+  const look = () => {
+    if (signal.aborted) giveUp()
+    if (workloads.every(isReady)) resolve()
+  }
+  signal.addEventListener('abort', giveUp)
+  host.onChange(look)
+  look()
+  return promise.finally(() => clearTimeout(timer))
+}
+
+const shownHost = (address: string) => (address.includes(':') ? `[${address}]` : address)
+
+/** The processes of all services. */
+function observeAll(host: HostInfrastructure): readonly Replica[] {
+  return Object.keys(programs).flatMap(host.observe)
+}
+
+function describe(
+  { folder, config }: StandaloneOptions,
+  resources: StatusReport['resources'],
+  host: HostInfrastructure,
+  problems: StatusReport['problems'],
+): StatusReport {
+  const { grpcPort, httpPort, brokerReplicas, brokerPort, feedPort, operatorPort } = config
+  const shown = shownHost(config.host)
+  return {
+    pid: process.pid,
+    updatedAt: new Date(systemClock.nowMs()).toISOString(),
+    folder,
+    addresses: {
+      grpc: `${shown}:${grpcPort}`,
+      http: `http://${shown}:${httpPort}`,
+      ...(brokerReplicas > 0 && { broker: `${shown}:${brokerPort}` }),
+      ...(config.payments && {
+        payments: `http://${shown}:${config.paymentsPort}`,
+        payPage: `http://${shown}:${config.paymentsPort}/pay`,
+      }),
+      feed: `${loopback}:${feedPort}`,
+      operator: `http://${loopback}:${operatorPort}`,
+    },
+    resources,
+    replicas: observeAll(host),
+    problems,
+  }
+}

@@ -1,0 +1,58 @@
+import { failingReplicas } from '../../../infrastructure/backend-failures.ts'
+import { formatFieldProblem } from '../../../kinds/field-problem.ts'
+import { isPassing } from '../../../status/resource-status.ts'
+import { conditionOf, type StatusReport } from '../../../status/status-report.ts'
+
+/** Something that is not as it was asked for. */
+export interface Complaint {
+  /** `checkout.yaml: RateLimitConfig shop/checkout`, or the file alone. */
+  readonly place: string
+  readonly message: string
+  /** It may pass by itself: processes are on their way. */
+  readonly passing: boolean
+}
+
+/**
+ * What of a report is not ready, and why: each file that cannot be read, each resource's problems field by
+ * field, or else the condition that keeps it from being ready; and each process whose backend fails.
+ */
+export function complaintsOf({ resources, replicas, problems }: StatusReport): readonly Complaint[] {
+  const ofFiles = problems.map(({ origin, message }) => ({ place: origin, message, passing: false }))
+  const ofResources = resources.flatMap((resource): Complaint[] => {
+    const ready = conditionOf(resource, 'Ready')
+    if (ready.status === 'True') return []
+    const place = `${resource.origin}: ${resource.kind} ${resource.namespace}/${resource.name}`
+    const messages = resource.problems.map(formatFieldProblem)
+    if (messages.length === 0) messages.push(`${ready.reason}: ${ready.message}`)
+    else if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
+      messages.push('the last good version stays in force')
+    }
+    const passing = isPassing(ready) || conditionOf(resource, 'Reconciling').status === 'True'
+    return messages.map(message => ({ place, message, passing }))
+  })
+  const ofReplicas = failingReplicas(replicas).map(({ name, backendProblem }) => ({
+    ...{ place: name, message: `its backend fails: ${backendProblem}`, passing: false },
+  }))
+  return [...ofFiles, ...ofResources, ...ofReplicas]
+}
+
+/** Of what became wrong at once, so much is told; `tollway status` tells all. */
+const maxTold = 10
+
+/** Tells what became wrong since the report before, and what is right again. */
+export function createComplaintsLog(log: {
+  warn(text: string): void
+  info(text: string): void
+}): (report: StatusReport) => void {
+  let known: ReadonlySet<string> = new Set()
+  return report => {
+    const lasting = complaintsOf(report).filter(({ passing }) => !passing)
+    const now = new Set(lasting.map(({ place, message }) => `${place}: ${message}`))
+    const fresh = [...now].filter(text => !known.has(text))
+    for (const text of fresh.slice(0, maxTold)) log.warn(text)
+    if (fresh.length > maxTold) log.warn(`${fresh.length - maxTold} more; tollway status shows all`)
+    const gone = [...known].filter(text => !now.has(text))
+    for (const text of gone.slice(0, maxTold)) log.info(`no longer so: ${text}`)
+    known = now
+  }
+}

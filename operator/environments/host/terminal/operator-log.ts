@@ -1,0 +1,40 @@
+import { createLog, type Log, type LogLevel } from '@tollway/chassis/log.ts'
+import type { LogLine } from '../processes/lines.ts'
+import type { LogFile } from './log-file.ts'
+
+/** What the operator says, and what its processes say. */
+export interface OperatorLog extends Log {
+  /** A line that one of the processes wrote. */
+  fromProcess(line: LogLine): void
+}
+
+/** All lines go to the file; a person sees those that call for attention. */
+export function createOperatorLog(options: {
+  readonly level: LogLevel
+  readonly file: LogFile
+  readonly print: (text: string) => void
+}): OperatorLog {
+  const { level, file, print } = options
+  const write = ({ source, text }: LogLine) => {
+    const line = `${source.padEnd(sourceColumns)} ${text}\n`
+    file.write(line)
+    if (callsForAttention(source, text)) print(line)
+  }
+  const own = createLog({
+    level,
+    format: 'text',
+    write: line => write({ source: 'operator', text: line.trimEnd() }),
+  })
+  return { ...own, fromProcess: write }
+}
+
+const sourceColumns = 'ratelimit-0'.length
+
+/**
+ * Warnings and errors, and what has no level at all: the last words of a process that met a defect. Redis
+ * greets and warns about its machine at every start; when it does not start, its words are part of that
+ * error.
+ */
+function callsForAttention(source: string, text: string): boolean {
+  return source !== 'redis' && text !== '' && !/^(time=\S+ level=|.{0,80}"level":")(debug|info)\b/.test(text)
+}

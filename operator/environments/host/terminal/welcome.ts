@@ -1,0 +1,131 @@
+import { resolve } from 'node:path'
+import type { Replica } from '../../../infrastructure/provider.ts'
+import type { RateLimitDomain, RateLimitRule, ServiceName } from '../../../ir.ts'
+import type { StatusReport } from '../../../status/status-report.ts'
+import { defaultStateDir } from '../state-dir.ts'
+import { complaintsOf } from './complaints.ts'
+
+export interface WelcomeFacts {
+  readonly report: StatusReport
+  readonly stateDir: string
+  readonly logFile: string
+  /** `memory`, `Redis`. */
+  readonly counters: string
+  readonly inForce: readonly RateLimitDomain[]
+  /** Where streams are kept, and how many routes they have; of no interest where no broker runs. */
+  readonly streams: { readonly log: string; readonly routes: number }
+}
+
+/** The one screen that `tollway run` prints when everything takes calls. */
+export function renderWelcome(facts: WelcomeFacts): string {
+  const { report, stateDir, logFile, inForce } = facts
+  const { addresses } = report
+  const options = stateDir === resolve(defaultStateDir) ? '' : ` --state-dir ${quoted(stateDir)}`
+  const request = firstRequest(inForce)
+  const wrong = complaintsOf(report).filter(({ passing }) => !passing).length
+  const lines = [
+    '',
+    ...whatRuns(facts),
+    ...(wrong === 0
+      ? []
+      : [`${wrong} ${wrong === 1 ? 'thing is' : 'things are'} wrong: tollway status${options}`]),
+    '',
+    ...addressLines(report),
+    '',
+    `  state             ${stateDir}`,
+    `  logs              ${logFile}`,
+    '',
+    ...(request === undefined ? [] : commandsToTry(addresses['http'] ?? '', request, options)),
+    'Edit a manifest, and the next call is decided by it. Ctrl-C ends every process.',
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function whatRuns({ report, counters, inForce, streams }: WelcomeFacts): readonly string[] {
+  const domains = count(inForce.length, 'domain', 'domains')
+  const limiters = processesOf(report, 'ratelimit').length
+  const processes = count(limiters, 'rate limit process', 'rate limit processes')
+  const limits = `Tollway enforces ${domains} of ${report.folder} with ${processes}, counters in ${counters}.`
+  const running = processesOf(report, 'broker').length
+  if (running === 0) return [limits]
+  const brokers = `${count(running, 'broker', 'brokers')} of animation streams`
+  return [limits, `${brokers} with ${count(streams.routes, 'route', 'routes')}, streams in ${streams.log}.`]
+}
+
+function addressLines(report: StatusReport): readonly string[] {
+  const { addresses } = report
+  const each = (service: ServiceName, port: string) =>
+    processesOf(report, service)
+      .flatMap(replica => replica.addresses[port] ?? [])
+      .join(', ')
+  const metrics = each('ratelimit', 'metrics')
+  const brokerPages = each('broker', 'debug')
+  return [
+    `  rate limit gRPC   ${addresses['grpc']}   for Envoy: examples/envoy/envoy.yaml`,
+    `  rate limit HTTP   ${addresses['http']}/json, /healthcheck`,
+    `  debug             ${each('ratelimit', 'debug')}`,
+    ...(metrics === '' ? [] : [`  metrics           ${metrics}`]),
+    ...(brokerPages === ''
+      ? []
+      : [
+          `  animation streams ${addresses['broker']}   gRPC: Push and Pull`,
+          `  their pages       ${brokerPages}`,
+        ]),
+    ...(addresses['payments'] === undefined
+      ? []
+      : [`  payments          ${addresses['payments']}`, `  payment page      ${addresses['payPage']}`]),
+    `  feed (xDS)        ${addresses['feed']}`,
+    `  operator          ${addresses['operator']}/status`,
+  ]
+}
+
+/** On one machine a process has the name of its service, and a number. */
+function processesOf({ replicas }: StatusReport, service: ServiceName): readonly Replica[] {
+  return replicas.filter(({ name }) => name.startsWith(`${service}-`))
+}
+
+const count = (number: number, one: string, many: string) => `${number} ${number === 1 ? one : many}`
+
+interface ExampleRequest {
+  readonly domain: string
+  readonly key: string
+  readonly value: string
+}
+
+/** A request that a rule of the first level limits. */
+function firstRequest(inForce: readonly RateLimitDomain[]): ExampleRequest | undefined {
+  const isPlain = ({ rateLimit, key, shadowMode }: RateLimitRule) =>
+    rateLimit?.unlimited === false && !shadowMode && !key.includes('*')
+  for (const { domain, descriptors } of inForce) {
+    const rule = descriptors.find(isPlain)
+    if (rule !== undefined) return { domain, key: rule.key, value: rule.value.replaceAll('*', '') || 'alice' }
+  }
+  return undefined
+}
+
+function commandsToTry(
+  http: string,
+  { domain, key, value }: ExampleRequest,
+  options: string,
+): readonly string[] {
+  const body = JSON.stringify({ domain, descriptors: [{ entries: [{ key, value }] }] })
+  const entries = `${key}=${value.replaceAll(',', '\\,')}`
+  return [
+    'Try, in another terminal:',
+    '',
+    '  # OK at first, and 429 once the limit is used up',
+    `  curl -i ${http}/json -d ${quoted(body)}`,
+    '',
+    '  # which rule matches, and why',
+    `  npx tollway try --domain ${quoted(domain)} --entries ${quoted(entries)}${options}`,
+    '',
+    '  # how far each resource got, and what runs',
+    `  npx tollway status${options}`,
+    '',
+  ]
+}
+
+/** A word of a shell's command line, in quotes where it needs them. */
+function quoted(word: string): string {
+  return /^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,178 @@
+import type { ApiAccess } from './connection/access.ts'
+import { isNotFound, KubeApiError } from './connection/api-error.ts'
+import { createCaller, type KubeClientOptions } from './connection/caller.ts'
+import type { WatchEvent } from './connection/watch-events.ts'
+import {
+  type ApiResource,
+  isKubeObject,
+  isRecord,
+  type KubeObject,
+  type ObjectKey,
+  type ObjectVersion,
+} from './kube-object.ts'
+import { collectionPath, objectPath, placeOf, withQuery } from './resource-path.ts'
+
+/** What our writes are known by in `managedFields`. */
+export const fieldOwner = 'tollway'
+
+/**
+ * The API server, for any kind. Each call rejects with a `KubeApiError`. It is sent again only when the API
+ * server asks for that (429, or 503 with Retry-After), never before the time that it names, and as long as
+ * that fits into the call's time limit; all other failures are the caller's to repeat.
+ */
+export interface KubeClient {
+  /** undefined when there is no such object. */
+  get(resource: ApiResource, key: ObjectKey, options?: CallOptions): Promise<KubeObject | undefined>
+  /** One page. The next one is asked for with its `continue`; a 410 says that one has to begin anew. */
+  list(resource: ApiResource, options: ListOptions): Promise<ListPage>
+  /**
+   * What happens after `resourceVersion`. Ends when the server ends it; the caller's signal ends it sooner,
+   * and is to do so, for a connection may fall silent. The server's error event is a rejection with its code.
+   */
+  watch(resource: ApiResource, options: WatchOptions): AsyncGenerator<WatchEvent>
+  /** Rejects with 409 `AlreadyExists` when there is one. */
+  create(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
+  /** The whole object; 409 when it is no longer of the resourceVersion that it carries. */
+  replace(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
+  /** Server-side apply: makes the fields of `object` ours and true, creates it when it is not there. */
+  apply(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
+  /** The same for `/status`. Never creates. */
+  applyStatus(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
+  /** Rejects with 409 when the object has been changed since that version, or is another one by now. */
+  setFinalizers(
+    resource: ApiResource,
+    version: ObjectKey & { readonly resourceVersion: string },
+    finalizers: readonly string[],
+    options?: CallOptions,
+  ): Promise<KubeObject>
+  /** Asks for the deletion of exactly this one; 409 when it is another one by now. Done when it is gone. */
+  delete(resource: ApiResource, version: ObjectVersion, options?: CallOptions): Promise<void>
+  close(): void
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ApplyOptions extends CallOptions {
+  /** Takes over fields of other owners, instead of failing with 409. */
+  readonly force?: boolean
+  /** The owner of the fields. Defaults to `fieldOwner`. */
+  readonly owner?: string
+}
+
+export interface Selection {
+  /** All namespaces without it. */
+  readonly namespace?: string | undefined
+  readonly labelSelector?: string | undefined
+  readonly fieldSelector?: string | undefined
+}
+
+export interface ListOptions extends Selection, CallOptions {
+  readonly limit: number
+  readonly continue?: string | undefined
+}
+
+export interface ListPage {
+  readonly items: readonly KubeObject[]
+  readonly resourceVersion: string
+  /** Only where there is more. */
+  readonly continue?: string
+}
+
+export interface WatchOptions extends Selection {
+  readonly resourceVersion: string
+  /** When the server shall end it. */
+  readonly timeoutSeconds: number
+  readonly signal: AbortSignal
+}
+
+/** A client for one identity. The limits are those of `defaultLimits` where the options name none. */
+export function createKubeClient(access: ApiAccess, options: KubeClientOptions): KubeClient {
+  const { call, watch, close } = createCaller(access, options)
+
+  /** A call that answers with the object that it is about. */
+  async function ask(method: string, resource: ApiResource, path: string, how: Asking): Promise<KubeObject> {
+    return toObject(await call({ resource, method, path, ...how }), `${method} ${path}`)
+  }
+
+  async function apply(
+    resource: ApiResource,
+    object: KubeObject,
+    { force = false, owner = fieldOwner, signal }: ApplyOptions = {},
+    subresource?: string,
+  ): Promise<KubeObject> {
+    const path = withQuery(objectPath(resource, object.metadata, subresource), {
+      fieldManager: owner,
+      force,
+    })
+    return ask('PATCH', resource, path, { body: object, contentType: 'application/apply-patch+yaml', signal })
+  }
+
+  return {
+    get: (resource, key, { signal } = {}) =>
+      unlessNotFound(() => ask('GET', resource, objectPath(resource, key), { signal })),
+    async list(resource, { namespace, signal, ...query }) {
+      const path = withQuery(collectionPath(resource, namespace), query)
+      return toPage(await call({ resource, method: 'GET', path, signal }), `list ${path}`)
+    },
+    watch(resource, { namespace, signal, ...query }) {
+      const asked = { ...query, watch: true, allowWatchBookmarks: true }
+      const path = withQuery(collectionPath(resource, namespace), asked)
+      return watch({ resource, method: 'GET', path, signal })
+    },
+    async create(resource, object, { signal } = {}) {
+      return ask('POST', resource, owned(placeOf(resource, object.metadata)), { body: object, signal })
+    },
+    async replace(resource, object, { signal } = {}) {
+      return ask('PUT', resource, owned(objectPath(resource, object.metadata)), { body: object, signal })
+    },
+    apply: (resource, object, options) => apply(resource, object, options),
+    applyStatus: (resource, object, options) => apply(resource, object, options, 'status'),
+    async setFinalizers(resource, version, finalizers, { signal } = {}) {
+      const body = { metadata: { resourceVersion: version.resourceVersion, finalizers } }
+      const contentType = 'application/merge-patch+json'
+      return ask('PATCH', resource, owned(objectPath(resource, version)), { body, contentType, signal })
+    },
+    async delete(resource, version, { signal } = {}) {
+      const { uid, resourceVersion } = version
+      const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid, resourceVersion } }
+      const path = objectPath(resource, version)
+      await unlessNotFound(() => call({ resource, method: 'DELETE', path, body, signal }))
+    },
+    close,
+  }
+}
+
+interface Asking {
+  readonly body?: unknown
+  readonly contentType?: string
+  readonly signal?: AbortSignal | undefined
+}
+
+function owned(path: string): string {
+  return withQuery(path, { fieldManager: fieldOwner })
+}
+
+async function unlessNotFound<T>(operation: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await operation()
+  } catch (error) {
+    if (isNotFound(error)) return undefined
+    throw error
+  }
+}
+
+function toObject(body: unknown, name: string): KubeObject {
+  if (isKubeObject(body)) return body
+  throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is no object with metadata.name`)
+}
+
+function toPage(body: unknown, name: string): ListPage {
+  const { metadata, items } = isRecord(body) ? body : {}
+  const { resourceVersion, continue: more } = isRecord(metadata) ? metadata : {}
+  if (!Array.isArray(items) || !items.every(isKubeObject) || typeof resourceVersion !== 'string') {
+    throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is no list of objects`)
+  }
+  return { items, resourceVersion, ...(typeof more === 'string' && more !== '' ? { continue: more } : {}) }
+}

@@ -1,0 +1,15 @@
+import type { ReflectorSource } from '../../../controller/reflector.ts'
+import type { KubeClient, Selection } from './client.ts'
+import type { ApiResource, KubeObject } from './kube-object.ts'
+
+/** The objects of one kind, in the form in which a reflector asks for them. */
+export function collectionOf(
+  client: Pick<KubeClient, 'list' | 'watch'>,
+  resource: ApiResource,
+  selectors: Omit<Selection, 'namespace'> = {},
+): ReflectorSource<KubeObject> {
+  return {
+    list: request => client.list(resource, { ...selectors, ...request }),
+    watch: request => client.watch(resource, { ...selectors, ...request }),
+  }
+}

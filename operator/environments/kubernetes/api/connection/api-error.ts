@@ -1,0 +1,76 @@
+import { isRecord } from '../kube-object.ts'
+
+/** Why a call did not do what was asked, where the API server gave no status of its own. */
+export type LocalReason = 'Timeout' | 'Unreachable' | 'BadAnswer' | 'TooLarge'
+
+/**
+ * A call that failed. The message is for people: the call, then what was answered. It never has a header or a
+ * body that we sent, so never a token.
+ */
+export class KubeApiError extends Error {
+  override readonly name = 'KubeApiError'
+  /** The HTTP status, or that of the error event of a watch; 0 when there was no answer. */
+  readonly code: number
+  /** One word: the API server's (`Conflict`, `NotFound`, `Expired`), or a `LocalReason`. */
+  readonly reason: string
+  /** How long the API server asks to be left alone; undefined when it did not say. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(code: number, reason: string, message: string, retryAfterMs?: number) {
+    super(message)
+    this.code = code
+    this.reason = reason
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+const maxMessageLength = 1_000
+
+/**
+ * Returns the error of a Status object, or of any other body in its place.
+ *
+ * @param call the request, for the message: `DELETE /api/v1/namespaces/shop`.
+ * @param withhold the server's text may contain secrets and must not be shown.
+ */
+export function statusError(
+  call: string,
+  code: number,
+  status: unknown,
+  options: { readonly retryAfterMs?: number | undefined; readonly withhold?: boolean } = {},
+): KubeApiError {
+  const told = isRecord(status) ? status : {}
+  const reason = typeof told['reason'] === 'string' && told['reason'] !== '' ? told['reason'] : 'Unknown'
+  const words = typeof told['message'] === 'string' ? told['message'] : textOf(status)
+  const said = options.withhold ? 'its words are withheld, for they may cite a secret' : shorten(words)
+  return new KubeApiError(code, reason, `${call}: ${code} ${reason}: ${said}`, options.retryAfterMs)
+}
+
+function textOf(body: unknown): string {
+  return typeof body === 'string' && body !== '' ? body : 'the answer says no more'
+}
+
+function shorten(text: string): string {
+  return text.length <= maxMessageLength ? text : `${text.slice(0, maxMessageLength)}…`
+}
+
+/** Returns the error for a failed connection, or for a call that reached its time limit. */
+export function connectionError(call: string, error: unknown): KubeApiError {
+  if (error instanceof KubeApiError) return error
+  const { code, message } = error as NodeJS.ErrnoException
+  const why = message === '' ? code : message
+  return new KubeApiError(0, 'Unreachable', `${call}: there is no whole answer: ${why}`)
+}
+
+/** Whether the object was changed by another writer, exists already, or is another one of that name. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 409
+}
+
+export function isNotFound(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 404
+}
+
+/** Whether roles do not allow the call; a policy or a quota that refuses its content answers 403 as well. */
+export function isUnauthorized(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 403 && /\bcannot \w+ resource "/.test(error.message)
+}

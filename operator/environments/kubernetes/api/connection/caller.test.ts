@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { createKubeClient } from '../client.ts'
+import type { ApiResource } from '../kube-object.ts'
+import type { ApiAccess } from './access.ts'
+import { KubeApiError } from './api-error.ts'
+import type { WatchEvent } from './watch-events.ts'
+
+const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
+const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+const key = { namespace: 'shop', name: 'one' }
+const token = 'a-token-that-nobody-may-see'
+
+const object = (name: string, resourceVersion: string, data = '') =>
+  JSON.stringify({ metadata: { name, namespace: 'shop', resourceVersion }, data: { data } })
+const event = (type: string, text: string) => `{"type":"${type}","object":${text}}\n`
+
+const answers: Record<string, (response: ServerResponse) => void> = {
+  'is no JSON': response => response.end('<html>'),
+  'is a JSON array': response => response.end('[1]'),
+  'has no metadata': response => response.end('{"kind":"ConfigMap"}'),
+  'is cut': response => {
+    response.writeHead(200, { 'content-length': 100 })
+    response.write('{"metadata":', () => response.destroy())
+  },
+  'does not come': () => {},
+  'has no end': response => response.write('{"metadata":'),
+  'is too long': response => response.end(object('one', '1', 'x'.repeat(20_000))),
+  'is a page of text with 502': response => response.writeHead(502).end('bad gateway'),
+  'is empty with 500': response => response.writeHead(500).end(),
+  'is a Status': response =>
+    response
+      .writeHead(422)
+      .end(JSON.stringify({ kind: 'Status', reason: 'Invalid', message: 'data.key: Invalid value: "42"' })),
+  'is a redirection': response => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+}
+
+/** The errors of calls with malformed answers. */
+const expectations: [keyof typeof answers & string, number, string, RegExp][] = [
+  ['is no JSON', 0, 'BadAnswer', /is no JSON object/],
+  ['is a JSON array', 0, 'BadAnswer', /is no JSON object/],
+  ['has no metadata', 0, 'BadAnswer', /is no object with metadata.name/],
+  ['is cut', 0, 'Unreachable', /there is no whole answer: aborted/],
+  ['does not come', 0, 'Timeout', /no whole answer within 200 ms/],
+  ['has no end', 0, 'Timeout', /no whole answer within 200 ms/],
+  ['is too long', 0, 'TooLarge', /longer than 10000 bytes/],
+  ['is a page of text with 502', 502, 'Unknown', /bad gateway/],
+  ['is empty with 500', 500, 'Unknown', /the answer says no more/],
+  ['is a Status', 422, 'Invalid', /Invalid value: "42"/],
+  ['is a redirection', 302, 'Unknown', /302/],
+]
+
+describe('a server that answers oddly', () => {
+  let server: Server
+  let answer: (response: ServerResponse) => void = () => {}
+  let access: ApiAccess
+
+  before(async () => {
+    server = createServer((_request, response) => answer(response))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const credentials = { headers: { authorization: `Bearer ${token}` }, tls: {} }
+    const url = new URL(`http://127.0.0.1:${port}`)
+    access = { server: url, namespace: 'shop', credentials: async () => credentials }
+  })
+  after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+
+  const newClient = () =>
+    createKubeClient(access, {
+      random: () => 0,
+      limits: { attemptTimeoutMs: 200, maxAnswerBytes: 10_000, maxEventBytes: 10_000, outageSpacingMs: 1 },
+    })
+
+  async function fails(operation: () => Promise<unknown>): Promise<KubeApiError> {
+    const error: unknown = await operation().then(
+      () => assert.fail('the call succeeded'),
+      error => error,
+    )
+    assert.ok(error instanceof KubeApiError, `${error}`)
+    assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)}`, new RegExp(token))
+    return error
+  }
+
+  for (const [name, code, reason, message] of expectations) {
+    it(`an answer that ${name} is an error`, async () => {
+      const client = newClient()
+      answer = answers[name] ?? assert.fail()
+      const error = await fails(() => client.get(configMaps, key))
+      assert.equal(error.code, code)
+      assert.equal(error.reason, reason)
+      assert.match(error.message, message)
+      assert.match(error.message, /^GET \/api\/v1\/namespaces\/shop\/configmaps\/one: /)
+      client.close()
+    })
+  }
+
+  it('the words about a refused Secret are withheld', async () => {
+    const client = newClient()
+    answer = answers['is a Status'] ?? assert.fail()
+    const error = await fails(() => client.apply(secrets, { metadata: key }))
+    assert.equal(error.reason, 'Invalid')
+    assert.doesNotMatch(error.message, /"42"/)
+    client.close()
+  })
+
+  it('a server that is not there is an error', async () => {
+    const nobody = new URL('http://127.0.0.1:1')
+    const client = createKubeClient({ ...access, server: nobody }, { random: () => 0 })
+    const error = await fails(() => client.get(configMaps, key))
+    assert.equal(error.reason, 'Unreachable')
+    assert.match(error.message, /ECONNREFUSED/)
+    client.close()
+  })
+
+  it('a caller that gives up gets its own reason', async () => {
+    const client = newClient()
+    answer = answers['does not come'] ?? assert.fail()
+    const giveUp = new AbortController()
+    const asked = client.get(configMaps, key, { signal: giveUp.signal })
+    giveUp.abort(new Error('no longer wanted'))
+    await assert.rejects(asked, /no longer wanted/)
+    client.close()
+  })
+
+  it('what would be another address is refused before it is sent', async () => {
+    const client = newClient()
+    answer = () => assert.fail('something was sent')
+    await assert.rejects(client.get(configMaps, { namespace: 'shop', name: '..' }), /"\.\." cannot be a part/)
+    await assert.rejects(client.get(configMaps, { namespace: '', name: 'one' }), /a namespace is needed/)
+    client.close()
+  })
+
+  async function watched(lines: readonly (string | Buffer)[], cut = false): Promise<string[]> {
+    const client = newClient()
+    answer = response => {
+      for (const line of lines) response.write(line)
+      if (cut) setTimeout(() => response.destroy(), 20)
+      else response.end()
+    }
+    const { signal } = new AbortController()
+    const told: string[] = []
+    try {
+      const events = client.watch(configMaps, { resourceVersion: '1', timeoutSeconds: 1, signal })
+      for await (const { type, object } of events as AsyncIterable<WatchEvent>) {
+        told.push(`${type} ${object.metadata.name ?? ''}@${object.metadata.resourceVersion}`)
+      }
+    } catch (error) {
+      assert.ok(error instanceof KubeApiError, `${error}`)
+      assert.doesNotMatch(error.message, new RegExp(token))
+      told.push(`${error.code} ${error.reason}`)
+    }
+    client.close()
+    return told
+  }
+
+  const added = event('ADDED', object('one', '2'))
+  const bookmark = event('BOOKMARK', '{"metadata":{"resourceVersion":"9"}}')
+  const gone = event('ERROR', '{"kind":"Status","code":410,"reason":"Expired","message":"too old"}')
+  const inHalves = [Buffer.from(added).subarray(0, 30), Buffer.from(added).subarray(30)]
+
+  const watches: [string, (string | Buffer)[], string[]][] = [
+    ['whole events', [added, bookmark], ['ADDED one@2', 'BOOKMARK @9']],
+    [
+      'several events at once',
+      [`${added}${added}${bookmark}`],
+      ['ADDED one@2', 'ADDED one@2', 'BOOKMARK @9'],
+    ],
+    ['an event in halves', inHalves, ['ADDED one@2']],
+    ['empty lines', ['\n', added, '\n'], ['ADDED one@2']],
+    ['an error event', [added, gone, added], ['ADDED one@2', '410 Expired']],
+    ['garbage', [added, 'garbage\n', added], ['ADDED one@2', '0 BadAnswer']],
+    ['an unknown type', [event('SHOUTED', object('one', '2'))], ['0 BadAnswer']],
+    ['an object without a name', [event('ADDED', '{"metadata":{"resourceVersion":"2"}}')], ['0 BadAnswer']],
+    ['an end within a line', [added, added.slice(0, 30)], ['ADDED one@2', '0 BadAnswer']],
+    ['a line without end', [added, 'x'.repeat(20_000)], ['ADDED one@2', '0 TooLarge']],
+  ]
+  for (const [name, lines, expected] of watches) {
+    it(`a watch with ${name} tells ${expected.join(', ')}`, async () => {
+      assert.deepEqual(await watched(lines), expected)
+    })
+  }
+
+  it('a watch that is cut tells so', async () => {
+    assert.deepEqual(await watched([added, added.slice(0, 30)], true), ['ADDED one@2', '0 Unreachable'])
+  })
+})

@@ -1,0 +1,122 @@
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { createPace } from '../../../controller/pace.ts'
+import type { KubeClient } from './client.ts'
+import type { ApiResource, KubeObject } from './kube-object.ts'
+
+/** An Event of an object, for `kubectl describe` and `kubectl events`. */
+export interface ObjectEvent {
+  /** The object that it is about, as it was read, with its `apiVersion` and `kind`. */
+  readonly regarding: KubeObject
+  readonly type: 'Normal' | 'Warning'
+  /** One CamelCase word for programs: why. */
+  readonly reason: string
+  /** One CamelCase word: what was done or tried. */
+  readonly action: string
+  /** For people. Beyond 1,024 bytes it is cut, for more is refused. */
+  readonly note: string
+}
+
+/** Records Events for people, best effort: Events are no state, and nothing depends on them. */
+export interface EventRecorder {
+  /** Never throws. The same Event is not recorded again within ten minutes. */
+  record(event: ObjectEvent): void
+  /** Resolves when what was recorded so far has been sent, or given up. */
+  settled(): Promise<void>
+}
+
+export interface EventRecorderOptions {
+  readonly client: Pick<KubeClient, 'create'>
+  /** The pod's name. */
+  readonly reportingInstance: string
+  /** Makes a part of a name, unique for all events of an object: hexadecimal digits, for example. */
+  readonly newId: () => string
+  readonly onError: (error: unknown) => void
+  readonly clock?: Clock
+}
+
+const eventResource: ApiResource = {
+  group: 'events.k8s.io',
+  version: 'v1',
+  plural: 'events',
+  namespaced: true,
+}
+const maxNoteBytes = 1_024
+const maxObjectNameLength = 200
+/** The same Event is recorded again after this time at the earliest. */
+const repeatMs = 600_000
+/** The number of remembered Events; the oldest are forgotten first. */
+const maxRemembered = 1_000
+/** Events beyond this number of pending writes are dropped. */
+const maxPending = 50
+/** A bulk change must not double the writes to the API server: beyond that rate events are dropped. */
+const eventsPerSecond = 5
+const eventsAtOnce = 100
+
+export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
+  const { client, clock = systemClock, onError } = options
+  /** The time of the last record of each Event, in that order. */
+  const told = new Map<string, number>()
+  const pending = new Set<Promise<unknown>>()
+  const pace = createPace(eventsPerSecond, eventsAtOnce, clock)
+
+  function wasToldLately(key: string): boolean {
+    const nowMs = clock.monotonicMs()
+    const toldMs = told.get(key)
+    if (toldMs !== undefined && nowMs - toldMs < repeatMs) return true
+    told.delete(key)
+    told.set(key, nowMs)
+    for (const oldest of told.keys()) {
+      if (told.size <= maxRemembered) break
+      told.delete(oldest)
+    }
+    return false
+  }
+
+  return {
+    record(event) {
+      const { regarding, type, reason, note } = event
+      if (pending.size >= maxPending) return onError(new Error(`${pending.size} events wait; one is dropped`))
+      if (wasToldLately(JSON.stringify([regarding.metadata.uid, type, reason, note]))) return
+      if (!pace.tryTurn())
+        return onError(new Error(`more than ${eventsPerSecond} events a second; one is dropped`))
+      const sent = client
+        .create(eventResource, toObject(event, options, clock.nowMs()))
+        .catch(onError)
+        .finally(() => pending.delete(sent))
+      pending.add(sent)
+    },
+    async settled() {
+      await Promise.all(pending)
+    },
+  }
+}
+
+function toObject(
+  { regarding, type, reason, action, note }: ObjectEvent,
+  { newId, reportingInstance }: EventRecorderOptions,
+  nowMs: number,
+): KubeObject {
+  const { apiVersion, kind, metadata } = regarding
+  const { namespace = 'default', name, uid, resourceVersion } = metadata
+  const shortName = name.slice(0, maxObjectNameLength).replace(/[-.]+$/, '')
+  return {
+    apiVersion: 'events.k8s.io/v1',
+    kind: 'Event',
+    metadata: { namespace, name: `${shortName}.${newId()}` },
+    eventTime: new Date(nowMs).toISOString().replace('Z', '000Z'),
+    type,
+    reason,
+    action,
+    note: shorten(note),
+    regarding: { apiVersion, kind, namespace: metadata.namespace, name, uid, resourceVersion },
+    reportingController: 'tollway.dev/operator',
+    reportingInstance,
+  }
+}
+
+function shorten(note: string): string {
+  const bytes = Buffer.from(note)
+  if (bytes.length <= maxNoteBytes) return note
+  // Room for the ellipsis, and for what stands in the place of a character that is cut in two.
+  return `${bytes.subarray(0, maxNoteBytes - 6).toString()}…`
+}

@@ -1,0 +1,39 @@
+import type { Lease, LeaseAccess } from '../../../controller/lease-elector.ts'
+import type { KubeClient } from './client.ts'
+import { type ApiResource, isRecord, type KubeObject } from './kube-object.ts'
+
+const leaseResource: ApiResource = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  namespaced: true,
+}
+const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
+
+/** The Lease of this name, in the form in which an elector asks for it. */
+export function leaseAccess(
+  client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
+  key: { readonly namespace: string; readonly name: string },
+  ownerReferences?: readonly unknown[],
+): LeaseAccess {
+  // An update sets the owner too, because an earlier version named another one.
+  const owned = ownerReferences === undefined ? {} : { ownerReferences }
+  return {
+    async get(signal) {
+      const found = await client.get(leaseResource, key, { signal })
+      return found === undefined ? undefined : toLease(found)
+    },
+    async create(spec, signal) {
+      const object = { ...envelope, metadata: { ...key, ...owned }, spec }
+      return toLease(await client.create(leaseResource, object, { signal }))
+    },
+    async update({ metadata }, spec, signal) {
+      const object = { ...envelope, metadata: { ...metadata, ...owned }, spec }
+      return toLease(await client.replace(leaseResource, object, { signal }))
+    },
+  }
+}
+
+function toLease({ metadata, spec }: KubeObject): Lease {
+  return { metadata, spec: isRecord(spec) ? spec : {} }
+}

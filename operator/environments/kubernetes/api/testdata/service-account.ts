@@ -1,0 +1,95 @@
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
+import type { ApiAnswer, KubeApiServer } from '../../../../../test/support/kube-api-server.ts'
+import { type ApiAccess, accessInCluster } from '../connection/access.ts'
+import { makeRoles, type Permission, permissions } from '../permissions.ts'
+
+/** Where a test's API server listens, and the authority that it made for its certificate. */
+export interface ServerAddress {
+  readonly host: string
+  readonly port: number
+  readonly ca: string
+}
+
+export async function addressOf(api: KubeApiServer): Promise<ServerAddress> {
+  const { body } = await api.call('GET', '/api')
+  const { serverAddressByClientCIDRs: told } = body as {
+    serverAddressByClientCIDRs: { serverAddress: string }[]
+  }
+  const [host = '', port = ''] = told[0]?.serverAddress.split(':') ?? []
+  const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
+  await once(socket, 'secureConnect')
+  const { issuerCertificate } = socket.getPeerCertificate(true)
+  socket.destroy()
+  const der = issuerCertificate.raw.toString('base64')
+  const ca = `-----BEGIN CERTIFICATE-----\n${der}\n-----END CERTIFICATE-----\n`
+  return { host, port: Number(port), ca }
+}
+
+/** ConfigMaps mean nothing to the operator: tests of what concerns any kind may do with them as they like. */
+const playthings: Permission = {
+  group: '',
+  resource: 'configmaps',
+  verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'],
+  scope: 'own',
+  why: 'tests',
+}
+
+/** The account of the operator in the namespace, with the roles that it asks for; answers with its token. */
+export async function makeOperatorAccount(api: KubeApiServer, namespace: string): Promise<string> {
+  const ensure = async (path: string, object: unknown) => {
+    const answer = await api.call('POST', path, object)
+    if (answer.status !== 201 && answer.status !== 409) throw new Error(`${path}: ${describe(answer)}`)
+    return answer
+  }
+  await ensure('/api/v1/namespaces', { metadata: { name: namespace } })
+  const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`
+  await ensure(accounts, { metadata: { name: 'tollway' } })
+  const own = { name: namespace, ownNamespace: namespace }
+  const all = { watchedNamespaces: 'all', grantedNamespaces: 'all' } as const
+  const places = { ...own, ...all, payments: true }
+  for (const role of makeRoles(places, [...permissions, playthings])) {
+    const { kind, metadata } = role
+    const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`
+    const rbac = `/apis/rbac.authorization.k8s.io/v1${place}`
+    await ensure(`${rbac}/${kind.toLowerCase()}s`, role)
+    await ensure(`${rbac}/${kind.toLowerCase()}bindings`, {
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind, name: metadata.name },
+      subjects: [{ kind: 'ServiceAccount', name: 'tollway', namespace }],
+    })
+  }
+  return newToken(api, namespace)
+}
+
+export async function newToken(api: KubeApiServer, namespace: string): Promise<string> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/tollway/token`
+  const answer = await api.call('POST', path, { spec: { expirationSeconds: 3_600 } })
+  if (answer.status !== 201) throw new Error(`${path}: ${describe(answer)}`)
+  return (answer.body as { status: { token: string } }).status.token
+}
+
+function describe({ status, body }: ApiAnswer): string {
+  return `${status} ${JSON.stringify(body)}`
+}
+
+/** What the kubelet would put into a pod of the operator. */
+export function writeServiceAccount(
+  folder: string,
+  { ca, host, port }: ServerAddress,
+  account: { readonly namespace: string; readonly token: string },
+): ApiAccess {
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'ca.crt'), ca)
+  writeFileSync(join(folder, 'namespace'), account.namespace)
+  writeFileSync(join(folder, 'token'), account.token, { mode: 0o600 })
+  return accessInCluster({ KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: `${port}` }, folder)
+}
+
+/** Returns access with the same account through a plain HTTP proxy of the test. */
+export function accessThrough(proxyUrl: string, account: { namespace: string; token: string }): ApiAccess {
+  const credentials = { headers: { authorization: `Bearer ${account.token}` }, tls: {} }
+  return { server: new URL(proxyUrl), namespace: account.namespace, credentials: async () => credentials }
+}

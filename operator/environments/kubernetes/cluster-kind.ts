@@ -1,0 +1,250 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { createLastErrors } from '../../controller/last-errors.ts'
+import { createRunner, type Runner } from '../../controller/runner.ts'
+import type { BackendFailures } from '../../infrastructure/backend-failures.ts'
+import type { FedKind, Named } from '../../kinds/fed-kind.ts'
+import { createFedResources } from '../../reconcilers/fed-resources.ts'
+import { createContentFeed } from '../../xds/content-feed.ts'
+import type { Feed } from '../../xds/server.ts'
+import type { KubeClient } from './api/client.ts'
+import { apiVersion, applyStatusOf, customResource } from './api/custom-resources.ts'
+import type { EventRecorder } from './api/events.ts'
+import { type FollowedKind, followKind } from './followed-kind.ts'
+import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
+import type { Place } from './infrastructure/objects/place.ts'
+import { decodeLastGood } from './last-good/last-good.ts'
+import { createLastGoodStore, type LastGoodStore } from './last-good/last-good-store.ts'
+import { rememberInObjects } from './last-good/remember-in-objects.ts'
+import type { OperatorMetrics } from './metrics.ts'
+import { createPropagationWatch } from './status/propagation.ts'
+import { createStatusWriter, type StatusWriter } from './status/status-writer.ts'
+import type { StoredResource } from './status/stored-resource.ts'
+
+/** All that happens to the resources of one kind in a cluster: from the API server to the feed, and back. */
+export interface ClusterKind {
+  readonly kind: ReportedKind
+  /** As they are stored. */
+  list(): readonly StoredResource[]
+  /**
+   * Resolves when all of them have been read and reconciled for the first time; from then on each change is
+   * followed. Also resolves when that failed: the failure is logged, and the kind repeats the attempt by
+   * itself.
+   */
+  start(): Promise<void>
+  /** What the kind waits for after an error of the API server; empty when its last requests succeeded. */
+  problem(): string
+  /** Something beside the resources may have changed. */
+  trigger(): void
+  readonly statuses: Pick<StatusWriter, 'lookAtAll' | 'waiting'>
+  stop(): Promise<void>
+}
+
+/** What a report needs to know of a kind. */
+export type ReportedKind = Pick<FedKind, 'definition' | 'counts' | 'subjectOf'> & {
+  /** What its statuses tell beside. */
+  detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
+}
+
+export interface ClusterKindOptions {
+  readonly client: KubeClient
+  /** Empty for all. */
+  readonly watchNamespaces: readonly string[]
+  readonly feed: Feed
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle'>
+  /** Why a workload is not to run; undefined for those that are. */
+  readonly whySwitchedOff: (workload: string) => string | undefined
+  readonly backends: Pick<BackendFailures, 'of'>
+  readonly mayWrite: () => boolean
+  readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
+  /** The installation, in whose namespace the last good contents are stored. */
+  readonly place: Place
+  /** Shared by all kinds, so that they keep one rate together. */
+  readonly events: Pick<EventRecorder, 'record'>
+  readonly log: Log
+}
+
+export function openClusterKind<Content extends Named, Fed extends object>(
+  kind: FedKind<Content, Fed>,
+  options: ClusterKindOptions,
+): ClusterKind {
+  const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
+  const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
+  const store = openStore(kind, options, () => {
+    const moved = followed.list().filter(({ status }) => status?.lastGood !== undefined)
+    for (const { metadata } of moved) statuses.lookAt(metadata.uid ?? '')
+  })
+  const remembered = rememberInObjects(kind, store, followed.list)
+  const errors = createLastErrors()
+  const statuses = openStatuses(kind, followed, store, options)
+  const propagation = createPropagationWatch(systemClock, metrics.propagated)
+  const resources = createFedResources(kind, {
+    source: followed.source,
+    remembered,
+    feed: createContentFeed(feed, kind), // tells the pods; hears what they make of it
+    infrastructure,
+    switchedOff: options.whySwitchedOff(kind.workload),
+    backendFailure: options.backends.of,
+    obstacle: infrastructure.obstacle,
+    clock: systemClock,
+    storedConditions: statuses.conditionsOf,
+    writeStatus(all) {
+      propagation(all)
+      statuses.write(all)
+    },
+  })
+  const reconcile = timed(resources.reconcile, metrics.reconciled)
+  const firstRun = Promise.withResolvers<void>()
+  let isRead = false
+  let isStopped = false
+
+  /** Without what operators before this one stored, an invalid resource would lose its last good version. */
+  async function readAll(): Promise<void> {
+    await followed.source.start()
+    await remembered.read()
+    isRead = true
+    followed.source.onChange(runner.trigger)
+    followed.onChange(statuses.lookAt)
+  }
+
+  async function run(): Promise<void> {
+    try {
+      if (!isRead) await errors.watch('read the resources', readAll())
+      // The list of a source that was stopped early is empty, and an empty feed would switch everything off.
+      if (isStopped) return
+      await errors.watch('reconcile the resources', reconcile())
+    } finally {
+      firstRun.resolve()
+    }
+  }
+
+  const runner = openRunner(`reconcile the resources of ${kind.definition.kind}`, run, log)
+
+  return {
+    kind: kind as unknown as ReportedKind,
+    list: followed.list,
+    problem: () =>
+      [errors.current(), followed.problem(), statuses.problem()].filter(text => text !== '').join('; '),
+    start() {
+      runner.trigger()
+      return firstRun.promise
+    },
+    trigger: runner.trigger,
+    statuses: {
+      waiting: statuses.waiting,
+      lookAtAll() {
+        statuses.lookAtAll()
+        store.lookAtAll()
+      },
+    },
+    async stop() {
+      // A run that waits for the first list ends when the source stops.
+      isStopped = true
+      const stopping = runner.stop()
+      await followed.source.stop()
+      await stopping
+      await store.stop()
+      await statuses.stop()
+    },
+  }
+}
+
+/** The wait for a kind other than the first, whose definition may be missing in this cluster. */
+const kindPatienceMs = 5_000
+
+/**
+ * Starts all kinds, and resolves when the first one has started and the others had their time. Pods that wait
+ * for a kind that cannot be read keep what they have; the others are fed.
+ */
+export async function startKinds(
+  first: ClusterKind,
+  others: readonly ClusterKind[],
+  log: Pick<Log, 'warn'>,
+): Promise<void> {
+  const starting = others.map(other => startWithin(kindPatienceMs, other, log))
+  await first.start()
+  await Promise.all(starting)
+}
+
+async function startWithin(
+  patienceMs: number,
+  { kind, start }: ClusterKind,
+  log: Pick<Log, 'warn'>,
+): Promise<void> {
+  const patience = Promise.withResolvers<void>()
+  const timer = setTimeout(() => {
+    const details = { kind: kind.definition.kind }
+    log.warn('a kind has not been read yet, and is not waited for; is its definition there?', details)
+    patience.resolve()
+  }, patienceMs)
+  await Promise.race([start(), patience.promise])
+  clearTimeout(timer)
+}
+
+function openStore(
+  kind: Pick<FedKind, 'definition' | 'isContent'>,
+  { client, place, mayWrite, log }: ClusterKindOptions,
+  onStored: () => void,
+): LastGoodStore {
+  return createLastGoodStore({
+    client,
+    place,
+    plural: kind.definition.plural,
+    mayWrite,
+    isReadable: ({ text }, { origin }) => decodeLastGood(kind, text, origin) !== undefined,
+    onStored,
+    onError(error, retryMs) {
+      const details = { kind: kind.definition.kind, error: `${error}`, retryMs: Math.round(retryMs) }
+      log.warn('read or write the last good versions', details)
+    },
+    random: Math.random,
+  })
+}
+
+function openStatuses(
+  kind: Pick<FedKind, 'definition' | 'counts'>,
+  followed: FollowedKind,
+  store: Pick<LastGoodStore, 'isStored'>,
+  { client, mayWrite, metrics, events, log }: ClusterKindOptions,
+): StatusWriter {
+  const resource = customResource(kind.definition)
+  return createStatusWriter({
+    stored: followed.get,
+    keepsLastGood: uid => !store.isStored(uid),
+    loads: kind.counts.filter(({ isLoad }) => isLoad).map(({ field }) => field),
+    apply: async (stored, status) =>
+      (await applyStatusOf(client, resource, stored, status)) as StoredResource,
+    mayWrite,
+    onWritten: metrics.statusWritten,
+    onTransition({ metadata }, { status, reason, message }) {
+      const regarding = { apiVersion, kind: resource.kind, metadata }
+      const type = status === 'True' ? 'Normal' : 'Warning'
+      events.record({ regarding, type, reason, action: 'Reconcile', note: message })
+    },
+    onError(name, error, retryMs) {
+      log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) })
+    },
+    random: Math.random,
+  })
+}
+
+export function openRunner(failure: string, reconcile: () => Promise<void>, log: Log): Runner {
+  return createRunner({
+    reconcile,
+    onError: (error, retryMs) => log.error(failure, { error: `${error}`, retryMs: Math.round(retryMs) }),
+    random: Math.random,
+  })
+}
+
+function timed(reconcile: () => Promise<void>, observe: (seconds: number, ok: boolean) => void) {
+  return async () => {
+    const beginMs = performance.now()
+    let ok = false
+    try {
+      await reconcile()
+      ok = true
+    } finally {
+      observe((performance.now() - beginMs) / 1000, ok)
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import type { Log } from '@tollway/chassis/log.ts'
+import { describeRepeated } from '../../controller/last-errors.ts'
+import { createReflector } from '../../controller/reflector.ts'
+import type { Source } from '../../sources/source.ts'
+import type { KubeClient } from './api/client.ts'
+import { collectionOf } from './api/collection.ts'
+import { apiVersion, type CustomResource } from './api/custom-resources.ts'
+import type { KubeObject } from './api/kube-object.ts'
+import { createKubernetesSource } from './kubernetes-source.ts'
+import type { StoredResource } from './status/stored-resource.ts'
+
+/** The resources of one kind, as the API server has them. */
+export interface FollowedKind {
+  readonly source: Source
+  list(): readonly StoredResource[]
+  /** The error of the last list or watch, which is repeated; empty when it succeeded. */
+  problem(): string
+  get(namespace: string, name: string): StoredResource | undefined
+  /** Called with each resource of which anything changed, its status too. */
+  onChange(listener: (uid: string, resource: StoredResource) => void): void
+}
+
+export function followKind(
+  client: KubeClient,
+  resource: CustomResource,
+  watchNamespaces: readonly string[],
+  log: Log,
+): FollowedKind {
+  const { kind } = resource
+  let problem = ''
+  const reflector = createReflector({
+    source: collectionOf(client, resource),
+    namespaces: watchNamespaces.length === 0 ? 'all' : watchNamespaces,
+    keep: withoutBookkeeping,
+    onError(error, retryMs) {
+      problem = describeRepeated('follow the resources', (error as Error).message)
+      const details = { kind, error: `${error}`, retryMs: Math.round(retryMs) }
+      log.warn('the resources could not be followed', details)
+    },
+    onRecovered() {
+      problem = ''
+    },
+    random: Math.random,
+  })
+  return {
+    source: createKubernetesSource([{ apiVersion, kind, ...reflector }]),
+    problem: () => problem,
+    list: () => reflector.list() as readonly StoredResource[],
+    get: (namespace, name) => reflector.get(namespace, name) as StoredResource | undefined,
+    onChange(listener) {
+      reflector.onChange((namespace, name) => {
+        const resource = reflector.get(namespace, name) as StoredResource | undefined
+        const uid = resource?.metadata.uid
+        if (resource !== undefined && uid !== undefined) listener(uid, resource)
+      })
+    },
+  }
+}
+
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/** Drops what clients note about their writes: more than half of an object, which nothing here reads. */
+function withoutBookkeeping(object: KubeObject): KubeObject {
+  const { managedFields: _, annotations, ...metadata } = object.metadata
+  const { [lastApplied]: _applied, ...kept } = (annotations ?? {}) as Readonly<Record<string, string>>
+  return { ...object, metadata: { ...metadata, ...(annotations !== undefined && { annotations: kept }) } }
+}

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeObject } from '../api/kube-object.ts'
+import { createAppliedObjects, unseenMs } from './applied-objects.ts'
+import { repairLimits } from './repair-pace.ts'
+
+function open() {
+  let nowMs = 0
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const applied = createAppliedObjects(clock)
+  const pass = (ms: number) => {
+    nowMs += ms
+  }
+  return { ...applied, pass }
+}
+
+const object = (value: unknown, resourceVersion?: string): KubeObject => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: 'a', ...(resourceVersion === undefined ? {} : { resourceVersion }) },
+  spec: { value },
+})
+const wanted = object(1)
+
+test('what is as it should be is left alone, and what is not is applied', () => {
+  const { judge } = open()
+  assert.equal(judge('a', wanted, object(1, '5')).what, 'leave')
+  assert.equal(judge('a', wanted, object(2, '5')).what, 'apply')
+  assert.equal(judge('a', wanted, undefined).what, 'apply')
+})
+
+test('an apply that the watch has not shown is waited for, and in the end repeated', () => {
+  for (const live of [undefined, object(2, '9')]) {
+    const { judge, applied, pass } = open()
+    applied('a', wanted, object(1, '10'))
+    assert.deepEqual(judge('a', wanted, live), { what: 'wait', ms: unseenMs, why: 'unseen' })
+    pass(unseenMs)
+    assert.equal(judge('a', wanted, live).what, 'apply')
+  }
+})
+
+test('an old state that fits a new wish is no reason to leave it', () => {
+  const { judge, applied } = open()
+  applied('a', object(2), object(2, '10'))
+  assert.equal(judge('a', wanted, object(1, '9')).what, 'apply')
+  assert.equal(judge('a', wanted, object(1, '11')).what, 'leave')
+})
+
+test('what the server wrote in its own way is not applied again', () => {
+  const { judge, applied } = open()
+  applied('a', wanted, object('one', '10'))
+  assert.equal(judge('a', wanted, object('one', '10')).what, 'leave')
+  assert.equal(judge('a', wanted, { ...object('one', '11'), status: { changed: true } }).what, 'leave')
+  assert.equal(judge('a', wanted, object('two', '12')).what, 'apply')
+})
+
+test('what is gone after it was seen is applied at once', () => {
+  const { judge, applied } = open()
+  applied('a', wanted, object(1, '10'))
+  judge('a', wanted, object(1, '10'))
+  assert.equal(judge('a', wanted, undefined).what, 'apply')
+})
+
+test('two repairs within a minute, then patience; a new wish is not held up', () => {
+  const { judge, applied, pass } = open()
+  let version = 10
+  const write = (wish: KubeObject) => {
+    applied('a', wish, { ...wish, metadata: { name: 'a', resourceVersion: `${++version}` } })
+    version += 1
+  }
+  const theirs = () => object('theirs', `${version}`)
+  write(wanted)
+  for (let repair = 0; repair < repairLimits.repairs; repair += 1) {
+    assert.equal(judge('a', wanted, theirs()).what, 'apply')
+    write(wanted)
+    pass(1_000)
+  }
+  assert.deepEqual(judge('a', wanted, theirs()), { what: 'wait', ms: 58_000, why: 'fight' })
+  assert.equal(judge('a', object(3), theirs()).what, 'apply')
+  pass(58_000)
+  assert.equal(judge('a', wanted, theirs()).what, 'apply')
+})
+
+test('what nobody has seen is told, until it is seen or forgotten', () => {
+  const { unseen, applied, forget } = open()
+  applied('a', wanted, object(1, '10'))
+  const names = (live: KubeObject | undefined) => unseen(() => live).map(({ metadata }) => metadata.name)
+  assert.deepEqual(names(undefined), ['a'])
+  assert.deepEqual(names(object(1, '9')), ['a'])
+  assert.deepEqual(names(object(1, '10')), [])
+  assert.deepEqual(names(undefined), [], 'it was seen, and is gone')
+  applied('a', wanted, object(1, '12'))
+  forget('a')
+  assert.deepEqual(names(undefined), [])
+})

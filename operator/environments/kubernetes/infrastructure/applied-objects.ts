@@ -1,0 +1,123 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { isOlderVersion } from '../../../controller/reflector-store.ts'
+import type { KubeObject } from '../api/kube-object.ts'
+import { isSuperset } from './is-superset.ts'
+import { createRepairPace } from './repair-pace.ts'
+
+/**
+ * Remembers the result of each apply: an equal object is not applied twice, and an applied object that was
+ * changed by another program is repaired at the pace of repairs.
+ */
+export interface AppliedObjects {
+  /** What to do about an object that is wanted, where `live` is what is known of it. */
+  judge(key: string, wanted: KubeObject, live: KubeObject | undefined): Judgement
+  /** An apply of `wanted` resulted in this. */
+  applied(key: string, wanted: KubeObject, result: KubeObject): void
+  /** Results that `find` does not know of yet, or only of a former state. */
+  unseen(find: (result: KubeObject) => KubeObject | undefined): readonly KubeObject[]
+  forget(key: string): void
+}
+
+/** `wait`: look again after this time, if nothing happens before. */
+export type Judgement =
+  | { readonly what: 'leave' }
+  /** `isRepair`: others changed or deleted what was applied. */
+  | { readonly what: 'apply'; readonly isRepair: boolean }
+  | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'fight' }
+
+/** The time within which the watch must show an apply; later the apply counts as lost. */
+export const unseenMs = 5_000
+
+interface Applied {
+  readonly wanted: string
+  /** The content of the result, without the fields that change by themselves. */
+  readonly content: string
+  readonly result: KubeObject
+  readonly atMs: number
+  /** Whether the watch has shown this result, or a later state of the object. */
+  seen: boolean
+}
+
+export function createAppliedObjects(clock: Clock): AppliedObjects {
+  const known = new Map<string, Applied>()
+  const pace = createRepairPace(clock)
+
+  function judge(key: string, wanted: KubeObject, live: KubeObject | undefined): Judgement {
+    const last = known.get(key)
+    if (last === undefined)
+      return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
+    const isBehind = isBehindOf(last, live)
+    // An object from before the last write cannot be compared with a new desired state.
+    if (last.wanted !== JSON.stringify(wanted)) {
+      return !isBehind && isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
+    }
+    if (isBehind) {
+      const ms = last.atMs + unseenMs - clock.monotonicMs()
+      if (ms > 0) return { what: 'wait', ms, why: 'unseen' }
+    } else if (isEnough(live, wanted) || (live !== undefined && contentOf(live) === last.content)) {
+      return { what: 'leave' }
+    }
+    const ms = pace.waitMs(key)
+    if (ms <= 0) return { what: 'apply', isRepair: !isBehind }
+    return { what: 'wait', ms, why: isBehind ? 'unseen' : 'fight' }
+  }
+
+  return {
+    judge,
+    unseen: find =>
+      Array.from(known.values())
+        .filter(last => isBehindOf(last, find(last.result)))
+        .map(({ result }) => result),
+    applied(key, wanted, result) {
+      const last = known.get(key)
+      const text = JSON.stringify(wanted)
+      if (last?.wanted === text) pace.count(key)
+      else pace.forget(key)
+      known.set(key, {
+        wanted: text,
+        content: contentOf(result),
+        result: { apiVersion: wanted.apiVersion ?? '', kind: wanted.kind ?? '', metadata: result.metadata },
+        atMs: clock.monotonicMs(),
+        seen: last?.seen === true && versionOf(last.result) === versionOf(result),
+      })
+    },
+    forget(key) {
+      known.delete(key)
+      pace.forget(key)
+    },
+  }
+}
+
+/** Whether what is known of an object is from before the last write to it. */
+function isBehindOf(last: Applied, live: KubeObject | undefined): boolean {
+  if (live === undefined) return !last.seen
+  const isOlder = isOlderVersion(versionOf(live), versionOf(last.result))
+  if (!isOlder) last.seen = true
+  return isOlder
+}
+
+function isEnough(live: KubeObject | undefined, wanted: KubeObject): boolean {
+  if (live === undefined) return false
+  // Objects of a list come without these two, and they cannot be others.
+  const { apiVersion: _version, kind: _kind, ...rest } = wanted
+  return isSuperset(live, rest)
+}
+
+function versionOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
+  return metadata.resourceVersion ?? ''
+}
+
+/** Returns the content that writers decide: no status, and no counters of the API server. */
+function contentOf(object: KubeObject): string {
+  const { apiVersion: _version, kind: _kind, status: _status, metadata, ...content } = object
+  const { labels, annotations, ownerReferences } = metadata
+  return JSON.stringify([sorted({ labels, annotations, ownerReferences }), sorted(content)])
+}
+
+/** The same with the fields of each object in one order. */
+function sorted(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(sorted)
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(entries.map(([name, inner]) => [name, sorted(inner)]))
+}

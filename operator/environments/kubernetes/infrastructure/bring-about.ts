@@ -1,0 +1,71 @@
+import { InfrastructureError } from '../../../infrastructure/provider.ts'
+import type { KubeObject } from '../api/kube-object.ts'
+import { kindOf } from './kinds.ts'
+import type { ObjectWriter } from './object-writer.ts'
+import type { KindObject, OwnObjects } from './own-objects.ts'
+import { isOutage } from './refusal.ts'
+
+export interface Wish {
+  /** What shall be, in the order in which it is made. */
+  readonly objects: readonly KubeObject[]
+  /** With how many replicas a Deployment begins that scales by itself. */
+  readonly replicas: number
+  /** What there is of the workload. */
+  readonly found: readonly KindObject[]
+  readonly own: Pick<OwnObjects, 'get'>
+  readonly writer: ObjectWriter
+}
+
+/**
+ * Makes what shall be, then deletes what is there beside it. An object that is refused does not hold up the
+ * others, but nothing is deleted then. Resolves with the time after which to look again, where something is
+ * not to be done now; rejects with an `InfrastructureError` that names all that was refused.
+ */
+export async function bringAbout({
+  objects,
+  replicas,
+  found,
+  own,
+  writer,
+}: Wish): Promise<number | undefined> {
+  const steps = objects.map(
+    object => () => writer.put(object, own.get(kindOf(object), object.metadata.name), replicas),
+  )
+  const waits = await runAll(steps)
+  const isWanted = ({ kind, object }: KindObject) =>
+    objects.some(wanted => wanted.kind === kind && wanted.metadata.name === object.metadata.name)
+  const superfluous = found.filter(one => !isWanted(one)).reverse()
+  // Objects of a list come without their kind.
+  await runAll(
+    superfluous.map(
+      ({ kind, object }) =>
+        () =>
+          writer.remove({ ...object, kind }),
+    ),
+  )
+  const soonest = Math.min(...waits.filter(wait => wait !== undefined))
+  return Number.isFinite(soonest) ? soonest : undefined
+}
+
+/** One after the other; what fails is told at the end, and an outage ends it at once. */
+async function runAll<T>(steps: readonly (() => Promise<T>)[]): Promise<readonly T[]> {
+  const results: T[] = []
+  const failures: InfrastructureError[] = []
+  for (const step of steps) {
+    try {
+      results.push(await step())
+    } catch (error) {
+      if (!(error instanceof InfrastructureError)) throw error
+      failures.push(error)
+      if (isOutage(error)) break
+    }
+  }
+  const [first] = failures
+  if (first === undefined) return results
+  if (failures.length === 1) throw first
+  const retryAfterMs = Math.max(...failures.map(failure => failure.retryAfterMs ?? 0))
+  throw new InfrastructureError(failures.map(({ message }) => message).join('\n'), {
+    cause: first.cause,
+    retryAfterMs,
+  })
+}

@@ -1,0 +1,97 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { fieldOwner } from '../api/client.ts'
+import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import { replicasOwner } from './hand-over-replicas.ts'
+
+/** An object that another program changes as often as the operator repairs it. */
+export interface Contest {
+  /** With its `apiVersion`, `kind` and metadata. */
+  readonly object: KubeObject
+  /** For people: what happens, and who does it. */
+  readonly message: string
+}
+
+export interface Contests {
+  /** Another program changed an object that the operator applied. `live` is undefined when it was deleted. */
+  changed(object: KubeObject, live: KubeObject | undefined): void
+  /** The objects that are contested now. */
+  current(): readonly Contest[]
+  /** This operator no longer leads. */
+  clear(): void
+}
+
+/** This number of changes within the window counts as a contest, at any pace. */
+export const contestLimits = { changes: 3, windowMs: 30 * 60_000, overAfterMs: 10 * 60_000 } as const
+
+interface History {
+  readonly object: KubeObject
+  readonly manager: string
+  readonly timesMs: readonly number[]
+}
+
+export function createContests(
+  clock: Pick<Clock, 'monotonicMs'>,
+  onBegin: (contest: Contest) => void,
+): Contests {
+  const histories = new Map<string, History>()
+
+  function isContested({ timesMs }: History): boolean {
+    const last = timesMs.at(-1) ?? 0
+    return timesMs.length >= contestLimits.changes && clock.monotonicMs() - last < contestLimits.overAfterMs
+  }
+
+  function forgetOld(): void {
+    const oldestMs = clock.monotonicMs() - contestLimits.windowMs
+    for (const [key, history] of histories) {
+      const timesMs = history.timesMs.filter(ms => ms > oldestMs)
+      if (timesMs.length === 0) histories.delete(key)
+      else histories.set(key, { ...history, timesMs })
+    }
+  }
+
+  return {
+    changed(object, live) {
+      forgetOld()
+      const key = `${object.kind}/${object.metadata.name}`
+      const before = histories.get(key)
+      const wasContested = before !== undefined && isContested(before)
+      const timesMs = [...(before?.timesMs ?? []), clock.monotonicMs()]
+      const { uid } = live?.metadata ?? {}
+      const regarding = { ...object, metadata: { ...object.metadata, ...(uid && { uid }) } }
+      const history = { object: regarding, manager: managerOf(live), timesMs }
+      histories.set(key, history)
+      if (!wasContested && isContested(history)) onBegin(toContest(history))
+    },
+    current() {
+      forgetOld()
+      return [...histories.values()].filter(isContested).map(toContest)
+    },
+    clear: () => histories.clear(),
+  }
+}
+
+function toContest({ object, manager, timesMs }: History): Contest {
+  const { kind, metadata } = object
+  const minutes = contestLimits.windowMs / 60_000
+  const changes = `${timesMs.length} times within ${minutes} minutes after the operator applied it`
+  const message = `${kind} "${metadata.name}" was changed ${changes}: ${manager}. ${advice}`
+  return { object, message }
+}
+
+const advice = 'Make it leave the object to the operator, which repairs it twice a minute at most'
+
+const ownManagers: ReadonlySet<unknown> = new Set([fieldOwner, replicasOwner])
+/** It writes annotations of every Deployment. */
+const controllers = 'kube-controller-manager'
+
+/** Who changed the object last, by its field managers. */
+function managerOf(live: KubeObject | undefined): string {
+  if (live === undefined) return 'another program deletes it'
+  const fields = live.metadata['managedFields']
+  const others = (Array.isArray(fields) ? fields : [])
+    .filter(isRecord)
+    .filter(({ manager, subresource }) => !ownManagers.has(manager) && subresource === undefined)
+    .sort((a, b) => (`${a['time']}` < `${b['time']}` ? 1 : -1))
+  const found = others.find(({ manager }) => manager !== controllers) ?? others[0]
+  return `the manager "${found?.['manager'] ?? 'unknown'}" changes it`
+}

@@ -1,0 +1,83 @@
+import { isRecord } from '../api/kube-object.ts'
+import { sameQuantity } from './same-quantity.ts'
+
+/**
+ * Returns whether the live object has all wanted content. Additional content is ignored, because the API
+ * server fills in defaults, and other writers may add labels, containers and variables. If an addition would
+ * change the meaning (a selector, the rules of a policy), both must be equal. The rules are those of
+ * server-side apply: lists are maps by the keys below, or are compared as one value (atomic).
+ */
+export function isSuperset(live: unknown, wanted: unknown): boolean {
+  return contains(live, wanted, '')
+}
+
+/** By what the items of a list are told apart, for the first of the alternatives that a wanted item has. */
+const listKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  containers: [['name']],
+  env: [['name']],
+  imagePullSecrets: [['name']],
+  ownerReferences: [['uid']],
+  ports: [
+    ['containerPort', 'protocol'],
+    ['port', 'protocol'],
+  ],
+  topologySpreadConstraints: [['topologyKey', 'whenUnsatisfiable']],
+  volumeMounts: [['mountPath']],
+  volumes: [['name']],
+}
+
+/** Maps that are compared as one value: additional entries count as a difference. */
+const atomicMaps: ReadonlySet<string> = new Set(['labelSelector', 'nodeSelector', 'podSelector', 'selector'])
+
+/** The fields whose values (or those in them) are quantities, which the API server writes in its own way. */
+const quantityFields: ReadonlySet<string> = new Set(['limits', 'requests', 'sizeLimit'])
+
+/** @param field the name under which both stand, which decides how they are compared. */
+function contains(live: unknown, wanted: unknown, field: string): boolean {
+  if (isEmpty(wanted) && isEmpty(live)) return true
+  if (quantityFields.has(field)) return containsQuantities(live, wanted)
+  if (Array.isArray(wanted)) return containsList(live, wanted, field)
+  if (!isRecord(wanted)) return live === wanted
+  if (atomicMaps.has(field)) return isSame(live, wanted)
+  const found = isRecord(live) ? live : {}
+  return Object.entries(wanted).every(([name, value]) => contains(found[name], value, name))
+}
+
+/** What the API server leaves out when it stores an object. */
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null || value === '') return true
+  return Array.isArray(value) ? value.length === 0 : isRecord(value) && Object.keys(value).length === 0
+}
+
+function containsQuantities(live: unknown, wanted: unknown): boolean {
+  if (!isRecord(wanted)) return sameQuantity(live, wanted)
+  return isRecord(live) && Object.entries(wanted).every(([name, value]) => sameQuantity(live[name], value))
+}
+
+function containsList(live: unknown, wanted: readonly unknown[], field: string): boolean {
+  const alternatives = listKeys[field]
+  if (alternatives === undefined) return isSame(live, wanted)
+  if (!Array.isArray(live)) return wanted.length === 0
+  return wanted.every(item => {
+    const keys = alternatives.find(names => isRecord(item) && names.every(name => item[name] !== undefined))
+    return keys === undefined ? isSame(live, wanted) : contains(itemLike(live, item, keys), item, '')
+  })
+}
+
+function itemLike(live: readonly unknown[], wanted: unknown, keys: readonly string[]): unknown {
+  const isLike = (item: unknown) =>
+    isRecord(item) && isRecord(wanted) && keys.every(name => item[name] === wanted[name])
+  return live.find(isLike)
+}
+
+/** Equal in every field, whatever their order. */
+function isSame(live: unknown, wanted: unknown): boolean {
+  if (Array.isArray(wanted)) {
+    if (!Array.isArray(live) || live.length !== wanted.length) return false
+    return wanted.every((item, index) => isSame(live[index], item))
+  }
+  if (!isRecord(wanted)) return live === wanted
+  if (!isRecord(live)) return false
+  const names = new Set([...Object.keys(live), ...Object.keys(wanted)])
+  return Array.from(names).every(name => isSame(live[name], wanted[name]))
+}

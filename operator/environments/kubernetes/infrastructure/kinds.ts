@@ -1,0 +1,34 @@
+import type { ApiResource, KubeObject } from '../api/kube-object.ts'
+
+/** The kinds that a workload is made of, in the order in which objects are made; they go in the reverse. */
+export const kinds = {
+  ServiceAccount: core('serviceaccounts'),
+  NetworkPolicy: { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', namespaced: true },
+  Service: core('services'),
+  PodDisruptionBudget: { group: 'policy', version: 'v1', plural: 'poddisruptionbudgets', namespaced: true },
+  Deployment: { group: 'apps', version: 'v1', plural: 'deployments', namespaced: true },
+  HorizontalPodAutoscaler: {
+    group: 'autoscaling',
+    version: 'v2',
+    plural: 'horizontalpodautoscalers',
+    namespaced: true,
+  },
+} as const satisfies Readonly<Record<string, ApiResource>>
+
+export type Kind = keyof typeof kinds
+
+export const kindNames = Object.keys(kinds) as readonly Kind[]
+
+/** The pods, which only their Deployment writes. */
+export const podResource: ApiResource = core('pods')
+
+/** @throws Error for a kind that no workload is made of. */
+export function kindOf({ kind, metadata }: KubeObject): Kind {
+  const found = kindNames.find(name => name === kind)
+  if (found === undefined) throw new Error(`${metadata.name}: no workload is made of the kind ${kind}`)
+  return found
+}
+
+function core(plural: string): ApiResource {
+  return { group: '', version: 'v1', plural, namespaced: true }
+}

@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { missingKubeAssets } from '../../../../test/support/kube-api-server.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { InfrastructureError } from '../../../infrastructure/provider.ts'
+import { infrastructureContract } from '../../../infrastructure/provider-contract.ts'
+import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { Contest } from './contests.ts'
+import { kinds } from './kinds.ts'
+import {
+  autoscaling,
+  type ClusterUnderTest,
+  mainName,
+  owner,
+  podShape,
+  rateLimit,
+  startCluster,
+} from './testdata/cluster-under-test.ts'
+
+const allNames = [
+  'ServiceAccount/tollway-ratelimit',
+  'NetworkPolicy/tollway-ratelimit',
+  'Service/tollway-ratelimit',
+  'Service/tollway-ratelimit-http',
+  'PodDisruptionBudget/tollway-ratelimit',
+  'Deployment/tollway-ratelimit',
+]
+const autoscaler = 'HorizontalPodAutoscaler/tollway-ratelimit'
+/** What a repair may take. */
+const repairMs = 5_000
+
+describe('workloads of a real API server', { skip: missingKubeAssets(), timeout: 120_000 }, () => {
+  let cluster: ClusterUnderTest
+  before(async () => {
+    cluster = await startCluster(1)
+  })
+  after(() => cluster?.stop())
+
+  const isWrite = ({ method }: { method: string }) => method !== 'GET'
+  const writes = () => cluster.proxy.calls().filter(isWrite).length
+  /** Resolves after this time without a call other than a watch. */
+  const idle = async (ms: number) => {
+    const count = () => cluster.proxy.calls().filter(({ path }) => !path.includes('watch=true')).length
+    const begun = count()
+    await pause(ms)
+    assert.deepEqual(
+      cluster.proxy
+        .calls()
+        .filter(({ path }) => !path.includes('watch=true'))
+        .slice(begun),
+      [],
+    )
+  }
+
+  infrastructureContract('kubernetes', async t => {
+    const opened = await cluster.openNamespace(t)
+    opened.startController()
+    return {
+      infrastructure: opened.infrastructure(),
+      workload: (replicas, setting) => rateLimit({ replicas, env: { SETTING: setting } }),
+      deadlineMs: 20_000,
+    }
+  })
+
+  it('makes all objects, and then there is nothing to do', async t => {
+    const { infrastructure, names, get } = await cluster.openNamespace(t)
+    const made = infrastructure()
+    await made.apply(rateLimit())
+    assert.deepEqual(await names(), allNames)
+    const { metadata } = (await get('Deployment')) ?? assert.fail('there is no Deployment')
+    assert.deepEqual(metadata['ownerReferences'], [owner])
+    await idle(700)
+    await made.apply(rateLimit())
+    await idle(100)
+  })
+
+  it('a second operator finds that all is there', async t => {
+    const { infrastructure } = await cluster.openNamespace(t)
+    await infrastructure().apply(rateLimit({ autoscaling }))
+    const before = writes()
+    await infrastructure().apply(rateLimit({ autoscaling }))
+    assert.equal(writes() - before, 0)
+  })
+
+  it('what is no longer wanted goes, and what is not its own stays', async t => {
+    const { infrastructure, names, edit } = await cluster.openNamespace(t)
+    const made = infrastructure()
+    await made.apply(rateLimit({ autoscaling }))
+    const labels = { 'app.kubernetes.io/managed-by': 'tollway', 'app.kubernetes.io/instance': 'tollway' }
+    await edit(
+      'ServiceAccount',
+      { metadata: { labels: { ...labels, 'app.kubernetes.io/name': 'ratelimit' } } },
+      'copy',
+    )
+    assert.deepEqual(await names(), ['ServiceAccount/copy', ...allNames, autoscaler])
+    await made.apply(rateLimit({ replicas: 1, ports: [] }))
+    const left = ['ServiceAccount', 'NetworkPolicy', 'Deployment'].map(kind => `${kind}/${mainName}`)
+    assert.deepEqual(await names(), ['ServiceAccount/copy', ...left])
+    await made.remove('ratelimit')
+    assert.deepEqual(await names(), ['ServiceAccount/copy'])
+  })
+
+  const edits: readonly (readonly [string, Parameters<NamespaceEdit>[0], Parameters<NamespaceEdit>[1]])[] = [
+    ['replicas', 'Deployment', { spec: { replicas: 7 } }],
+    ['a label', 'Service', { metadata: { labels: { 'app.kubernetes.io/managed-by': 'somebody' } } }],
+    ['a selector', 'Service', { spec: { selector: { app: 'other' } } }],
+    ['the budget', 'PodDisruptionBudget', { spec: { maxUnavailable: '100%' } }],
+    ['the policy', 'NetworkPolicy', { spec: { podSelector: {}, ingress: [{}] } }],
+    ['the account', 'ServiceAccount', { automountServiceAccountToken: true }],
+  ]
+  it('what others change is as it was soon after', async t => {
+    const { infrastructure, edit, get } = await cluster.openNamespace(t)
+    await infrastructure().apply(rateLimit())
+    for (const [what, kind, change] of edits) {
+      const before = decided(await get(kind))
+      await edit(kind, change)
+      await waitFor(`${what} to be repaired`, async () => isEqual(decided(await get(kind)), before), repairMs)
+    }
+  })
+
+  it('what others delete is there again, and what they add stays', async t => {
+    const { infrastructure, edit, get, names, delete: remove } = await cluster.openNamespace(t)
+    await infrastructure().apply(rateLimit())
+    await edit('Deployment', { metadata: { annotations: { theirs: 'x' } } })
+    await remove('Service')
+    await remove('NetworkPolicy')
+    await remove('Service', `${mainName}-http`)
+    await waitFor('all to be there', async () => isEqual(await names(), allNames), repairMs)
+    await idle(300)
+    assert.equal((await get('Deployment'))?.metadata.annotations?.['theirs'], 'x')
+  })
+
+  it('what a finalizer holds is told of, and made anew when it is gone', async t => {
+    const { infrastructure, edit, get, problems, delete: remove } = await cluster.openNamespace(t)
+    await infrastructure().apply(rateLimit())
+    await edit('Service', { metadata: { finalizers: ['example.com/hold'] } })
+    await remove('Service')
+    await waitFor('a word', () => problems.some(told => /being deleted.*example.com\/hold/.test(told)))
+    await edit('Service', { metadata: { finalizers: [] } })
+    await waitFor('a new one', async () => {
+      const found = await get('Service')
+      return found !== undefined && found.metadata.deletionTimestamp === undefined
+    })
+  })
+
+  it('no other program is fought: two repairs a minute, and a report that names it', async t => {
+    const { infrastructure, edit, get, problems } = await cluster.openNamespace(t)
+    const begun: Contest[] = []
+    const made = infrastructure({ onContest: contest => begun.push(contest) })
+    await made.apply(rateLimit())
+    const before = writes()
+    const isTheirs = async () => replicasOf(await get('Deployment')) === 7
+    for (let time = 0; time < 2; time += 1) {
+      await edit('Deployment', { spec: { replicas: 7 } })
+      await waitFor('a repair', async () => !(await isTheirs()), repairMs)
+    }
+    await edit('Deployment', { spec: { replicas: 7 } })
+    await waitFor('a word', () =>
+      problems.some(told => /Deployment "tollway-ratelimit" was changed 3 times/.test(told)),
+    )
+    await edit('Deployment', { spec: { replicas: 7 }, metadata: { labels: { more: 'x' } } })
+    await idle(300)
+    assert.ok(await isTheirs())
+    assert.equal(writes() - before, 2)
+    assert.equal(problems.length, 1, problems.join('\n'))
+    assert.deepEqual(
+      begun.map(({ message }) => message),
+      problems,
+    )
+    assert.match(problems[0] ?? '', /the manager "[\w-]+" changes it/)
+    assert.doesNotMatch(problems[0] ?? '', /"tollway"|"unknown"/)
+    const uid = (await get('Deployment'))?.metadata.uid
+    assert.deepEqual(
+      made.contests().map(({ object }) => [object.kind, object.metadata.uid]),
+      [['Deployment', uid]],
+    )
+  })
+
+  it('an autoscaled Deployment begins with its replicas, and keeps those that it has', async t => {
+    const { infrastructure, get, edit, namespace, client } = await cluster.openNamespace(t)
+    const made = infrastructure()
+    const replicas = async () => replicasOf(await get('Deployment'))
+    await made.apply(rateLimit({ replicas: 3, autoscaling }))
+    assert.equal(await replicas(), 3)
+    await edit('Deployment', { spec: { replicas: 8 } })
+    await made.apply(rateLimit({ replicas: 3, autoscaling, env: { A: 'b' } }))
+    assert.equal(await replicas(), 8)
+    await made.apply(rateLimit({ replicas: 4 }))
+    assert.equal(await replicas(), 4)
+    const seen: unknown[] = []
+    const resourceVersion = (await get('Deployment'))?.metadata.resourceVersion ?? ''
+    await made.apply(rateLimit({ replicas: 4, autoscaling }))
+    const { signal } = new AbortController()
+    const watched = { namespace, resourceVersion, timeoutSeconds: 1, signal }
+    for await (const { type, object } of client.watch(kinds.Deployment, watched)) {
+      if (type !== 'BOOKMARK') seen.push(replicasOf(object))
+    }
+    assert.ok(seen.length > 0)
+    assert.deepEqual(new Set(seen), new Set([4]), 'not for a moment any other number')
+  })
+
+  it('writes nothing without leading, and ends what it writes with its term', async t => {
+    const { infrastructure, names, edit, get } = await cluster.openNamespace(t)
+    let leads = false
+    const made = infrastructure({ mayWrite: () => leads })
+    await assert.rejects(made.apply(rateLimit()), (error: Error) => {
+      assert.ok(error instanceof InfrastructureError)
+      assert.match(error.message, /another operator leads/)
+      return true
+    })
+    assert.deepEqual(await names(), [])
+    leads = true
+    await made.apply(rateLimit())
+    cluster.proxy.setFaults({ answers: [{ status: 429, share: 1, of: 'writes', retryAfterSeconds: 20 }] })
+    const late = assert.rejects(made.apply(rateLimit({ env: { A: 'late' } })), InfrastructureError)
+    await pause(100)
+    leads = false
+    await made.standDown()
+    await late
+    cluster.proxy.setFaults({})
+    const before = writes()
+    await edit('Deployment', { spec: { replicas: 7 } })
+    leads = true
+    await edit('Deployment', { spec: { replicas: 6 } })
+    await idle(300)
+    assert.equal(writes() - before, 0, 'what was wanted in a former term may be old')
+    await made.apply(rateLimit())
+    assert.equal(replicasOf(await get('Deployment')), 2)
+  })
+
+  it('a refusal names the object, the words of the server and what to do, and holds up no other', async t => {
+    const { infrastructure, names, namespace } = await cluster.openNamespace(t)
+    const made = infrastructure({ shapeFor: () => podShape({ resources: { requests: { cpu: 'much' } } }) })
+    await assert.rejects(made.apply(rateLimit({ autoscaling })), (error: Error) => {
+      assert.ok(error instanceof InfrastructureError)
+      assert.match(
+        error.message,
+        new RegExp(
+          `^Deployment "tollway-ratelimit" of the namespace "${namespace}" cannot be applied: .*quantit`,
+          's',
+        ),
+      )
+      return true
+    })
+    assert.ok((await names()).includes('PodDisruptionBudget/tollway-ratelimit'))
+    assert.ok((await names()).includes(autoscaler))
+  })
+
+  it('a missing permission and a quota are told as such', async t => {
+    const { infrastructure, namespace } = await cluster.openNamespace(t)
+    const roles = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/roles/${namespace}-workloads`
+    const role = (await cluster.api.call('GET', roles)).body as {
+      rules: { resources: string[]; verbs: string[] }[]
+    }
+    const others = role.rules.map(rule => {
+      return { ...rule, resources: rule.resources.filter(name => name !== 'serviceaccounts') }
+    })
+    const verbs = ['get', 'list', 'watch', 'create', 'delete']
+    const rules = [...others, { apiGroups: [''], resources: ['serviceaccounts'], verbs }]
+    await cluster.api.call('PUT', roles, { ...role, rules })
+    const quota = { metadata: { name: 'few' }, spec: { hard: { 'count/services': '0' } } }
+    await cluster.api.call('POST', `/api/v1/namespaces/${namespace}/resourcequotas`, quota)
+    const path = `/api/v1/namespaces/${namespace}/resourcequotas/few/status`
+    await cluster.api.call('PUT', path, {
+      ...quota,
+      apiVersion: 'v1',
+      kind: 'ResourceQuota',
+      status: { hard: quota.spec.hard, used: { 'count/services': '0' } },
+    })
+    const made = infrastructure()
+    await waitFor('both refusals', async () => {
+      const error = await made.apply(rateLimit()).catch((failure: Error) => failure)
+      const told = error instanceof Error ? error.message : ''
+      return (
+        /ServiceAccount .* lacks the permission to patch serviceaccounts of the API group ""/.test(told) &&
+        /Service .* exceeded quota: few.*; raise the quota of the namespace/.test(told)
+      )
+    })
+  })
+
+  it('tells how far it has come', async t => {
+    const { infrastructure, startController } = await cluster.openNamespace(t)
+    const made = infrastructure()
+    assert.equal(made.progress('ratelimit'), undefined)
+    await made.apply(rateLimit())
+    await waitFor('the Deployment to be seen', () => made.progress('ratelimit') !== undefined)
+    const message = 'its controller has not looked at it yet'
+    assert.deepEqual(made.progress('ratelimit'), { wanted: 2, updated: 0, ready: 0, earlier: 0, message })
+    startController()
+    const done = { wanted: 2, updated: 2, ready: 2, earlier: 0, message: '' }
+    await waitFor('all to be there', () => isEqual(made.progress('ratelimit'), done))
+    await made.apply(rateLimit({ env: { A: 'changed' } }))
+    await waitFor('the change to begin', () => !isEqual(made.progress('ratelimit'), done))
+    await waitFor('the change to be over', () => isEqual(made.progress('ratelimit'), done))
+  })
+})
+
+type NamespaceEdit = Awaited<ReturnType<ClusterUnderTest['openNamespace']>>['edit']
+
+/** Returns the content of an object that writers decide. */
+function decided(object: KubeObject | undefined) {
+  const { status: _status, metadata, ...rest } = object ?? assert.fail('it is not there')
+  return { ...rest, labels: metadata.labels }
+}
+
+function replicasOf(object: KubeObject | undefined): unknown {
+  return isRecord(object?.['spec']) ? object['spec']['replicas'] : undefined
+}
+
+function isEqual(a: unknown, b: unknown): boolean {
+  try {
+    assert.deepEqual(a, b)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import {
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../../../../../test/support/kube-api-server.ts'
+import { isRecord, type KubeObject, type ObjectKey } from '../../api/kube-object.ts'
+import { objectPath, placeOf, withQuery } from '../../api/resource-path.ts'
+import { kindOf, kinds, podResource } from '../kinds.ts'
+import { namespace, objectsOfCase } from './testdata/objects-of-case.ts'
+
+const folder = join(import.meta.dirname, 'testdata/objects')
+const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))
+const dryRun = { dryRun: 'All', fieldValidation: 'Strict' }
+
+describe('a real API server takes what is made', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+  let api: KubeApiServer
+  before(async () => {
+    api = await startKubeApiServer()
+    const restricted = (mode: string) => [`pod-security.kubernetes.io/${mode}`, 'restricted']
+    const labels = Object.fromEntries(['enforce', 'warn', 'audit'].map(restricted))
+    const { status } = await api.call('POST', '/api/v1/namespaces', { metadata: { name: namespace, labels } })
+    assert.equal(status, 201)
+  })
+  after(() => api?.stop())
+
+  /** Every refusal and every warning is a failure. */
+  async function assertTaken(method: string, path: string, object: KubeObject): Promise<void> {
+    const { status, body, warnings } = await api.call(method, path, object)
+    const told = `${object.kind} ${object.metadata.name}: ${status} ${JSON.stringify(body)}`
+    assert.ok(status === 200 || status === 201, told)
+    assert.deepEqual(warnings, [], told)
+  }
+
+  for (const name of cases) {
+    it(`${name}, in a namespace that enforces the profile "restricted"`, async () => {
+      for (const object of objectsOfCase(readFileSync(join(folder, name), 'utf8'))) {
+        const path = objectPath(kinds[kindOf(object)], object.metadata)
+        await assertTaken('PATCH', withQuery(path, { ...dryRun, fieldManager: 'test' }), object)
+        if (object.kind === 'Deployment') await assertTaken('POST', podsPath, podOf(object))
+      }
+    })
+  }
+
+  it('and refuses a pod that is not restricted, so that the rest proves something', async () => {
+    const spec = { containers: [{ name: 'a', image: 'a' }] }
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'free', namespace }, spec }
+    const { status, body } = await api.call('POST', podsPath, pod)
+    assert.equal(status, 403)
+    assert.match(JSON.stringify(body), /violates PodSecurity/)
+  })
+})
+
+const podKey: ObjectKey = { namespace, name: 'pod' }
+const podsPath = withQuery(placeOf(podResource, podKey), dryRun)
+
+/** The pod that the controller would make. */
+function podOf({ spec }: KubeObject): KubeObject {
+  const template =
+    isRecord(spec) && isRecord(spec['template']) ? spec['template'] : assert.fail('no template')
+  const metadata = isRecord(template['metadata']) ? template['metadata'] : {}
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    ...template,
+    metadata: { ...metadata, name: podKey.name, namespace },
+  }
+}

@@ -1,0 +1,38 @@
+import type { Workload } from '../../../../ir.ts'
+
+/** Fields of the pod that exist only at run time. */
+const ownFields = {
+  POD_IP: 'status.podIP',
+  POD_NAME: 'metadata.name',
+  POD_NAMESPACE: 'metadata.namespace',
+  POD_UID: 'metadata.uid',
+} as const
+
+/** Who a replica is to its feed, as the host provider says it too; the kubelet puts the variables in. */
+const feedIdentity = {
+  CONFIG_GRPC_XDS_NODE_ID: '$(POD_NAME)',
+  CONFIG_GRPC_XDS_NODE_METADATA: 'pod:$(POD_NAME),uid:$(POD_UID),namespace:$(POD_NAMESPACE)',
+} as const
+
+/**
+ * The workload's settings, by their names; before them the pod's own fields, for a variable can only be cited
+ * after it. Those cannot be set by a workload.
+ */
+export function makeEnv({ env, service }: Pick<Workload, 'env' | 'service'>) {
+  const own = Object.entries(ownFields).map(([name, fieldPath]) => {
+    return { name, valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath } } }
+  })
+  const literal = Object.entries(env).map(([name, value]) => [name, escapeReferences(value)])
+  const identity = service === 'payments' ? {} : feedIdentity
+  const settings: Record<string, string> = { ...identity, ...Object.fromEntries(literal) }
+  const given = Object.entries(settings)
+    .filter(([name]) => !(name in ownFields))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, value]) => ({ name, value }))
+  return [...own, ...given]
+}
+
+/** A setting is taken as it is: the kubelet puts nothing in the place of `$(NAME)`, and makes `$` of `$$`. */
+function escapeReferences(value: string): string {
+  return value.replaceAll('$', '$$$$')
+}

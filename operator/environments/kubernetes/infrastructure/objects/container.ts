@@ -1,0 +1,42 @@
+import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import type { Probe, Workload } from '../../../../ir.ts'
+import { makeEnv } from './container-env.ts'
+import { makeVolumeMounts } from './volumes.ts'
+
+/**
+ * A replica has a minute to start: the product of period and threshold. Readiness is not probed before.
+ */
+const startup = { periodSeconds: 1, timeoutSeconds: 2, failureThreshold: 60 } as const
+/** A replica that is not ready gets no calls 4 s later at the most. */
+const readiness = { periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 2 } as const
+/** A replica is killed only after it was silent for 30 s: one that is slow must not be made slower. */
+const liveness = { periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 6 } as const
+
+/** The one container of a pod, named after the workload. */
+export function makeContainer(workload: Workload, shape: PodShape) {
+  const { name, ports, probes } = workload
+  return {
+    name,
+    image: shape.image,
+    imagePullPolicy: shape.imagePullPolicy,
+    ports: ports.map(port => ({ name: port.name, containerPort: port.port, protocol: 'TCP' })),
+    env: makeEnv(workload),
+    ...(Object.keys(shape.resources).length > 0 ? { resources: shape.resources } : {}),
+    ...(probes === undefined
+      ? {}
+      : {
+          // Being ready may take as long as the feed is away, and that is no reason to start anew.
+          startupProbe: { ...httpGet(probes.alive), ...startup },
+          readinessProbe: { ...httpGet(probes.ready), ...readiness },
+          livenessProbe: { ...httpGet(probes.alive), ...liveness },
+        }),
+    ...(Object.keys(shape.containerSecurityContext).length > 0
+      ? { securityContext: shape.containerSecurityContext }
+      : {}),
+    volumeMounts: makeVolumeMounts(workload),
+  }
+}
+
+function httpGet({ port, path }: Probe) {
+  return { httpGet: { port, path, scheme: 'HTTP' } }
+}

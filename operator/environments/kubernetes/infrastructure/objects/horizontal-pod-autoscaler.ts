@@ -1,0 +1,24 @@
+import type { KubeObject } from '../../api/kube-object.ts'
+import { type Ingredients, objectName, ownedObject } from './place.ts'
+
+/** More and fewer replicas by their use of CPU, where the workload asks for that. */
+export function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | undefined {
+  const { place, workload } = ingredients
+  if (workload.autoscaling === undefined) return undefined
+  const { minReplicas, maxReplicas, targetCpuPercent } = workload.autoscaling
+  const target = { type: 'Utilization', averageUtilization: targetCpuPercent }
+  return ownedObject(ingredients, {
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
+    spec: {
+      scaleTargetRef: {
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        name: objectName(place, workload.name),
+      },
+      minReplicas,
+      maxReplicas,
+      metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }],
+    },
+  })
+}

@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto'
+import type { Workload } from '../../../../ir.ts'
+import type { KubeObject } from '../../api/kube-object.ts'
+
+/** Where the objects of an installation are, and who owns them. */
+export interface Place {
+  /** The name of the installation, with which the names of all its objects begin: `tollway`. */
+  readonly name: string
+  readonly namespace: string
+  /**
+   * The chart's ConfigMap of the operator. The garbage collector deletes everything that the operator created
+   * when an uninstall deletes it.
+   */
+  readonly owner: Owner
+  /** Identifies the release of the chart whose operator applies the objects; empty when none is known. */
+  readonly revision: string
+}
+
+export interface Owner {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
+  readonly uid: string
+}
+
+/** What an object of any kind is made of. */
+export interface Ingredients {
+  readonly workload: Workload
+  readonly place: Place
+}
+
+/** Of labels, and of the names of Services, by RFC 1123. */
+const maxNameLength = 63
+const hashLength = 8
+
+export const labelNames = {
+  name: 'app.kubernetes.io/name',
+  instance: 'app.kubernetes.io/instance',
+  component: 'app.kubernetes.io/component',
+  managedBy: 'app.kubernetes.io/managed-by',
+  partOf: 'app.kubernetes.io/part-of',
+} as const
+
+const product = 'tollway'
+
+/**
+ * `tollway-ratelimit`, and `tollway-ratelimit-http` with a suffix. What would be longer than 63 characters is
+ * cut, and ends with a hash of the whole, so that no two names become one.
+ */
+export function objectName({ name }: Pick<Place, 'name'>, workload: string, suffix?: string): string {
+  const whole = [name, workload, ...(suffix === undefined ? [] : [suffix])].join('-')
+  if (whole.length <= maxNameLength) return whole
+  const hash = createHash('sha256').update(whole).digest('hex').slice(0, hashLength)
+  const kept = whole.slice(0, maxNameLength - hashLength - 1).replace(/[^a-z0-9]+$/, '')
+  return `${kept}-${hash}`
+}
+
+/** The selector of pods. It is immutable in a Deployment, so it has only the labels that distinguish pods. */
+export function podSelector(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
+  return { [labelNames.name]: workload, [labelNames.instance]: place.name }
+}
+
+/** The pods of the operator itself, which the chart makes. */
+export function operatorSelector(place: Pick<Place, 'name'>): Readonly<Record<string, string>> {
+  return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: place.name }
+}
+
+export function objectLabels(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
+  return {
+    ...podSelector(place, workload),
+    [labelNames.component]: workload,
+    [labelNames.managedBy]: product,
+    [labelNames.partOf]: product,
+  }
+}
+
+/** Chooses all that the operator made of all workloads, and nothing that the chart made. */
+export function ownObjectsSelector({ name }: Pick<Place, 'name'>): string {
+  return `${labelNames.managedBy}=${product},${labelNames.instance}=${name}`
+}
+
+/** The object with the name, the labels and the owner that all objects of a workload have. */
+export function ownedObject(
+  { workload, place }: Ingredients,
+  object: { readonly apiVersion: string; readonly kind: string; readonly [field: string]: unknown },
+  suffix?: string,
+): KubeObject {
+  const { apiVersion, kind, ...rest } = object
+  const { owner, namespace } = place
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      name: objectName(place, workload.name, suffix),
+      namespace,
+      labels: objectLabels(place, workload.name),
+      ownerReferences: [{ apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name, uid: owner.uid }],
+    },
+    ...rest,
+  }
+}

@@ -1,0 +1,63 @@
+import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import type { Workload } from '../../../../ir.ts'
+import { makeContainer } from './container.ts'
+import { type Ingredients, objectLabels, objectName, podSelector } from './place.ts'
+import { makeVolumes } from './volumes.ts'
+
+/** By default a pod that the Pod Security profile `restricted` admits. */
+export function makePodTemplate({ workload, place }: Ingredients, shape: PodShape) {
+  const { annotations, labels, imagePullSecrets, priorityClassName } = shape
+  return {
+    metadata: {
+      labels: { ...labels, ...objectLabels(place, workload.name) },
+      ...ifAny('annotations', { ...annotations, ...digestAnnotation(workload) }),
+    },
+    spec: {
+      serviceAccountName: objectName(place, workload.name),
+      automountServiceAccountToken: false,
+      // Variables for every Service of the namespace would look like settings.
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: Math.ceil(workload.stopGraceMs / 1000),
+      ...ifAny('securityContext', shape.podSecurityContext),
+      containers: [makeContainer(workload, shape)],
+      volumes: makeVolumes(workload),
+      topologySpreadConstraints: spread(shape, podSelector(place, workload.name)),
+      ...(imagePullSecrets.length > 0 ? { imagePullSecrets: imagePullSecrets.map(name => ({ name })) } : {}),
+      ...(priorityClassName !== '' ? { priorityClassName } : {}),
+      ...ifAny('nodeSelector', shape.nodeSelector),
+      ...ifAny('affinity', shape.affinity),
+      ...(shape.tolerations.length > 0 ? { tolerations: shape.tolerations } : {}),
+    },
+  }
+}
+
+/** The annotation of a pod with the digest of the Secrets that it read at start. */
+export const secretsAnnotation = 'tollway.dev/secrets'
+
+function digestAnnotation({ secretsDigest }: Pick<Workload, 'secretsDigest'>) {
+  return secretsDigest === undefined ? {} : { [secretsAnnotation]: secretsDigest }
+}
+
+function ifAny(name: string, value: Readonly<Record<string, unknown>>) {
+  return Object.keys(value).length > 0 ? { [name]: value } : {}
+}
+
+/**
+ * Over hosts and zones where it can be, if nothing else is said. Who names no pods means those of the
+ * workload.
+ */
+function spread(
+  { topologySpreadConstraints }: PodShape,
+  matchLabels: Readonly<Record<string, string>>,
+): readonly unknown[] {
+  const labelSelector = { matchLabels }
+  if (topologySpreadConstraints.length > 0) {
+    return topologySpreadConstraints.map(constraint => ({ labelSelector, ...(constraint as object) }))
+  }
+  return ['kubernetes.io/hostname', 'topology.kubernetes.io/zone'].map(topologyKey => ({
+    maxSkew: 1,
+    topologyKey,
+    whenUnsatisfiable: 'ScheduleAnyway',
+    labelSelector,
+  }))
+}

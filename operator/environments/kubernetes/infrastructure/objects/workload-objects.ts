@@ -1,0 +1,26 @@
+import type { PodShape } from '@tollway/crds/cluster-config.ts'
+import type { Workload } from '../../../../ir.ts'
+import type { KubeObject } from '../../api/kube-object.ts'
+import { makeDeployment } from './deployment.ts'
+import { makeHorizontalPodAutoscaler } from './horizontal-pod-autoscaler.ts'
+import { makeNetworkPolicy } from './network-policy.ts'
+import type { Place } from './place.ts'
+import { makePodDisruptionBudget } from './pod-disruption-budget.ts'
+import { makeServiceAccount } from './service-account.ts'
+import { makeServices } from './services.ts'
+
+/**
+ * All objects of a workload, in the order in which they are made: each finds there what it refers to. Equal
+ * input gives equal objects.
+ */
+export function workloadObjects(workload: Workload, shape: PodShape, place: Place): readonly KubeObject[] {
+  const ingredients = { workload, place }
+  return [
+    makeServiceAccount(ingredients),
+    makeNetworkPolicy(ingredients),
+    ...makeServices(ingredients),
+    makePodDisruptionBudget(ingredients, shape),
+    makeDeployment(ingredients, shape),
+    makeHorizontalPodAutoscaler(ingredients),
+  ].filter(object => object !== undefined)
+}

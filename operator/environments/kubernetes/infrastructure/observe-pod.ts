@@ -1,0 +1,137 @@
+import { isIPv6 } from 'node:net'
+import type { Replica } from '../../../infrastructure/provider.ts'
+import { isRecord, type KubeObject } from '../api/kube-object.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/**
+ * Those pods of a workload that run or shall run, the oldest first: without those that are being deleted, and
+ * without those that have ended for ever, in whose place there are others.
+ */
+export function observePods(pods: readonly KubeObject[]): readonly Replica[] {
+  return pods
+    .filter(({ metadata, status }) => metadata.deletionTimestamp === undefined && !hasEnded(status))
+    .sort((a, b) => (ageKey(a) < ageKey(b) ? -1 : 1))
+    .map(observePod)
+}
+
+function hasEnded(status: unknown): boolean {
+  return ['Succeeded', 'Failed'].includes(textOf(fields(status)['phase']))
+}
+
+function ageKey({ metadata }: KubeObject): string {
+  return `${metadata['creationTimestamp']} ${metadata.name}`
+}
+
+function observePod(pod: KubeObject): Replica {
+  const status = fields(pod['status'])
+  const ready = conditionOf(status, 'Ready')['status'] === 'True'
+  const restarts = containerOf(status)['restartCount']
+  return {
+    name: pod.metadata.name,
+    uid: pod.metadata.uid ?? '',
+    ready,
+    reason: ready ? '' : reasonOf(pod, status),
+    restarts: typeof restarts === 'number' ? restarts : 0,
+    addresses: addressesOf(pod, textOf(status['podIP'])),
+  }
+}
+
+/** Why a pod is not ready: the first of what holds it up. */
+function reasonOf(pod: KubeObject, status: Fields): string {
+  const scheduled = conditionOf(status, 'PodScheduled')
+  if (scheduled['status'] === 'False') return `no node takes it: ${textOf(scheduled['message'])}`
+  const container = containerOf(status)
+  const { waiting, terminated, running } = fields(container['state'])
+  if (isRecord(waiting)) return waitingReason(waiting, container)
+  if (isRecord(terminated)) return ended(terminated)
+  if (!isRecord(running) || container['started'] !== true) return 'starting'
+  if (container['ready'] === true) return `not ready: ${textOf(conditionOf(status, 'Ready')['message'])}`
+  return `not ready: ${probeText(pod)}`
+}
+
+function waitingReason(waiting: Fields, container: Fields): string {
+  const reason = textOf(waiting['reason'])
+  const message = textOf(waiting['message'])
+  const said = message === '' ? '' : `: ${message}`
+  switch (reason) {
+    case '':
+    case 'ContainerCreating':
+    case 'PodInitializing':
+      return 'starting'
+    case 'CrashLoopBackOff':
+      return crashReason(message, container)
+    case 'ErrImagePull':
+    case 'ImagePullBackOff':
+    case 'ErrImageNeverPull':
+    case 'InvalidImageName':
+      return `the image ${textOf(container['image'])} cannot be had: ${reason}${said}`
+    default:
+      return `${reason}${said}`
+  }
+}
+
+/** The kubelet's message has the length of the wait, which begins at the end of the container. */
+function crashReason(message: string, container: Fields): string {
+  const last = fields(fields(container['lastState'])['terminated'])
+  const finishedMs = Date.parse(textOf(last['finishedAt']))
+  const waitMs = durationMs(/back-off ([0-9hms.]+) restarting/.exec(message)?.[1] ?? '')
+  const again = finishedMs + waitMs
+  if (Number.isNaN(again)) return `${ended(last)}, again after a wait`
+  return `${ended(last)}, again at ${new Date(again).toISOString().replace('.000', '')}`
+}
+
+function ended(terminated: Fields): string {
+  const { exitCode, reason } = terminated
+  const why = textOf(reason)
+  const told = why === '' || why === 'Error' || why === 'Completed' ? '' : ` (${why})`
+  return `exited with code ${typeof exitCode === 'number' ? exitCode : 'unknown'}${told}`
+}
+
+/** Of Go's `1m20s`; NaN for anything else. */
+function durationMs(text: string): number {
+  const [, hours = 0, minutes = 0, seconds = 0] =
+    /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$/.exec(text) ?? []
+  if (text === '') return Number.NaN
+  return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000
+}
+
+function probeText({ spec }: KubeObject): string {
+  const { httpGet } = fields(fields(firstOf(fields(spec)['containers']))['readinessProbe'])
+  if (!isRecord(httpGet)) return 'its readiness probe fails'
+  return `GET ${httpGet['path']} on the port ${httpGet['port']} is not answered with 200`
+}
+
+/** Where a person looks at it; gRPC has no page, so it is no link. */
+function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, string>> {
+  const { ports } = fields(firstOf(fields(spec)['containers']))
+  if (ip === '' || !Array.isArray(ports)) return {}
+  const host = isIPv6(ip) ? `[${ip}]` : ip
+  return Object.fromEntries(
+    ports.filter(isRecord).map(({ name, containerPort }) => {
+      return [name, `${name === 'grpc' ? '' : 'http://'}${host}:${containerPort}`]
+    }),
+  )
+}
+
+/** A pod of Tollway has one container; injected containers come after it. */
+function containerOf(status: Fields): Fields {
+  return fields(firstOf(status['containerStatuses']))
+}
+
+function conditionOf(status: Fields, type: string): Fields {
+  const { conditions } = status
+  return fields(Array.isArray(conditions) ? conditions.find(one => fields(one)['type'] === type) : undefined)
+}
+
+function firstOf(list: unknown): unknown {
+  return Array.isArray(list) ? list[0] : undefined
+}
+
+function fields(value: unknown): Fields {
+  return isRecord(value) ? value : {}
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}

@@ -1,0 +1,99 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createReflector, type Reflector, type ReflectorTiming } from '../../../controller/reflector.ts'
+import type { KubeClient } from '../api/client.ts'
+import { collectionOf } from '../api/collection.ts'
+import type { ApiResource, KubeObject } from '../api/kube-object.ts'
+import { type Kind, kindNames, kinds, podResource } from './kinds.ts'
+import { labelNames, type Owner, ownObjectsSelector, type Place } from './objects/place.ts'
+
+/** The objects of an installation's workloads, as the API server last reported them. */
+export interface OwnObjects {
+  get(kind: Kind, name: string): KubeObject | undefined
+  /** Those of one workload that the operator owns, in the order in which they are made. */
+  ofWorkload(workload: string): readonly KindObject[]
+  pods(): readonly KubeObject[]
+  /** Whether everything has been listed once: before that, what is missing may only be unknown. */
+  hasSynced(): boolean
+  /**
+   * Called after each change, and when everything is known for the first time. It says nothing about
+   * what changed. It must not throw.
+   */
+  onChange(listener: () => void): void
+  stop(): Promise<void>
+}
+
+export interface KindObject {
+  readonly kind: Kind
+  readonly object: KubeObject
+}
+
+export interface OwnObjectsOptions {
+  readonly client: Pick<KubeClient, 'list' | 'watch'>
+  readonly place: Place
+  readonly onError: (error: unknown, retryMs: number) => void
+  readonly random: () => number
+  readonly clock: Clock
+  readonly timing?: Partial<ReflectorTiming> | undefined
+}
+
+/** Begins at once to follow what has the labels of the installation, in its namespace. */
+export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
+  const { place } = options
+  const pods = follow(podResource, options)
+  const byKind = new Map(kindNames.map(kind => [kind, follow(kinds[kind], options)]))
+  const all = [pods, ...byKind.values()]
+  return {
+    get: (kind, name) => byKind.get(kind)?.get(place.namespace, name),
+    ofWorkload: workload =>
+      Array.from(byKind, ([kind, reflector]) =>
+        reflector
+          .list()
+          .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
+          .filter(object => isOwnedBy(object, place.owner))
+          .map(object => ({ kind, object })),
+      ).flat(),
+    pods: () => pods.list(),
+    hasSynced: () => all.every(reflector => reflector.hasSynced()),
+    onChange(listener) {
+      for (const reflector of all) {
+        reflector.onChange(() => listener())
+        reflector.synced().then(() => listener())
+      }
+    },
+    async stop() {
+      await Promise.all(all.map(reflector => reflector.stop()))
+    },
+  }
+}
+
+/**
+ * Whether the installation owns the object; labels alone prove nothing, because users can copy them. An
+ * earlier version named the operator's Deployment, which has the name of the ConfigMap.
+ */
+function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: Owner): boolean {
+  if (!Array.isArray(ownerReferences)) return false
+  return ownerReferences.some(
+    owner => owner?.uid === uid || (owner?.kind === 'Deployment' && owner.name === name),
+  )
+}
+
+function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<KubeObject> {
+  const { client, place, onError, random, clock, timing = {} } = options
+  return createReflector<KubeObject>({
+    source: collectionOf(client, resource, { labelSelector: ownObjectsSelector(place) }),
+    namespaces: [place.namespace],
+    keep: withoutFields,
+    onError,
+    random,
+    clock,
+    timing,
+  })
+}
+
+/** The lists of fields are half of an object, and the operator uses only who changed it when. */
+function withoutFields(object: KubeObject): KubeObject {
+  const { managedFields, ...metadata } = object.metadata
+  if (!Array.isArray(managedFields)) return object
+  const managers = managedFields.map(({ manager, subresource, time }) => ({ manager, subresource, time }))
+  return { ...object, metadata: { ...metadata, managedFields: managers } }
+}

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { load } from 'js-yaml'
+import type { Replica } from '../../../infrastructure/provider.ts'
+import { describeProgress, progressOf } from './progress.ts'
+
+/** wanted, then observedGeneration (of 2), replicas, updated and ready of the status; then what is told. */
+const table = `
+  3 | 2 3 3 3 | 3 updated, 3 ready
+  3 | 1 3 3 3 | 0 updated, 0 ready
+  3 | 2 4 1 3 | 1 updated, 0 ready
+  3 | 2 4 3 3 | 3 updated, 2 ready
+  3 | 2 4 3 4 | 3 updated, 3 ready
+  3 | 2 0 0 0 | 0 updated, 0 ready
+  0 | 2 0 0 0 | 0 updated, 0 ready
+`
+
+const deployment = (wanted: number, status: object) => ({
+  metadata: { name: 'tollway-ratelimit', generation: 2 },
+  spec: { replicas: wanted },
+  status,
+})
+
+test('only replicas of the newest description count as ready', () => {
+  for (const line of table.trim().split('\n')) {
+    const [wanted = '', numbers = '', told] = line.split('|').map(part => part.trim())
+    const [observedGeneration, replicas, updatedReplicas, readyReplicas] = numbers.split(' ').map(Number)
+    const status = { observedGeneration, replicas, updatedReplicas, readyReplicas }
+    const { updated, ready, message } = progressOf(deployment(Number(wanted), status), [])
+    assert.equal(`${updated} updated, ${ready} ready`, told, line)
+    assert.equal(message === '', ready === Number(wanted), line)
+  }
+})
+
+test('a Deployment of another revision counts as not applied', () => {
+  const status = { observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 3 }
+  const before = deployment(3, status)
+  const applied = {
+    ...before,
+    metadata: { ...before.metadata, annotations: { 'tollway.dev/revision': 'b' } },
+  }
+  assert.equal(progressOf(applied, [], 'b').ready, 3)
+  for (const stale of [before, applied]) {
+    const { ready, message } = progressOf(stale, [], 'c')
+    assert.deepEqual([ready, message], [0, 'the Deployment has not been applied yet'])
+  }
+})
+
+test('the message is what holds it up', () => {
+  const waiting = {
+    name: 'p',
+    uid: 'u',
+    ready: false,
+    reason: 'starting',
+    restarts: 0,
+    addresses: {},
+  } as Replica
+  const conditions = load(`[{type: ReplicaFailure, status: "True", message: "exceeded quota: few"}]`)
+  const status = { observedGeneration: 2, replicas: 1, updatedReplicas: 1 }
+  const messageOf = (more: object, replicas: readonly Replica[]) =>
+    progressOf(deployment(2, { ...status, ...more }), replicas).message
+  assert.equal(messageOf({ conditions }, [waiting]), 'exceeded quota: few')
+  assert.equal(messageOf({}, [waiting]), 'p: starting')
+  const late = load(`[{type: Progressing, status: "False", message: has timed out}]`)
+  assert.equal(messageOf({ conditions: late }, []), 'has timed out')
+  assert.equal(messageOf({}, []), 'replicas are being replaced')
+})
+
+test('a rollout that has not begun tells how many earlier replicas take calls', () => {
+  const waiting = { name: 'p', uid: 'u', ready: false, reason: 'no image', restarts: 0, addresses: {} }
+  const told = (status: object) => describeProgress(progressOf(deployment(3, status), [waiting]))
+  const observed = { observedGeneration: 2, updatedReplicas: 1 }
+  const late = '0 of 3 pods of the newest version are ready'
+  assert.equal(
+    told({ ...observed, replicas: 4, readyReplicas: 3 }),
+    `${late}, 3 earlier ones take calls: p: no image`,
+  )
+  assert.equal(
+    told({ ...observed, replicas: 2, readyReplicas: 1 }),
+    `${late}, 1 earlier one takes calls: p: no image`,
+  )
+  assert.equal(told({ ...observed, replicas: 1, readyReplicas: 0 }), `${late}: p: no image`)
+  const notObserved = { observedGeneration: 1, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }
+  const unseen = 'its controller has not looked at it yet'
+  assert.equal(told(notObserved), `${late}, 3 earlier ones take calls: ${unseen}`)
+  assert.equal(told({ observedGeneration: 2, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }), '')
+})

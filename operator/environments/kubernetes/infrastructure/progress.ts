@@ -1,0 +1,83 @@
+import type { Replica } from '../../../infrastructure/provider.ts'
+import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import { revisionAnnotation } from './objects/deployment.ts'
+
+/** How far a workload has come on its way to what was applied last. It is there when `ready` is `wanted`. */
+export interface Progress {
+  readonly wanted: number
+  /** Replicas of the newest description. */
+  readonly updated: number
+  /** How many of those take calls, at the least. */
+  readonly ready: number
+  /** How many replicas of an older description take calls, at the most. */
+  readonly earlier: number
+  /** What holds it up, for people; empty when all is there. */
+  readonly message: string
+}
+
+/**
+ * Reads the progress from the status of the Deployment, once its controller has observed the newest
+ * generation.
+ *
+ * @param revision of this operator's release. A Deployment of another revision counts as not applied yet:
+ *   another operator leads, or this one has not applied it.
+ */
+export function progressOf(deployment: KubeObject, replicas: readonly Replica[], revision = ''): Progress {
+  const wanted = numberOf(deployment['spec'], 'replicas')
+  const { status, metadata } = deployment
+  const takingCalls = numberOf(status, 'readyReplicas')
+  if (revision !== '' && metadata.annotations?.[revisionAnnotation] !== revision) {
+    return {
+      wanted,
+      updated: 0,
+      ready: 0,
+      earlier: takingCalls,
+      message: 'the Deployment has not been applied yet',
+    }
+  }
+  if (numberOf(status, 'observedGeneration') < (metadata.generation ?? 0)) {
+    return {
+      wanted,
+      updated: 0,
+      ready: 0,
+      earlier: takingCalls,
+      message: 'its controller has not looked at it yet',
+    }
+  }
+  const updated = numberOf(status, 'updatedReplicas')
+  // Any of the ready ones may be among those that are left over of an older description.
+  const leftOver = numberOf(status, 'replicas') - updated
+  const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
+  const message = ready >= wanted ? '' : whatHoldsUp(status, replicas)
+  return { wanted, updated, ready, earlier: takingCalls - ready, message }
+}
+
+/**
+ * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: the image x cannot be had`;
+ * empty when all are ready.
+ */
+export function describeProgress({ wanted, ready, earlier, message }: Progress): string {
+  if (ready >= wanted) return ''
+  const others = earlier > 0 ? `, ${earlier} earlier ${earlier === 1 ? 'one takes' : 'ones take'} calls` : ''
+  return `${ready} of ${wanted} pods of the newest version are ready${others}: ${message}`
+}
+
+function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
+  const failure = failedCondition(status, 'ReplicaFailure', 'True')
+  if (failure !== undefined) return failure
+  const waiting = replicas.find(({ ready }) => !ready)
+  if (waiting !== undefined) return `${waiting.name}: ${waiting.reason}`
+  return failedCondition(status, 'Progressing', 'False') ?? 'replicas are being replaced'
+}
+
+/** The message of a condition that has this status. */
+function failedCondition(status: unknown, type: string, value: string): string | undefined {
+  const conditions = isRecord(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
+  const found = conditions.filter(isRecord).find(one => one['type'] === type && one['status'] === value)
+  return found === undefined ? undefined : `${found['message']}`
+}
+
+function numberOf(value: unknown, field: string): number {
+  const found = isRecord(value) ? value[field] : undefined
+  return typeof found === 'number' ? found : 0
+}

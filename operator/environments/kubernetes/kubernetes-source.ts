@@ -1,0 +1,93 @@
+import { readAnnotations, type Source, type SourcedResource } from '../../sources/source.ts'
+
+/** The custom resources of one kind, as a reflector keeps them. */
+export interface ReflectedKind {
+  readonly apiVersion: string
+  readonly kind: string
+  list(): readonly CustomObject[]
+  get(namespace: string, name: string): CustomObject | undefined
+  onChange(listener: (namespace: string, name: string) => void): void
+  /** Resolves when all of them have been listed once, with false when it was stopped before. */
+  synced(): Promise<boolean>
+  stop(): Promise<void>
+}
+
+/** A custom resource, as far as it is looked at here. */
+export interface CustomObject {
+  readonly metadata: {
+    readonly name: string
+    readonly namespace?: string
+    readonly uid?: string
+    readonly generation?: number
+    readonly creationTimestamp?: unknown
+    readonly annotations?: Readonly<Record<string, string>>
+  }
+  readonly spec?: unknown
+}
+
+/**
+ * Custom resources of an API server. A change that concerns only a status, or labels, is passed over: the
+ * operator writes statuses itself, and would wake itself for ever.
+ */
+export function createKubernetesSource(kinds: readonly ReflectedKind[]): Source {
+  /** By uid; the same object as long as it says the same. */
+  const known = new Map<string, SourcedResource>()
+
+  function toResource(
+    { apiVersion, kind }: ReflectedKind,
+    { metadata, spec }: CustomObject,
+  ): SourcedResource {
+    const { name, namespace = '', uid = '', generation = 0, creationTimestamp, annotations } = metadata
+    const asked = readAnnotations(annotations)
+    const before = known.get(uid)
+    const isSame = before?.paused === asked.paused && before.rotation === asked.rotation
+    if (before?.generation === generation && isSame) return before
+    const createdMs = Date.parse(`${creationTimestamp}`)
+    const resource: SourcedResource = {
+      apiVersion,
+      kind,
+      namespace,
+      name,
+      uid,
+      generation,
+      ...asked,
+      spec,
+      origin: `${namespace}/${name}`,
+      ...(Number.isNaN(createdMs) ? {} : { createdMs }),
+    }
+    known.set(uid, resource)
+    return resource
+  }
+
+  function saysTheSame(kind: ReflectedKind, namespace: string, name: string): boolean {
+    const object = kind.get(namespace, name)
+    const before = known.get(object?.metadata.uid ?? '')
+    return object !== undefined && before !== undefined && toResource(kind, object) === before
+  }
+
+  return {
+    async start() {
+      await Promise.all(kinds.map(kind => kind.synced()))
+    },
+    list() {
+      const resources = kinds.flatMap(kind => kind.list().map(object => toResource(kind, object)))
+      if (known.size > resources.length) {
+        const uids = new Set(resources.map(({ uid }) => uid))
+        for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid)
+      }
+      return resources
+    },
+    problems: () => [],
+    unread: () => [],
+    onChange(listener) {
+      for (const kind of kinds) {
+        kind.onChange((namespace, name) => {
+          if (!saysTheSame(kind, namespace, name)) listener()
+        })
+      }
+    },
+    async stop() {
+      await Promise.all(kinds.map(kind => kind.stop()))
+    },
+  }
+}

@@ -1,0 +1,32 @@
+import { gunzipSync, gzipSync } from 'node:zlib'
+import type { FedKind, Named } from '../../../kinds/fed-kind.ts'
+
+/** More than any resource of an API server can say. */
+const maxJsonBytes = 64 * 1024 * 1024
+
+const encoded = new WeakMap<Named, string>()
+
+/** A content as it is stored. The same object is not encoded twice. */
+export function encodeLastGood(content: Named): string {
+  const known = encoded.get(content)
+  if (known !== undefined) return known
+  const text = gzipSync(JSON.stringify(content)).toString('base64')
+  encoded.set(content, text)
+  return text
+}
+
+/** undefined for what is not of our making, or is not of the resource `name`. */
+export function decodeLastGood<Content extends Named>(
+  { isContent }: Pick<FedKind<Content>, 'isContent'>,
+  text: unknown,
+  name: string,
+): Content | undefined {
+  if (typeof text !== 'string') return undefined
+  try {
+    const json = gunzipSync(Buffer.from(text, 'base64'), { maxOutputLength: maxJsonBytes }).toString()
+    const content: unknown = JSON.parse(json)
+    return isContent(content) && content.name === name ? content : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,82 @@
+import type { FedKind, Named } from '../../../kinds/fed-kind.ts'
+import type { Memory, Remembered } from '../../../reconcilers/remembered.ts'
+import type { StoredResource } from '../status/stored-resource.ts'
+import { decodeLastGood } from './last-good.ts'
+import type { LastGoodEntry } from './last-good-entry.ts'
+import type { LastGoodStore } from './last-good-store.ts'
+
+export interface RememberedInObjects<Content> extends Remembered<Content> {
+  /** Reads the last good contents that earlier operators stored. */
+  read(): Promise<void>
+}
+
+/**
+ * Remembers the last good content of each resource in objects of the operator's namespace. An operator that
+ * starts reads it there, because a resource that is invalid now may have a valid earlier version in force.
+ * Content that this process saw in force itself takes precedence.
+ *
+ * Earlier versions stored the content in the status of the resource. It is read from there, too, and moves to
+ * objects.
+ */
+export function rememberInObjects<Content extends Named>(
+  kind: Pick<FedKind<Content>, 'isContent'>,
+  store: Pick<LastGoodStore, 'read' | 'want'>,
+  resources: () => readonly StoredResource[],
+): RememberedInObjects<Content> {
+  let own: ReadonlyMap<string, Memory<Content>> = new Map()
+  let earlier: ReadonlyMap<string, Memory<Content>> = new Map()
+  return {
+    async read() {
+      const entries = await store.read()
+      earlier = new Map(
+        resources().flatMap(resource => {
+          const memory = readMemory(kind, resource, entries.get(resource.metadata.uid ?? ''))
+          return memory === undefined ? [] : [[resource.metadata.uid ?? '', memory]]
+        }),
+      )
+    },
+    all: () => ({
+      get: uid => own.get(uid) ?? earlier.get(uid),
+      entries: () => own.entries(),
+    }),
+    replace(memories) {
+      own = memories
+      store.want(memories)
+    },
+  }
+}
+
+/** The newer of what the objects and the status hold. */
+function readMemory<Content extends Named>(
+  kind: Pick<FedKind<Content>, 'isContent'>,
+  { metadata, status }: StoredResource,
+  stored: LastGoodEntry | undefined,
+): Memory<Content> | undefined {
+  const { namespace = '', name, creationTimestamp } = metadata
+  const inStatus = entryOf(status?.lastGood)
+  const entry = (inStatus?.generation ?? -1) > (stored?.generation ?? -1) ? inStatus : stored
+  const firstSeenMs = Date.parse(`${creationTimestamp}`)
+  if (entry === undefined || Number.isNaN(firstSeenMs)) return undefined
+  const origin = `${namespace}/${name}`
+  return decodedLater({ firstSeenMs, origin, lastGoodGeneration: entry.generation }, () =>
+    decodeLastGood(kind, entry.text, origin),
+  )
+}
+
+function entryOf(lastGood: NonNullable<StoredResource['status']>['lastGood']): LastGoodEntry | undefined {
+  const { generation, content } = lastGood ?? {}
+  if (typeof content !== 'string') return undefined
+  return { generation: Number.isSafeInteger(generation) ? Number(generation) : 0, text: content }
+}
+
+/** Of thousands of resources few are wrong, and only of those the content is needed. */
+function decodedLater<Content>(memory: Memory<Content>, decode: () => Content | undefined): Memory<Content> {
+  let decoded: { readonly content: Content | undefined } | undefined
+  return {
+    ...memory,
+    get lastGood() {
+      decoded ??= { content: decode() }
+      return decoded.content
+    },
+  }
+}

@@ -1,0 +1,42 @@
+import type { Server } from 'node:http'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
+import type { StatusReport } from '../../status/status-report.ts'
+
+export interface OperatorPages {
+  /** Why this operator does not serve the feed yet; empty when it does. */
+  notReady(): string
+  metrics(): Promise<string>
+  readonly metricsType: string
+  report(): StatusReport
+}
+
+/**
+ * The operator's own port in a cluster. `/healthz` tells that the process lives, `/readyz` that its feed is
+ * served; neither looks at what it runs, for that depends on the feed.
+ */
+export function createOperatorPages(pages: OperatorPages): Server {
+  return createServer((request, response) => {
+    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
+      response.writeHead(status, { 'content-type': type }).end(body)
+    }
+    if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
+    switch ((request.url ?? '').split('?')[0]) {
+      case '/healthz':
+        return send(200, 'OK\n')
+      case '/readyz': {
+        const reason = pages.notReady()
+        return reason === '' ? send(200, 'OK\n') : send(503, `${reason}\n`)
+      }
+      case '/metrics':
+        pages.metrics().then(
+          text => send(200, text, pages.metricsType),
+          (error: unknown) => send(500, `${error}\n`),
+        )
+        return
+      case '/status':
+        return send(200, `${JSON.stringify(pages.report(), undefined, 2)}\n`, 'application/json')
+      default:
+        return send(404, 'no such page; there are /healthz, /readyz, /metrics and /status\n')
+    }
+  })
+}

@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
+import { formatFieldProblem } from '../../kinds/field-problem.ts'
+import { judgeServiceSettings } from '../../services/cluster-services.ts'
+
+/** More than any list of grants needs. */
+const maxBytes = 1024 * 1024
+
+/** The configuration in a file, or what is wrong with it, a line each. Quotes no secrets. */
+export function readClusterConfig(
+  path: string,
+): { readonly value: ClusterConfig } | { readonly problems: readonly string[] } {
+  let found: unknown
+  try {
+    const text = readFileSync(path, 'utf8')
+    if (text.length > maxBytes)
+      return { problems: [`has ${text.length} characters; at most ${maxBytes} are allowed`] }
+    found = load(text, { schema: CORE_SCHEMA }) ?? {}
+  } catch (error) {
+    if (!(error instanceof YAMLException)) return { problems: [(error as Error).message] }
+    const line = error.mark === undefined ? '' : `line ${error.mark.line + 1}: `
+    return { problems: [`${line}${error.reason}`] }
+  }
+  const judged = validateClusterConfig(found)
+  if ('problems' in judged) return { problems: judged.problems.map(formatFieldProblem) }
+  const problems = judgeServiceSettings(judged.value)
+  return problems.length > 0 ? { problems } : judged
+}

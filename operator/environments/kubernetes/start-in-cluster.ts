@@ -1,0 +1,496 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import type { AnyMethod } from '@tollway/grpc/server.ts'
+import { type Certificates, createCertificates } from '../../certificates/certificates.ts'
+import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
+import {
+  type BackendFailures,
+  failingReplicas,
+  watchBackendFailures,
+} from '../../infrastructure/backend-failures.ts'
+import { InfrastructureError } from '../../infrastructure/provider.ts'
+import { animationStreamRoutes } from '../../kinds/animation-stream-route/animation-stream-route.ts'
+import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
+import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
+import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
+import {
+  clusterServices,
+  clusterWorkloads,
+  podShapeOf,
+  switchedOff,
+} from '../../services/cluster-services.ts'
+import { paymentAddressesOf } from '../../services/payments/cluster-payments-workload.ts'
+import type { StatusReport } from '../../status/status-report.ts'
+import { createLoadRelay } from '../../xds/loads/load-relay.ts'
+import { createStreamLoads } from '../../xds/loads/stream-loads.ts'
+import type { LeaderCall } from '../../xds/peers/leader-call.ts'
+import { createPeerReporter } from '../../xds/peers/peer-reporter.ts'
+import { createPeers, type Peers } from '../../xds/peers/peers.ts'
+import { createFeed, type Feed } from '../../xds/server.ts'
+import { createKubeClient, type KubeClient } from './api/client.ts'
+import type { ApiAccess } from './api/connection/access.ts'
+import { createEventRecorder, type EventRecorder } from './api/events.ts'
+import { leaseAccess } from './api/leases.ts'
+import { secretAccess } from './api/secrets.ts'
+import { type ClusterKind, openClusterKind, openRunner, startKinds } from './cluster-kind.ts'
+import { openClusterMerchants } from './cluster-merchants.ts'
+import { createKubernetesInfrastructure, type KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
+import type { Place } from './infrastructure/objects/place.ts'
+import { createOperatorMetrics, type OperatorMetrics } from './metrics.ts'
+import * as names from './names.ts'
+import { createOperatorPages, type OperatorPages } from './operator-pages.ts'
+import { followOperators, type Operators } from './operators.ts'
+import { makeClusterReport } from './status/cluster-report.ts'
+import { describeServices } from './status/describe-services.ts'
+import { readyCondition, type StoredResource } from './status/stored-resource.ts'
+import { openTenantSecrets, type TenantSecrets } from './tenant-secrets/tenant-secrets.ts'
+import { provideWorkloads } from './workloads/provide-workloads.ts'
+import { createSecretDigests } from './workloads/secret-digests.ts'
+
+export interface ClusterOptions {
+  readonly config: ClusterConfig
+  readonly access: ApiAccess
+  readonly pod: OwnPod
+  readonly log: Log
+}
+
+/** What this operator's pod is told of itself. */
+export interface OwnPod {
+  readonly name: string
+  readonly namespace: string
+  /** By which the other operators reach it. */
+  readonly ip: string
+  /** Where it listens. */
+  readonly host: string
+  /** Identifies the release of the chart; empty when none is known. */
+  readonly revision: string
+}
+
+/**
+ * Runs one of the operators of a cluster, and resolves when it serves the feed. All of them serve the same
+ * feed; the holder of the Lease writes. Rejects with an `InfrastructureError` when the cluster lacks
+ * something, after it has stopped all that it started.
+ */
+export async function startInCluster(options: ClusterOptions): Promise<{ stop(): Promise<void> }> {
+  const { config, pod, log } = options
+  await using started = new AsyncDisposableStack()
+  const kinds: ClusterKind[] = []
+  const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates, infrastructure }))
+  const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
+  started.defer(async () => client.close())
+  const place = await ownPlace(client, config, pod)
+  const leadership = openLeadership(client, place, options) // tells who of the operators writes
+  started.defer(() => leadership.stop())
+  const { mayWrite } = leadership
+  const certificates = openCertificates(client, place, mayWrite, log)
+  started.defer(() => certificates.stop())
+  const events = openEvents(started, client, pod, log)
+  const writing = { client, place, mayWrite, events }
+  const { infrastructure, backends } = openInfrastructure(started, writing, options)
+  const operatorName = names.feedHost(config.name, pod.namespace)
+  const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
+  const loads = createStreamLoads({ operatorName }) // hears what brokers carry
+  started.defer(async () => loads.stop())
+  const feed = openFeed(peers, log)
+  const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
+  const secrets = tenants.routes
+  started.defer(() => secrets.stop())
+  const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
+  const open = { client, feed, infrastructure, backends, mayWrite, metrics, events, log }
+  const whySwitchedOff = (workload: string) => switchedOff(config, workload)
+  const kindOptions = { ...open, place, whySwitchedOff, watchNamespaces: config.watchNamespaces }
+  // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.
+  const limits = openClusterKind(rateLimitConfigs(reservations), kindOptions)
+  started.defer(() => limits.stop())
+  const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
+  started.defer(() => routes.stop())
+  const merchantParts = { client, tenants, certificates, events, backends, mayWrite }
+  const merchants = openMerchants(started, merchantParts, options)
+  kinds.push(limits, routes, merchants)
+  const digests = openSecretDigests(client, mayWrite, options)
+  const provided = { config, client, place, infrastructure, digests, mayWrite }
+  const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
+  digests.onChange(providing.trigger)
+  started.defer(() => digests.stop())
+  const tls = certificates.clientTls(operatorName)
+  const reporter = openReporter(feed, tls, leadership, log)
+  started.defer(() => reporter.stop())
+  const relay = createLoadRelay({ loads, tls, log, random: Math.random })
+  started.defer(() => relay.stop())
+
+  let notReady = 'the resources have not been read yet'
+  const operators = openOperators(started, client, place, log)
+  const report = () => describe(options, kinds, infrastructure, operators, certificates.problem())
+  await servePages(started, options, { notReady: () => notReady, metrics, report })
+  leadership.start({
+    onStarted() {
+      certificates.lookNow()
+      providing.trigger()
+      for (const { statuses } of kinds) statuses.lookAtAll()
+    },
+    onStopped: infrastructure.standDown,
+    onRival(address) {
+      reporter.setLeader(address)
+      relay.setLeader(address)
+    },
+  })
+  certificates.start()
+  digests.start()
+  started.defer(() => providing.stop())
+  const triggerAll = () => {
+    for (const kind of kinds) kind.trigger()
+  }
+  for (const part of [feed, infrastructure, backends]) part.onChange(triggerAll)
+  for (const part of [loads, secrets]) part.onChange(routes.trigger)
+  await startKinds(limits, [routes, merchants], log)
+  notReady = 'there is no certificate for the feed yet'
+  await serveFeed(started, options, [...feed.methods, ...peers.methods, ...loads.methods], certificates)
+  started.defer(() => peers.close())
+  started.defer(() => feed.close())
+  notReady = ''
+  log.info('serving', { feed: config.feedPort, pages: config.operatorPort, pod: pod.name })
+  const running = started.move()
+  return {
+    async stop() {
+      await leadership.stop() // first of all, so that another operator acts soon
+      await running.disposeAsync()
+    },
+  }
+}
+
+const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
+
+/**
+ * The chart's ConfigMap owns everything that the operator creates, because only an uninstall deletes it. The
+ * deletion of the Deployment must not delete the data plane.
+ */
+async function ownPlace(
+  client: KubeClient,
+  config: ClusterConfig,
+  { namespace, revision }: OwnPod,
+): Promise<Place> {
+  const name = names.operatorName(config.name)
+  const found = await client.get(configMaps, { namespace, name })
+  const uid = found?.metadata.uid
+  if (uid !== undefined) {
+    const owner = { apiVersion: 'v1', kind: 'ConfigMap', name, uid }
+    return { name: config.name, namespace, revision, owner }
+  }
+  const advice = 'the field "name" must be the name of the installation that this operator belongs to'
+  throw new InfrastructureError(`find the owner: there is no ConfigMap ${namespace}/${name}; ${advice}`)
+}
+
+interface Term {
+  readonly onStarted: () => void
+  readonly onStopped: () => Promise<void>
+  /** Given the address of the feed of the operator that writes, when that is another one. */
+  readonly onRival: (address: string | undefined) => void
+}
+
+function openFeed(elsewhere: Peers, log: Log): Feed {
+  return createFeed({
+    typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
+    ids: randomUUID,
+    clock: systemClock,
+    log,
+    elsewhere,
+  })
+}
+
+/** Which of the operators writes. What it does then is known only when all parts are there. */
+function openLeadership(client: KubeClient, place: Place, { config, pod, log }: ClusterOptions) {
+  const { durationSeconds, renewDeadlineSeconds, retrySeconds } = config.lease
+  const identity = names.leaseIdentity(pod, randomBytes(4).toString('hex'))
+  let elector: LeaseElector | undefined
+  return {
+    identity,
+    mayWrite: () => elector?.isLeader() ?? false,
+    lookNow: () => elector?.lookNow(),
+    start(term: Term): void {
+      elector = createLeaseElector({
+        lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }, [
+          place.owner,
+        ]),
+        identity,
+        onStarted() {
+          log.info('this operator is the one that writes')
+          term.onStarted()
+        },
+        async onStopped() {
+          log.info('this operator is no longer the one that writes')
+          await term.onStopped()
+        },
+        onRival(holder) {
+          const ip = holder === undefined ? undefined : names.addressOfHolder(holder)
+          term.onRival(ip && (ip.includes(':') ? `[${ip}]:${config.feedPort}` : `${ip}:${config.feedPort}`))
+        },
+        onError: error => log.warn('the lease could not be looked at', { error: `${error}` }),
+        random: Math.random,
+        timing: {
+          leaseMs: durationSeconds * 1000,
+          renewDeadlineMs: renewDeadlineSeconds * 1000,
+          retryMs: retrySeconds * 1000,
+        },
+      })
+      elector.start()
+    },
+    async stop(): Promise<void> {
+      const stopping = elector
+      elector = undefined
+      await stopping?.stop()
+    },
+  }
+}
+
+interface MerchantParts {
+  readonly client: KubeClient
+  readonly tenants: TenantSecrets
+  readonly certificates: Certificates
+  readonly events: EventRecorder
+  readonly backends: BackendFailures
+  readonly mayWrite: () => boolean
+}
+
+/** Merchants do not depend on the feed, and need a payments service only when there are any. */
+function openMerchants(
+  started: AsyncDisposableStack,
+  { client, tenants, certificates, events, backends, mayWrite }: MerchantParts,
+  { config, pod, log }: ClusterOptions,
+): ClusterKind {
+  const { name, payments, watchNamespaces } = config
+  const { namespace } = pod
+  const url = new URL(`https://${names.paymentsHost(name, namespace)}:${payments.provisionPort}`)
+  const tls = certificates.clientTls(names.podIdentity(name, namespace))
+  const provisioner = createProvisionClient({
+    url,
+    tls: () => ({ ...tls.credentials(), serverName: tls.serverName }),
+  })
+  started.defer(async () => provisioner.end())
+  const merchants = openClusterMerchants({
+    client,
+    watchNamespaces,
+    provisioner: payments.enabled ? provisioner : undefined,
+    addresses: paymentAddressesOf(config, namespace),
+    mayWrite,
+    granted: tenants.granted,
+    pace: tenants.pace,
+    backendFailure: () => backends.of('payments'),
+    events,
+    log,
+  })
+  started.defer(() => merchants.stop())
+  return merchants
+}
+
+function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnPod, log: Log): EventRecorder {
+  const events = createEventRecorder({
+    client,
+    reportingInstance: pod.name,
+    newId: () => randomBytes(8).toString('hex'),
+    onError: error => log.debug('record an event', { error: `${error}` }),
+  })
+  started.defer(() => events.settled())
+  return events
+}
+
+function openSecretDigests(
+  client: KubeClient,
+  mayWrite: () => boolean,
+  { config, pod, log }: ClusterOptions,
+) {
+  const enabled = clusterWorkloads(config, pod.namespace).filter(({ enabled }) => enabled)
+  return createSecretDigests({
+    workloads: enabled.map(({ workload }) => workload),
+    get: secretAccess(client, { namespace: pod.namespace }).get,
+    mayWrite,
+    onProblem: cause => log.warn('read the Secrets of the workloads', { cause }),
+    random: Math.random,
+  })
+}
+
+function openCertificates(client: KubeClient, place: Place, mayWrite: () => boolean, log: Log): Certificates {
+  const { name, namespace, owner } = place
+  const hosts = names.operatorHosts(name, namespace)
+  return createCertificates({
+    store: secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
+    secretNames: {
+      authority: names.authoritySecret(name),
+      server: names.feedServerSecret(name),
+      client: names.feedClientSecret(name),
+    },
+    dnsNames: { server: hosts, client: [names.podIdentity(name, namespace)] },
+    mayWrite,
+    clock: systemClock,
+    log,
+    random: Math.random,
+  })
+}
+
+interface WritingParts {
+  readonly client: KubeClient
+  readonly place: Place
+  readonly mayWrite: () => boolean
+  readonly events: EventRecorder
+}
+
+/** What runs of the services, and whether their backends answer. */
+function openInfrastructure(
+  started: AsyncDisposableStack,
+  { client, place, mayWrite, events }: WritingParts,
+  { config, log }: ClusterOptions,
+) {
+  const infrastructure = createKubernetesInfrastructure({
+    client,
+    place,
+    shapeFor: service => podShapeOf(config, service),
+    mayWrite,
+    onProblem: message => log.warn(message),
+    onContest({ object: regarding, message: note }) {
+      events.record({ regarding, type: 'Warning', reason: 'Contested', action: 'Repair', note })
+    },
+    random: Math.random,
+  })
+  started.defer(() => infrastructure.close())
+  const backends = watchBackendFailures({ infrastructure, workloads: Object.keys(clusterServices) })
+  started.defer(async () => backends.stop())
+  return { infrastructure, backends }
+}
+
+/** Tells the operator that writes what the pods of this one acknowledged. */
+function openReporter(
+  feed: Feed,
+  tls: ClientTls,
+  { identity, lookNow }: { readonly identity: string; lookNow(): void },
+  log: Log,
+): LeaderCall {
+  return createPeerReporter({
+    feed,
+    tls,
+    reporter: identity,
+    log,
+    onUnreachable: lookNow,
+    clock: systemClock,
+    random: Math.random,
+  })
+}
+
+interface MeasuredParts {
+  readonly leadership: { mayWrite(): boolean }
+  readonly feed: Feed
+  readonly kinds: readonly ClusterKind[]
+  readonly certificates: Certificates
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'contests' | 'observe'>
+}
+
+/** @param parts are there when somebody first looks at the metrics. */
+function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
+  return createOperatorMetrics({
+    contestedObjects: () => parts().infrastructure.contests().length,
+    failingBackends: () =>
+      Object.fromEntries(
+        Object.keys(clusterServices).map(name => [
+          name,
+          failingReplicas(parts().infrastructure.observe(name)).length,
+        ]),
+      ),
+    isLeader: () => parts().leadership.mayWrite(),
+    connectedPods: () =>
+      new Set(
+        parts()
+          .feed.clients()
+          .map(({ uid }) => uid),
+      ).size,
+    statusesWaiting: () => parts().kinds.reduce((sum, { statuses }) => sum + statuses.waiting(), 0),
+    resources: () => countReady(parts().kinds.flatMap(kind => kind.list())),
+    failingKinds: () =>
+      Object.fromEntries(parts().kinds.map(({ kind, problem }) => [kind.definition.kind, problem() !== ''])),
+    certificateProblem: () => parts().certificates.problem(),
+  })
+}
+
+function openOperators(started: AsyncDisposableStack, client: KubeClient, place: Place, log: Log): Operators {
+  const operators = followOperators({ client, place, log, random: Math.random })
+  started.defer(() => operators.stop())
+  return operators
+}
+
+function describe(
+  { config, pod }: ClusterOptions,
+  kinds: readonly ClusterKind[],
+  infrastructure: KubernetesInfrastructure,
+  operators: Operators,
+  certificateProblem: string,
+): StatusReport {
+  const { addresses, replicas, problems } = describeServices(config, pod.namespace, infrastructure)
+  return makeClusterReport({
+    nowMs: systemClock.nowMs(),
+    revision: pod.revision,
+    addresses,
+    resources: kinds.map(({ kind, list }) => ({ kind, resources: list() })),
+    replicas,
+    problems: [
+      ...problems,
+      ...operators.problems(),
+      ...kinds.flatMap(({ kind, problem }) =>
+        problem() === '' ? [] : [{ origin: kind.definition.kind, message: problem() }],
+      ),
+      ...infrastructure.contests().map(({ object, message }) => ({
+        ...{ origin: object.metadata.name, message, isWarning: true },
+      })),
+      ...(certificateProblem === '' ? [] : [{ origin: 'certificates', message: certificateProblem }]),
+    ],
+  })
+}
+
+function countReady(resources: readonly StoredResource[]) {
+  const ready = resources.filter(({ status = {} }) => readyCondition(status)?.status === 'True').length
+  return { ready, notReady: resources.length - ready }
+}
+
+async function servePages(
+  started: AsyncDisposableStack,
+  { config, pod }: ClusterOptions,
+  {
+    notReady,
+    metrics,
+    report,
+  }: Pick<OperatorPages, 'notReady' | 'report'> & { readonly metrics: OperatorMetrics },
+): Promise<void> {
+  const pages = createOperatorPages({
+    notReady,
+    metrics: metrics.render,
+    metricsType: metrics.contentType,
+    report,
+  })
+  pages.listen(config.operatorPort, pod.host)
+  await once(pages, 'listening')
+  started.defer(() => {
+    pages.close()
+    pages.closeAllConnections()
+  })
+}
+
+/** A connection goes on with the certificates that it began with, which are renewed within weeks. */
+const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
+
+async function serveFeed(
+  started: AsyncDisposableStack,
+  { config, pod, log }: ClusterOptions,
+  methods: readonly AnyMethod[],
+  certificates: Certificates,
+): Promise<void> {
+  await certificates.ready()
+  const grpc = createGrpcServer({
+    methods,
+    limits: feedConnection,
+    onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
+  })
+  await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
+  started.defer(() => grpc.drain(0))
+}

@@ -1,0 +1,83 @@
+import type { Replica } from '../../../infrastructure/provider.ts'
+import type { SourceProblem } from '../../../sources/source.ts'
+import type { Condition } from '../../../status/conditions.ts'
+import type { ResourceStatus } from '../../../status/resource-status.ts'
+import type { StatusReport } from '../../../status/status-report.ts'
+import type { ReportedKind } from '../cluster-kind.ts'
+import type { StoredResource } from './stored-resource.ts'
+
+export interface ClusterReportOptions {
+  readonly nowMs: number
+  /** Identifies the release of the chart; empty when none is known. */
+  readonly revision: string
+  /** Where the services are reached. */
+  readonly addresses: Readonly<Record<string, string>>
+  readonly resources: readonly StoredKind[]
+  readonly replicas: readonly Replica[]
+  readonly problems: readonly SourceProblem[]
+}
+
+/** What is stored of one kind. */
+export interface StoredKind {
+  readonly kind: ReportedKind
+  readonly resources: readonly StoredResource[]
+}
+
+/**
+ * What `tollway status` shows in a cluster: the statuses as they are stored, so that each operator tells the
+ * same, whether it is the one that writes or not.
+ */
+export function makeClusterReport(options: ClusterReportOptions): StatusReport {
+  const { nowMs, revision, addresses, resources, replicas, problems } = options
+  return {
+    pid: process.pid,
+    updatedAt: new Date(nowMs).toISOString(),
+    folder: '',
+    revision,
+    addresses,
+    resources: resources.flatMap(({ kind, resources }) =>
+      resources
+        .map(resource => toResourceStatus(kind, resource))
+        .sort((a, b) => (a.origin < b.origin ? -1 : 1)),
+    ),
+    replicas,
+    problems,
+  }
+}
+
+function toResourceStatus(
+  kind: StoredKind['kind'],
+  { metadata, spec, status = {} }: StoredResource,
+): ResourceStatus {
+  const { name, namespace = '', uid = '', generation = 0 } = metadata
+  const { observedGeneration = 0, enforced = '', conditions = [] } = status
+  const counts = kind.counts.map(({ field }) => [field, Number(status[field] ?? 0)])
+  return {
+    kind: kind.definition.kind,
+    namespace,
+    name,
+    uid,
+    origin: `${namespace}/${name}`,
+    observedGeneration,
+    subject: kind.subjectOf(undefined, spec),
+    counts: Object.fromEntries(counts),
+    enforced,
+    problems: [],
+    ...(kind.detailsOf && { details: kind.detailsOf(status) }),
+    conditions: observedGeneration < generation && !isPaused(conditions) ? [unseen(generation)] : conditions,
+  }
+}
+
+const isPaused = (conditions: readonly Condition[]) => conditions.some(({ type }) => type === 'Paused')
+
+/** What stands there tells of an older content. */
+function unseen(generation: number): Condition {
+  return {
+    type: 'Ready',
+    status: 'False',
+    reason: 'Pending',
+    message: `Generation ${generation} has not been looked at yet`,
+    observedGeneration: 0,
+    lastTransitionTime: '',
+  }
+}

@@ -1,0 +1,36 @@
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { Replica } from '../../../infrastructure/provider.ts'
+import { clusterServices } from '../../../services/cluster-services.ts'
+import type { SourceProblem } from '../../../sources/source.ts'
+import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
+import { objectName } from '../infrastructure/objects/place.ts'
+import { describeProgress } from '../infrastructure/progress.ts'
+
+/** The addresses, replicas and problems of the services that are enabled. */
+export interface ServicesStatus {
+  readonly addresses: Readonly<Record<string, string>>
+  readonly replicas: readonly Replica[]
+  readonly problems: readonly SourceProblem[]
+}
+
+export function describeServices(
+  config: ClusterConfig,
+  namespace: string,
+  infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'progress'>,
+): ServicesStatus {
+  const enabled = Object.entries(clusterServices).filter(([, { field }]) => config[field].enabled)
+  const addresses = enabled.map(([name, service]) =>
+    service.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`, namespace),
+  )
+  return {
+    addresses: Object.assign({}, ...addresses),
+    replicas: enabled.flatMap(([name]) => infrastructure.observe(name)),
+    problems: enabled.flatMap(([name]) => {
+      const progress = infrastructure.progress(name)
+      const obstacle = infrastructure.obstacle(name)
+      const state = progress === undefined ? 'it has not been made yet' : describeProgress(progress)
+      const message = [state, obstacle ?? ''].filter(text => text !== '').join(': ')
+      return message === '' ? [] : [{ origin: name, message }]
+    }),
+  }
+}

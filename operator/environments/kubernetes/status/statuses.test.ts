@@ -1,0 +1,308 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { startApiProxy } from '../../../../test/support/api-proxy.ts'
+import {
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../../../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { createReflector } from '../../../controller/reflector.ts'
+import type { RateLimitDomain } from '../../../ir.ts'
+import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
+import { createFedResources } from '../../../reconcilers/fed-resources.ts'
+import type { Condition } from '../../../status/conditions.ts'
+import { createKubeClient, type KubeClient } from '../api/client.ts'
+import { collectionOf } from '../api/collection.ts'
+import { apiVersion, applyStatusOf, customResource } from '../api/custom-resources.ts'
+import type { KubeObject } from '../api/kube-object.ts'
+import {
+  accessThrough,
+  addressOf,
+  makeOperatorAccount,
+  writeServiceAccount,
+} from '../api/testdata/service-account.ts'
+import { createKubernetesSource } from '../kubernetes-source.ts'
+import { decodeLastGood, encodeLastGood } from '../last-good/last-good.ts'
+import { createLastGoodStore, type LastGoodStore } from '../last-good/last-good-store.ts'
+import { rememberInObjects } from '../last-good/remember-in-objects.ts'
+import { createStatusWriter } from './status-writer.ts'
+import type { StoredResource } from './stored-resource.ts'
+
+const limits = rateLimitConfigs()
+const resource = customResource(rateLimitConfigKind)
+const namespace = 'shop'
+const place = {
+  name: 'tollway',
+  namespace,
+  revision: '',
+  owner: { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: randomUUID() },
+}
+const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
+
+describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+  const folder = temporaryFolder('statuses')
+  let api: KubeApiServer
+  let client: KubeClient
+  let token: string
+
+  before(async () => {
+    api = await startKubeApiServer()
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    await api.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
+    token = await makeOperatorAccount(api, namespace)
+    await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
+    const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })
+    client = createKubeClient(access, { random: Math.random })
+  })
+  after(async () => {
+    client?.close()
+    await api?.stop()
+  })
+
+  it('tells what is in force, holds the last good version over a restart, and is quiet then', async t => {
+    const operator = await startOperator(t, client)
+    await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 3)] })
+    await waitFor('it to be ready', async () => (await ready(api, 'checkout'))?.status === 'True')
+    assert.equal(operator.inForce(), 'checkout: 3')
+    await operator.told(1)
+    assert.deepEqual(operator.transitions, ['checkout True Enforced'])
+
+    await operator.stored('checkout')
+    const first = await read(api, 'checkout')
+    operator.lookAgain()
+    // Without the admission policy the API server lets this through.
+    await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 4), wrong] })
+    await waitFor('it to be refused', async () => (await ready(api, 'checkout'))?.reason === 'Invalid')
+    const refused = await read(api, 'checkout')
+    assert.equal(operator.inForce(), 'checkout: 3')
+    assert.equal(refused.status?.observedGeneration, 2)
+    assert.equal(refused.status?.lastGood, undefined)
+    assert.equal(conditionOf(refused, 'Stalled')?.status, 'True')
+    assert.equal(conditionOf(first, 'Stalled'), undefined)
+    await operator.told(2)
+    assert.deepEqual(operator.transitions.slice(1), ['checkout False Invalid'])
+    await operator.stop()
+    const left = await read(api, 'checkout')
+
+    const next = await startOperator(t, client)
+    assert.equal(next.inForce(), 'checkout: 3')
+    next.lookAgain()
+    await write(api, 'search', { domain: 'search', descriptors: [limit('user', 1)] })
+    await waitFor('the other to be ready', async () => (await ready(api, 'search'))?.status === 'True')
+    assert.equal((await read(api, 'checkout')).metadata.resourceVersion, left.metadata.resourceVersion)
+  })
+
+  it('repairs what somebody else wrote, and leaves to others what is theirs', async t => {
+    const operator = await startOperator(t, client)
+    await write(api, 'repaired', { domain: 'repaired', descriptors: [limit('user', 3)] })
+    await waitFor('it to be ready', async () => (await ready(api, 'repaired'))?.status === 'True')
+    const { metadata } = await read(api, 'repaired')
+    const condition = { ...(await ready(api, 'repaired')), type: 'Theirs' }
+    const stored = await read(api, 'repaired')
+    const status = {
+      ...stored.status,
+      enforced: '9/9',
+      conditions: [...(stored.status?.conditions ?? []), condition],
+    }
+    const put = await api.call('PUT', `${path}/repaired/status`, { ...stored, status })
+    assert.equal(put.status, 200, JSON.stringify(put.body))
+    await waitFor('it to be repaired', async () => (await read(api, 'repaired')).status?.enforced === '1/1')
+    const repaired = await read(api, 'repaired')
+    assert.ok(conditionOf(repaired, 'Theirs'))
+    assert.equal(metadata.uid, repaired.metadata.uid)
+    operator.lookAgain()
+    await write(api, 'later', { domain: 'later', descriptors: [limit('user', 1)] })
+    await waitFor('another to be ready', async () => (await ready(api, 'later'))?.status === 'True')
+    assert.equal((await read(api, 'repaired')).metadata.resourceVersion, repaired.metadata.resourceVersion)
+  })
+
+  it('moves what an earlier version stored in the status to objects, and holds it meanwhile', async t => {
+    // As an earlier version left it: the second generation is wrong, and the status holds the first.
+    await write(api, 'moved', { domain: 'moved', descriptors: [limit('user', 7), wrong] })
+    const rule = { key: 'user', value: '', shadowMode: false, detailedMetric: false, quotaMode: false }
+    const policy = { unit: 'minute', requestsPerUnit: 7, unlimited: false, name: '', replaces: [] }
+    const more = { valueToMetric: false, shareThreshold: false, rateLimit: policy, descriptors: [] }
+    const lastGood = { name: `${namespace}/moved`, domain: 'moved', descriptors: [{ ...rule, ...more }] }
+    const [{ metadata }, status] = [
+      await read(api, 'moved'),
+      { lastGood: { generation: 1, content: encodeLastGood(lastGood) } },
+    ]
+    await applyStatusOf(client, resource, { metadata: metadata as KubeObject['metadata'] }, status)
+
+    const operator = await startOperator(t, client)
+    assert.match(operator.inForce(), /moved: 7/)
+    await waitFor('the status to lose it', async () => {
+      const { status } = await read(api, 'moved')
+      return status?.conditions !== undefined && status.lastGood === undefined
+    })
+    await operator.stop()
+    const next = await startOperator(t, client)
+    assert.match(next.inForce(), /moved: 7/)
+
+    await api.call('DELETE', `${path}/moved`)
+    const path1 = `/api/v1/namespaces/${namespace}/configmaps?labelSelector=tollway.dev/last-good`
+    await waitFor('the deleted resource to be forgotten', async () => {
+      const { items } = (await api.call('GET', path1)).body as { items: { binaryData?: object }[] }
+      return !items.some(item => JSON.stringify(item.binaryData).includes(metadata.uid ?? 'no uid'))
+    })
+  })
+
+  it('reads the last good versions although half of the answers are errors', async t => {
+    const proxy = await startApiProxy({ target: await addressOf(api), seed: 1 })
+    t.after(() => proxy.stop())
+    proxy.setFaults({ answers: [{ status: 500, share: 0.5 }] })
+    const disturbed = createKubeClient(accessThrough(proxy.url, { namespace, token }), {
+      random: Math.random,
+    })
+    t.after(() => disturbed.close())
+    const store = openStore(
+      disturbed,
+      () => false,
+      () => {},
+    )
+    t.after(() => store.stop())
+    assert.deepEqual(
+      await store.read(),
+      await openStore(
+        client,
+        () => false,
+        () => {},
+      ).read(),
+    )
+    assert.ok(proxy.struck() > 3, `${proxy.struck()} errors`)
+  })
+
+  it('feeds its pods, and writes nothing, while another operator leads', async t => {
+    const operator = await startOperator(t, client, () => false)
+    await write(api, 'follower', { domain: 'follower', descriptors: [limit('user', 3)] })
+    await waitFor('the feed to carry it', async () => operator.inForce().includes('follower: 3'))
+    assert.equal((await read(api, 'follower')).status, undefined)
+  })
+})
+
+const wrong = { key: 'step', descriptors: [{ key: 'leaf', rateLimit: { requestsPerUnit: 1 } }] }
+
+function limit(key: string, requestsPerUnit: number, value = '') {
+  return { key, value, rateLimit: { unit: 'minute', requestsPerUnit } }
+}
+
+function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => void): LastGoodStore {
+  return createLastGoodStore({
+    client,
+    place,
+    plural: rateLimitConfigKind.plural,
+    mayWrite,
+    isReadable: ({ text }, { origin }) => decodeLastGood(limits, text, origin) !== undefined,
+    onStored,
+    onError: () => {},
+    random: Math.random,
+    spacingMs: 20,
+  })
+}
+
+/** The operator as far as it is about statuses: one process enforces at once what is published. */
+async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
+  const reflector = createReflector({
+    source: collectionOf(client, resource),
+    namespaces: 'all',
+    onError: error => assert.fail(`${error}`),
+    random: Math.random,
+  })
+  const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
+  const list = () => reflector.list() as readonly StoredResource[]
+  const store = openStore(client, mayWrite, () => {
+    for (const { metadata } of list()) writer.lookAt(metadata.uid ?? '')
+  })
+  const remembered = rememberInObjects(limits, store, list)
+  const transitions: string[] = []
+  let published: readonly RateLimitDomain[] = []
+  const writer = createStatusWriter({
+    stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
+    keepsLastGood: uid => !store.isStored(uid),
+    apply: async (stored, status) =>
+      (await applyStatusOf(client, resource, stored, status)) as StoredResource,
+    mayWrite,
+    onTransition: ({ metadata }, { status, reason }) => {
+      transitions.push(`${metadata.name} ${status} ${reason}`)
+    },
+    onError: () => {},
+    random: Math.random,
+  })
+  const configs = createFedResources(limits, {
+    source,
+    remembered,
+    feed: {
+      publish: domains => {
+        published = domains
+      },
+      encode: () => {},
+      enforcement: uids => domain => ({
+        acknowledged: new Set(published.includes(domain) ? uids : []),
+        refusals: [],
+      }),
+    },
+    infrastructure: {
+      observe: () => [{ name: 'pod', uid: 'pod', ready: true, reason: '', restarts: 0, addresses: {} }],
+    },
+    clock: systemClock,
+    storedConditions: writer.conditionsOf,
+    writeStatus: writer.write,
+  })
+  await source.start()
+  await remembered.read()
+  await configs.reconcile()
+  source.onChange(() => void configs.reconcile())
+  reflector.onChange((space, name) => writer.lookAt(reflector.get(space, name)?.metadata.uid ?? ''))
+  const stop = async () => {
+    await source.stop()
+    await store.stop()
+    await writer.stop()
+  }
+  t.after(stop)
+  return {
+    transitions,
+    /** A change is told when its writing is answered, which others may see earlier. */
+    told: (count: number) => waitFor(`${count} changes to be told`, () => transitions.length >= count),
+    inForce: () =>
+      published
+        .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)
+        .join(', '),
+    lookAgain: () => void configs.reconcile(),
+    stored: (name: string) =>
+      waitFor(`the last good version of ${name} to be stored`, () => isStored(list(), store, name)),
+    stop,
+  }
+}
+
+function isStored(all: readonly StoredResource[], store: LastGoodStore, name: string): boolean {
+  const found = all.find(({ metadata }) => metadata.name === name)
+  return store.isStored(found?.metadata.uid ?? '')
+}
+
+async function write(api: KubeApiServer, name: string, spec: object): Promise<void> {
+  const found = await api.call('GET', `${path}/${name}`)
+  const object = { apiVersion, kind: 'RateLimitConfig', metadata: { name }, spec }
+  const answer =
+    found.status === 404
+      ? await api.call('POST', path, object)
+      : await api.call('PUT', `${path}/${name}`, { ...(found.body as object), spec })
+  assert.ok(answer.status < 300, JSON.stringify(answer.body))
+}
+
+async function read(api: KubeApiServer, name: string): Promise<StoredResource> {
+  return (await api.call('GET', `${path}/${name}`)).body as StoredResource
+}
+
+async function ready(api: KubeApiServer, name: string): Promise<Condition | undefined> {
+  return conditionOf(await read(api, name), 'Ready')
+}
+
+function conditionOf({ status }: StoredResource, type: string): Condition | undefined {
+  return status?.conditions?.find(condition => condition.type === type)
+}

@@ -1,0 +1,52 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Condition } from '../../../status/conditions.ts'
+import type { ResourceStatus } from '../../../status/resource-status.ts'
+
+/** A custom resource as the API server stores it. Its status was written by an operator, of any version. */
+export interface StoredResource {
+  readonly metadata: {
+    readonly name: string
+    readonly namespace?: string
+    readonly uid?: string
+    readonly resourceVersion?: string
+    readonly generation?: number
+    readonly creationTimestamp?: unknown
+    /** Set when the deletion was asked for and finalizers still hold it. */
+    readonly deletionTimestamp?: string
+    readonly finalizers?: readonly string[]
+    readonly annotations?: Readonly<Record<string, string>>
+  }
+  readonly spec?: unknown
+  readonly status?: StoredStatus
+}
+
+export interface StoredStatus {
+  readonly observedGeneration?: number
+  readonly conditions?: readonly Condition[]
+  readonly enforced?: string
+  /** Written by earlier versions. */
+  readonly lastGood?: { readonly generation?: number; readonly content?: string } | undefined
+  /** The numbers of its kind: `rules`, `activeStreams`. */
+  readonly [count: string]: unknown
+}
+
+/** The status as it is written, with the `lastGood` of an older operator where that stays. */
+export function toStoredStatus(
+  { observedGeneration, conditions, counts, enforced }: ResourceStatus,
+  lastGood: StoredStatus['lastGood'],
+): StoredStatus {
+  return { observedGeneration, conditions, ...counts, enforced, ...(lastGood && { lastGood }) }
+}
+
+/** Whether one stands for the other: a status as it was read has its fields in another order. */
+export function isSameStatus(a: StoredStatus, b: StoredStatus): boolean {
+  return isDeepStrictEqual({ ...a, conditions: byType(a) }, { ...b, conditions: byType(b) })
+}
+
+function byType({ conditions = [] }: StoredStatus): Record<string, Condition> {
+  return Object.fromEntries(conditions.map(condition => [condition.type, condition]))
+}
+
+export function readyCondition({ conditions = [] }: StoredStatus): Condition | undefined {
+  return conditions.find(({ type }) => type === 'Ready')
+}

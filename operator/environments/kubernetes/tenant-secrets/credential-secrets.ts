@@ -1,0 +1,116 @@
+import type {
+  CredentialPlace,
+  CredentialStore,
+  KeptCredentials,
+  NewCredentials,
+  NoteName,
+} from '../../../kinds/merchant/credential-store.ts'
+import type { KubeClient } from '../api/client.ts'
+import { apiVersion } from '../api/custom-resources.ts'
+import { type ApiResource, isRecord, type KubeObject } from '../api/kube-object.ts'
+
+const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+
+const managedBy = 'app.kubernetes.io/managed-by'
+const ownLabels = { [managedBy]: 'tollway', 'app.kubernetes.io/component': 'merchant-credentials' } as const
+
+/** Notes stand in annotations: `tollway.dev/key-since`. */
+const notePrefix = 'tollway.dev/'
+
+/**
+ * The credentials of merchants in Secrets of an API server, each in the namespace of its Merchant, which owns
+ * it: it goes with its resource. It takes the verbs get, create and update.
+ */
+export function createCredentialSecrets(
+  client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
+): CredentialStore {
+  /** As they were read: what others added to a Secret stays. */
+  const objects = new WeakMap<KeptCredentials, KubeObject>()
+
+  function remember(object: KubeObject, place: CredentialPlace): KeptCredentials {
+    const kept: KeptCredentials = {
+      entries: decode(object['data']),
+      notes: readNotes(object.metadata.annotations ?? {}),
+      isOurs: belongsTo(object, place),
+      version: `${object.metadata.uid}/${object.metadata.resourceVersion}`,
+    }
+    objects.set(kept, object)
+    return kept
+  }
+
+  return {
+    async get(place, signal) {
+      const found = await client.get(secrets, place, { signal })
+      return found && remember(found, place)
+    },
+    async put(place, content, known, signal) {
+      const before = known && objects.get(known)
+      if (before === undefined) {
+        return remember(await client.create(secrets, newSecret(place, content), { signal }), place)
+      }
+      return remember(await client.replace(secrets, changed(before, content), { signal }), place)
+    },
+  }
+}
+
+/** Made by us for this very resource, and not for one of its name that was there before. */
+function belongsTo({ metadata }: KubeObject, { owner }: CredentialPlace): boolean {
+  const owners = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
+  const isOwned = owners.some((one: unknown) => isRecord(one) && one['uid'] === owner.uid)
+  return isOwned && metadata.labels?.[managedBy] === ownLabels[managedBy]
+}
+
+function newSecret(
+  { namespace, name, owner }: CredentialPlace,
+  { entries, notes }: NewCredentials,
+): KubeObject {
+  const controller = { controller: true, blockOwnerDeletion: false }
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: {
+      namespace,
+      name,
+      labels: ownLabels,
+      annotations: writeNotes(notes),
+      ownerReferences: [{ apiVersion, kind: 'Merchant', ...owner, ...controller }],
+    },
+    type: 'Opaque',
+    data: encode(entries),
+  }
+}
+
+function changed(object: KubeObject, { entries, notes, remove }: NewCredentials): KubeObject {
+  const data = isRecord(object['data']) ? object['data'] : {}
+  const { annotations = {} } = object.metadata
+  const kept = Object.entries(data).filter(([name]) => !remove.includes(name))
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    ...object,
+    metadata: { ...object.metadata, annotations: { ...annotations, ...writeNotes(notes) } },
+    data: { ...Object.fromEntries(kept), ...encode(entries) },
+  }
+}
+
+function readNotes(annotations: Readonly<Record<string, string>>): KeptCredentials['notes'] {
+  const own = Object.entries(annotations).filter(([name]) => name.startsWith(notePrefix))
+  return Object.fromEntries(own.map(([name, text]) => [name.slice(notePrefix.length) as NoteName, text]))
+}
+
+function writeNotes(notes: NewCredentials['notes']): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(notes).map(([name, text]) => [`${notePrefix}${name}`, text]))
+}
+
+function encode(entries: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const encoded = Object.entries(entries).map(([name, text]) => [name, Buffer.from(text).toString('base64')])
+  return Object.fromEntries(encoded)
+}
+
+function decode(data: unknown): Readonly<Record<string, string>> {
+  const decoded = Object.entries(isRecord(data) ? data : {}).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : '',
+  ])
+  return Object.fromEntries(decoded)
+}

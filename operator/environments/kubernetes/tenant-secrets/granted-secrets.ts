@@ -1,0 +1,50 @@
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
+import { isUnauthorized } from '../api/connection/api-error.ts'
+import { operatorName } from '../names.ts'
+
+/** The Secrets of other namespaces, each of which decides whether the operator may use its Secrets. */
+export interface GrantedSecrets {
+  /**
+   * Resolves or rejects as the operation does, but for a missing right: then it rejects with a
+   * `SecretForbiddenError` that says what grants it.
+   */
+  attempt<Result>(namespace: string, name: string, operation: () => Promise<Result>): Promise<Result>
+}
+
+export function createGrantedSecrets(
+  config: Pick<ClusterConfig, 'name' | 'watchNamespaces'>,
+  ownNamespace: string,
+): GrantedSecrets {
+  return {
+    async attempt(namespace, name, operation) {
+      try {
+        return await operation()
+      } catch (error) {
+        if (!isUnauthorized(error)) throw error
+        const message = `the operator may not use the Secret ${namespace}/${name}`
+        const command = grantCommand(config, ownNamespace, namespace)
+        const advice = `An administrator of the namespace grants it with: ${command}`
+        throw new SecretForbiddenError(message, advice)
+      }
+    },
+  }
+}
+
+/** Binds the chart's role for Secrets to the operator's account in one namespace. */
+export function grantCommand(
+  { name, watchNamespaces }: Pick<ClusterConfig, 'name' | 'watchNamespaces'>,
+  ownNamespace: string,
+  namespace: string,
+): string {
+  const account = operatorName(name)
+  // The chart names its own RoleBinding after the role; another name lets both exist.
+  const binding = `${ownNamespace}-${account}`
+  const kind = watchNamespaces.length === 0 ? 'clusterrole' : 'role'
+  return [
+    `kubectl create rolebinding ${binding}`,
+    `--namespace=${namespace}`,
+    `--${kind}=${ownNamespace}-${name}-secrets`,
+    `--serviceaccount=${ownNamespace}:${account}`,
+  ].join(' ')
+}

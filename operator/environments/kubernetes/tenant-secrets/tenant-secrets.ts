@@ -1,0 +1,48 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { RouteSecrets } from '../../../kinds/animation-stream-route/route-secrets.ts'
+import type { KubeClient } from '../api/client.ts'
+import { secretAccess } from '../api/secrets.ts'
+import { createGrantedSecrets, type GrantedSecrets } from './granted-secrets.ts'
+import { createPolledSecrets } from './polled-secrets.ts'
+import { createReadPace, type ReadPace, readsPerSecond } from './read-pace.ts'
+
+/** The Secrets of other namespaces: used as these granted them, at a pace that all operators share. */
+export interface TenantSecrets {
+  readonly granted: GrantedSecrets
+  readonly pace: ReadPace
+  /** The Secrets that routes name. */
+  readonly routes: RouteSecrets & { stop(): Promise<void> }
+}
+
+export interface TenantSecretsOptions {
+  readonly client: KubeClient
+  readonly config: ClusterConfig
+  readonly ownNamespace: string
+  readonly log: Log
+}
+
+export function openTenantSecrets({
+  client,
+  config,
+  ownNamespace,
+  log,
+}: TenantSecretsOptions): TenantSecrets {
+  const granted = createGrantedSecrets(config, ownNamespace)
+  const pace = createReadPace({
+    readsPerSecond: readsPerSecond / config.operators,
+    clock: systemClock,
+    random: Math.random,
+  })
+  const routes = createPolledSecrets({
+    read: (namespace, name, signal) =>
+      granted.attempt(namespace, name, async () => {
+        return (await secretAccess(client, { namespace }).get(name, signal))?.data
+      }),
+    pace,
+    random: Math.random,
+    onError: (secret, error) => log.warn('read a Secret', { secret, error: error.message }),
+  })
+  return { granted, pace, routes }
+}

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { Infrastructure } from '../../../infrastructure/provider.ts'
+import type { Workload } from '../../../ir.ts'
+import { clusterWorkloads } from '../../../services/cluster-services.ts'
+import type { KubeClient } from '../api/client.ts'
+import { secretAccess } from '../api/secrets.ts'
+import type { Place } from '../infrastructure/objects/place.ts'
+import { operatorSecrets, paymentsSecret } from '../names.ts'
+import { ownSecrets } from './own-secrets.ts'
+import { ensurePaymentsSecret } from './payments-secret.ts'
+import type { SecretDigests } from './secret-digests.ts'
+
+const secretTimeoutMs = 10_000
+
+type OwnSecretStore = ReturnType<typeof secretAccess>
+
+export interface ProvideOptions {
+  readonly config: ClusterConfig
+  readonly client: Pick<KubeClient, 'get' | 'create' | 'apply'>
+  readonly place: Place
+  readonly infrastructure: Pick<Infrastructure, 'apply' | 'remove'>
+  readonly digests: Pick<SecretDigests, 'read'>
+  /** Whether this operator leads. */
+  readonly mayWrite: () => boolean
+}
+
+/**
+ * Applies the workloads that the configuration enables and removes the others, together with the Secrets that
+ * they share. The leader calls it at the beginning of its term and again when a Secret changes or is deleted.
+ * An operator that does not lead any more writes nothing, and its call resolves. A workload that fails does
+ * not hold up the others; the call then rejects with the first failure.
+ */
+export async function provideWorkloads(options: ProvideOptions): Promise<void> {
+  const { config, client, infrastructure, digests, mayWrite } = options
+  if (!mayWrite()) return
+  const { namespace, owner } = options.place
+  const store = whileLeading(
+    secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
+    mayWrite,
+  )
+  const shared = { name: paymentsSecret(config.name), randomBytes }
+  const signal = AbortSignal.timeout(secretTimeoutMs)
+  const ensureShared = () =>
+    config.payments.enabled ? ensurePaymentsSecret(store, shared, signal) : undefined
+  // The digests include this Secret; created after them, it would replace the new pods once more.
+  const secrets = await Promise.allSettled([
+    ensureShared(),
+    ownSecrets(store, operatorSecrets(config.name), signal),
+  ])
+  const known = await digests.read()
+  const workloads = await Promise.allSettled(
+    clusterWorkloads(config, namespace).map(({ workload, enabled }) =>
+      enabled
+        ? infrastructure.apply(withDigest(workload, known.get(workload.name)))
+        : infrastructure.remove(workload.name),
+    ),
+  )
+  const failed = [...secrets, ...workloads].find(result => result.status === 'rejected')
+  if (failed !== undefined && mayWrite()) throw failed.reason
+}
+
+function whileLeading(store: OwnSecretStore, mayWrite: () => boolean): OwnSecretStore {
+  return {
+    ...store,
+    async put(...args) {
+      if (!mayWrite()) throw new Error('write a Secret: another operator leads')
+      return store.put(...args)
+    },
+  }
+}
+
+function withDigest(workload: Workload, secretsDigest: string | undefined): Workload {
+  return secretsDigest === undefined ? workload : { ...workload, secretsDigest }
+}

@@ -1,0 +1,117 @@
+import { createHmac } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import type { SecretFiles, Workload } from '../../../ir.ts'
+import type { SecretContent } from '../api/secrets.ts'
+
+/**
+ * Digests of the Secrets that replicas read only at start, so that a changed Secret replaces the replicas:
+ * `Workload.secretsDigest`.
+ */
+export interface SecretDigests {
+  /**
+   * Reads the Secrets and resolves with the digest of each workload by its name. A workload is missing when
+   * one of its Secrets does not exist. Rejects when a Secret cannot be read.
+   */
+  read(): Promise<ReadonlyMap<string, string>>
+  /** Called when a later read found other digests than the last `read`. */
+  onChange(listener: () => void): void
+  /** Begins to read the Secrets at intervals while this operator leads. */
+  start(): void
+  stop(): Promise<void>
+}
+
+export interface SecretDigestsOptions {
+  readonly workloads: readonly Workload[]
+  /** Reads one Secret of the operator's namespace; undefined when it does not exist. */
+  readonly get: (name: string, signal: AbortSignal) => Promise<SecretContent | undefined>
+  /** Whether this operator leads. Another operator reads nothing. */
+  readonly mayWrite: () => boolean
+  /** Called once for each new reason why the Secrets cannot be read. */
+  readonly onProblem: (message: string) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly intervalMs?: number
+}
+
+/** A random half is added, so that operators of many installations do not read at the same time. */
+const defaultIntervalMs = 10_000
+const readTimeoutMs = 5_000
+const digestLength = 16
+
+export function createSecretDigests(options: SecretDigestsOptions): SecretDigests {
+  const { workloads, get, mayWrite, onProblem, random, intervalMs = defaultIntervalMs } = options
+  const listeners: (() => void)[] = []
+  const pause = createWakeablePause()
+  const stopped = new AbortController()
+  let known: ReadonlyMap<string, string> = new Map()
+  let problem = ''
+  let running: Promise<void> = Promise.resolve()
+
+  async function readAll(): Promise<ReadonlyMap<string, string>> {
+    const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(readTimeoutMs)])
+    const digests = await Promise.all(
+      workloads.map(async workload => [workload.name, await digestOf(workload, name => get(name, signal))]),
+    )
+    return new Map(digests.filter((entry): entry is [string, string] => entry[1] !== undefined))
+  }
+
+  async function compare(): Promise<void> {
+    if (!mayWrite()) return
+    try {
+      const found = await readAll()
+      problem = ''
+      if (!isDeepStrictEqual(found, known)) for (const listener of listeners) listener()
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== problem && !stopped.signal.aborted) onProblem(message)
+      problem = message
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!stopped.signal.aborted) {
+      await pause.wait(intervalMs * (1 + random() / 2), stopped.signal)
+      if (!stopped.signal.aborted) await compare()
+    }
+  }
+
+  return {
+    async read() {
+      known = await readAll()
+      return known
+    },
+    onChange: listener => void listeners.push(listener),
+    start() {
+      running = run()
+    },
+    async stop() {
+      stopped.abort()
+      await running
+    },
+  }
+}
+
+/** undefined when a Secret does not exist, or when the replicas read every Secret again by themselves. */
+async function digestOf(
+  { secretFiles = [] }: Workload,
+  get: (name: string) => Promise<SecretContent | undefined>,
+): Promise<string | undefined> {
+  const files = secretFiles.filter(({ isReread }) => isReread !== true)
+  if (files.length === 0) return undefined
+  const contents = await Promise.all(files.map(async one => digestOfFiles(one, await get(one.secretName))))
+  return contents.includes(undefined) ? undefined : contents.join('-')
+}
+
+/**
+ * The key is the uid of the Secret, which only an account that may read the Secret knows. A reader of the
+ * Deployment therefore cannot test guesses of a password against the digest.
+ */
+function digestOfFiles({ keys }: SecretFiles, secret: SecretContent | undefined): string | undefined {
+  if (secret === undefined) return undefined
+  const { data, uid } = secret
+  const entries = Object.entries(data)
+    .filter(([key]) => keys === undefined || keys.includes(key))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  return createHmac('sha256', uid).update(JSON.stringify(entries)).digest('hex').slice(0, digestLength)
+}

@@ -1,0 +1,186 @@
+import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
+import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
+import type { RouteLoad } from '../../xds/loads/stream-loads.ts'
+import type { Completed, FedKind, KindColumns, Lack } from '../fed-kind.ts'
+import { openStreamMatchClaims } from './claim-stream-matches.ts'
+import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
+import { findOpenOverlaps } from './find-open-overlaps.ts'
+import { isStreamRoute } from './is-stream-route.ts'
+import type { RouteSecrets, SecretPlace } from './route-secrets.ts'
+import type { SigningSecrets } from './signing-secrets.ts'
+import type { Tokens } from './token-secrets.ts'
+import { translateAnimationStreamRoute } from './translate-animation-stream-route.ts'
+
+export const animationStreamRouteColumns: KindColumns = {
+  subject: 'PREFIX',
+  counts: [
+    { field: 'activeStreams', heading: 'STREAMS', isLoad: true },
+    { field: 'consumers', heading: 'CONSUMERS', isLoad: true },
+  ],
+}
+
+export interface StreamRouteSurroundings {
+  readonly secrets: RouteSecrets
+  /** What these processes carry of a route. */
+  readonly loadOf: (route: string, uids: readonly string[]) => RouteLoad
+}
+
+export function animationStreamRoutes({
+  secrets,
+  loadOf,
+}: StreamRouteSurroundings): FedKind<StreamRoute, OpenedStreamRoute> {
+  const completed = new WeakMap<StreamRoute, KnownSecrets & Completed<OpenedStreamRoute>>()
+  return {
+    definition,
+    workload: 'broker',
+    typeUrl: streamRouteTypeUrl,
+    ...animationStreamRouteColumns,
+    translate: translateAnimationStreamRoute,
+    isContent: isStreamRoute,
+    subjectOf: (content, spec) => content?.match.streamIdPrefix ?? prefixOf(spec),
+    openClaims: openStreamMatchClaims,
+    doubtsOf: findOpenOverlaps,
+    prepare: routes =>
+      secrets.follow(
+        routes.flatMap(route => Object.values(tokenPlacesOf(route))),
+        routes.flatMap(route => signingPlaceOf(route) ?? []),
+      ),
+    complete(route, createdMs) {
+      const places = tokenPlacesOf(route)
+      const signing = signingPlaceOf(route)
+      const tokensOf = (place: SecretPlace | undefined) => place && secrets.tokens(place)
+      const found = {
+        both: tokensOf(places.both),
+        push: tokensOf(places.push),
+        pull: tokensOf(places.pull),
+        webhook: signing && secrets.signing(signing),
+      }
+      const known = completed.get(route)
+      if (known?.fed.createdMs === createdMs && isSame(known.found, found)) return known
+      const tokens = {
+        push: [...hashesOf(found.both), ...hashesOf(found.push)],
+        pull: [...hashesOf(found.both), ...hashesOf(found.pull)],
+      }
+      const fed = { route, createdMs, tokens, ...webhookOf(route, found.webhook) }
+      const made = { found, fed, lacking: lackOfAny(places, found) ?? lackOfWebhook(signing, found.webhook) }
+      completed.set(route, made)
+      return made
+    },
+    encode: encodeStreamRoute,
+    show: showStreamRoute,
+    countsOf(route, uids) {
+      const { activeStreams, consumers } = route ? loadOf(route.name, uids) : noLoad
+      return { activeStreams, consumers }
+    },
+  }
+}
+
+const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
+/**
+ * A hash that no token has, as far as anybody knows. A right without hashes needs no token, and a route that
+ * is not fed leaves its streams to a route that may be: neither may come of a Secret that is not there.
+ */
+const closedToAll: readonly Uint8Array[] = [new Uint8Array(32)]
+
+const grants = ['both', 'push', 'pull'] as const
+type Grant = (typeof grants)[number]
+
+interface KnownSecrets {
+  /** The state of each Secret that the route names. */
+  readonly found: Readonly<Record<Grant, Tokens | undefined>> & {
+    readonly webhook: SigningSecrets | undefined
+  }
+}
+
+function isSame(a: KnownSecrets['found'], b: KnownSecrets['found']): boolean {
+  return a.webhook === b.webhook && grants.every(grant => a[grant] === b[grant])
+}
+
+function signingPlaceOf({ name, webhook }: StreamRoute): SecretPlace | undefined {
+  const [namespace = ''] = name.split('/')
+  return webhook && { namespace, secret: webhook.secret.name, key: webhook.secret.key }
+}
+
+/** Without a secret to sign with, brokers post nothing. */
+function webhookOf({ webhook }: StreamRoute, signing: SigningSecrets | undefined) {
+  if (webhook === undefined || signing === undefined || !('secrets' in signing)) return {}
+  return { webhook: { url: webhook.url, secrets: signing.secrets } }
+}
+
+function tokenPlacesOf(route: StreamRoute): Readonly<Partial<Record<Grant, SecretPlace>>> {
+  const [namespace = ''] = route.name.split('/')
+  const { tokenSecret: both, pushTokenSecret: push, pullTokenSecret: pull } = route
+  return Object.fromEntries(
+    Object.entries({ both, push, pull }).flatMap(([grant, entry]) =>
+      entry === undefined ? [] : [[grant, { namespace, secret: entry.name, key: entry.key }]],
+    ),
+  )
+}
+
+function hashesOf(tokens: Tokens | undefined): readonly Uint8Array[] {
+  if (tokens === undefined) return []
+  return 'hashes' in tokens ? tokens.hashes : closedToAll
+}
+
+/** What is missing first, of the Secrets that the route names. */
+function lackOfAny(places: ReturnType<typeof tokenPlacesOf>, found: KnownSecrets['found']): Lack | undefined {
+  for (const grant of grants) {
+    const [place, tokens] = [places[grant], found[grant]]
+    const lack = place && tokens && lackOf(place, tokens, { without: closedBy[grant], old: oldTokens })
+    if (lack !== undefined) return lack
+  }
+  return undefined
+}
+
+/** What a Secret that is not there closes. */
+const closedBy = {
+  both: 'the route is closed to everybody until then',
+  push: 'the route takes no pushes for its tokens until then',
+  pull: 'the route takes no pulls for its tokens until then',
+} as const satisfies Record<Grant, string>
+
+const oldTokens = 'the tokens that were read before stay in force'
+
+const webhookEffects: Effects = {
+  without: 'the webhook gets nothing until then',
+  old: 'the signing secret that was read before stays in force',
+}
+
+function lackOfWebhook(
+  place: SecretPlace | undefined,
+  signing: SigningSecrets | undefined,
+): Lack | undefined {
+  return place && signing && lackOf(place, signing, webhookEffects)
+}
+
+/** The effects of an entry that cannot be read. */
+interface Effects {
+  readonly without: string
+  /** While an earlier content of the entry is used. */
+  readonly old: string
+}
+
+function lackOf(
+  { namespace, secret, key }: SecretPlace,
+  known: Tokens | SigningSecrets,
+  { without, old }: Effects,
+): Lack | undefined {
+  const name = `the Secret ${namespace}/${secret}`
+  const isKnown = 'hashes' in known || 'secrets' in known
+  if ('forbidden' in known && known.forbidden !== undefined) {
+    const message = `the operator may not read ${name}; ${isKnown ? old : without}. ${known.forbidden}`
+    return { reason: 'SecretForbidden', message }
+  }
+  if (isKnown) return undefined
+  if ('missing' in known) return { reason: 'SecretMissing', message: `${name} ${known.missing}; ${without}` }
+  const message = `${name} has not been read yet for its entry ${key}; ${without}`
+  return { reason: 'SecretUnknown', message }
+}
+
+const maxShownCharacters = 100
+
+function prefixOf(spec: unknown): string {
+  const match = (spec as { match?: { streamIdPrefix?: unknown } | null } | null | undefined)?.match
+  const prefix = match?.streamIdPrefix
+  return typeof prefix === 'string' ? prefix.slice(0, maxShownCharacters) : ''
+}

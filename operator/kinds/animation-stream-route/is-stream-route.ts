@@ -1,0 +1,69 @@
+import type { StreamRoute } from '../../ir.ts'
+
+type Fields<T> = { readonly [K in keyof T]?: unknown }
+
+/** Whether a value that was written down before, by this version or another one, is still such a route. */
+export function isStreamRoute(value: unknown): value is StreamRoute {
+  if (!isObject<StreamRoute>(value)) return false
+  const { name, match, rules, lateJoiners, slowConsumers, concurrentRequests, limits } = value
+  const secrets = [value.tokenSecret, value.pushTokenSecret, value.pullTokenSecret]
+  return (
+    typeof name === 'string' &&
+    hasTexts(match, ['sourceServiceId', 'streamIdPrefix', 'targetObjectId']) &&
+    isRules(rules) &&
+    isLateJoiners(lateJoiners) &&
+    isOneOf(slowConsumers, ['wait', 'drop-oldest', 'cut-off']) &&
+    isOneOf(concurrentRequests, ['queue', 'newest', 'refuse']) &&
+    hasNumbers(limits, limitNames, 1) &&
+    secrets.every(secret => secret === undefined || hasTexts(secret, ['name', 'key'])) &&
+    isWebhook(value.webhook)
+  )
+}
+
+const limitNames = [
+  'messageBytes',
+  'bufferBytes',
+  'bufferSeconds',
+  'idleSeconds',
+  'totalSeconds',
+  'consumers',
+  'streams',
+] as const satisfies readonly (keyof StreamRoute['limits'])[]
+
+const ruleNames = ['order', 'timeCodes', 'counts', 'audio'] as const
+const formatNames = ['channelCount', 'samplesPerSecond', 'bitsPerSample'] as const
+
+function isRules(value: unknown): boolean {
+  if (!isObject<StreamRoute['rules']>(value)) return false
+  if (!ruleNames.every(name => isOneOf(value[name], ['off', 'warn', 'reject']))) return false
+  const { audioFormats } = value
+  return Array.isArray(audioFormats) && audioFormats.every(format => hasNumbers(format, formatNames, 0))
+}
+
+function isLateJoiners(value: unknown): boolean {
+  if (!isObject<{ from: unknown; seconds: unknown }>(value)) return false
+  return value.from === 'last' ? hasNumbers(value, ['seconds'], 1) : isOneOf(value.from, ['now', 'start'])
+}
+
+function isWebhook(value: unknown): boolean {
+  if (value === undefined) return true
+  if (!isObject<{ url: unknown; secret: unknown }>(value)) return false
+  return typeof value.url === 'string' && hasTexts(value.secret, ['name', 'key'])
+}
+
+function isOneOf(value: unknown, words: readonly string[]): boolean {
+  return typeof value === 'string' && words.includes(value)
+}
+
+function hasTexts(value: unknown, names: readonly string[]): boolean {
+  return isObject<Record<string, unknown>>(value) && names.every(name => typeof value[name] === 'string')
+}
+
+function hasNumbers(value: unknown, names: readonly string[], minimum: number): boolean {
+  if (!isObject<Record<string, unknown>>(value)) return false
+  return names.every(name => Number.isSafeInteger(value[name]) && Number(value[name]) >= minimum)
+}
+
+function isObject<T>(value: unknown): value is Fields<T> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

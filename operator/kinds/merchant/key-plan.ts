@@ -1,0 +1,81 @@
+import type { MerchantAccount } from '../../ir.ts'
+import type { KeptCredentials } from './credential-store.ts'
+
+/**
+ * What a merchant's Secret says of its API key. A new key stands in an entry of its own until the payments
+ * service knows it, so that programs find a key only when it opens something, and a crash loses none.
+ */
+export interface KeyState {
+  /** The one in force. */
+  readonly current: string | undefined
+  /** The one that is to be. */
+  readonly staged: string | undefined
+}
+
+const keyForm = /^tollway_[A-Za-z0-9_-]{43}$/
+
+/** Returns the entry if it is a key of the operator's form; other texts do not become keys. */
+function keyIn(entry: string | undefined): string | undefined {
+  return entry !== undefined && keyForm.test(entry) ? entry : undefined
+}
+
+export function readKeys(
+  { secret }: Pick<MerchantAccount, 'secret'>,
+  kept: Pick<KeptCredentials, 'entries'> | undefined,
+): KeyState {
+  const entries = kept?.entries ?? {}
+  return { current: keyIn(entries[secret.entries.apiKey]), staged: keyIn(entries[stagedEntry({ secret })]) }
+}
+
+/** Where the key stands that is to be: beside that in force, under a name that no other entry has. */
+export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secret'>): string {
+  const taken = new Set(Object.values(entries))
+  let name = `${entries.apiKey}.next`
+  while (taken.has(name)) name = `${name}.next`
+  return name
+}
+
+export interface NewKeyReason {
+  readonly why: 'none' | 'asked' | 'age'
+  /** For how long the keys before it stay valid. */
+  readonly graceMs: number
+}
+
+export interface KeyWishes {
+  /** The value of the annotation that requests another key; empty without it. */
+  readonly rotation: string
+  readonly nowMs: number
+}
+
+/**
+ * Why there has to be another key; undefined when there need not. One in place of a key that is gone, and may
+ * be in anybody's hands, leaves no other valid.
+ */
+export function whyNewKey(
+  account: Pick<MerchantAccount, 'app' | 'secret'>,
+  kept: KeptCredentials | undefined,
+  { rotation, nowMs }: KeyWishes,
+): NewKeyReason | undefined {
+  if (kept === undefined || readKeys(account, kept).current === undefined) return { why: 'none', graceMs: 0 }
+  const { keyGraceMs: graceMs, rotateAfterMs = Number.POSITIVE_INFINITY } = account.app
+  if (rotation !== '' && rotation !== kept.notes['key-rotation']) return { why: 'asked', graceMs }
+  const sinceMs = Date.parse(kept.notes['key-since'] ?? '')
+  return nowMs - sinceMs >= rotateAfterMs ? { why: 'age', graceMs } : undefined
+}
+
+/** When a key that is in force will have to be replaced for its age, in milliseconds from now. */
+export function dueInMs(
+  { app }: Pick<MerchantAccount, 'app'>,
+  kept: Pick<KeptCredentials, 'notes'>,
+  nowMs: number,
+): number {
+  const sinceMs = Date.parse(kept.notes['key-since'] ?? '')
+  const dueMs = sinceMs + (app.rotateAfterMs ?? Number.POSITIVE_INFINITY) - nowMs
+  return Number.isNaN(dueMs) ? Number.POSITIVE_INFINITY : Math.max(0, dueMs)
+}
+
+/** For how long the keys before the one in force stay valid from now on. */
+export function graceOf({ notes }: Pick<KeptCredentials, 'notes'>): number {
+  const graceMs = Number(notes['key-grace'] ?? 0)
+  return Number.isSafeInteger(graceMs) && graceMs >= 0 ? graceMs : 0
+}

@@ -1,0 +1,104 @@
+import type { NewCondition } from '../../status/conditions.ts'
+import { type FieldProblem, formatFieldProblem } from '../field-problem.ts'
+
+/** What the conditions of a Merchant are derived from. */
+export interface MerchantFacts {
+  /** What is wrong with it in itself. */
+  readonly problems: readonly FieldProblem[]
+  /** What keeps it from going on; undefined when all is done. */
+  readonly obstacle: Obstacle | undefined
+  /** Of what was done before the obstacle: the merchant is there and as it should be. */
+  readonly synced: boolean
+}
+
+/** What a step met. */
+export interface Obstacle {
+  /** The condition that it keeps from being true. */
+  readonly step: 'Synced' | 'CredentialsReady'
+  /** For programs: `SecretForeign`. */
+  readonly reason: string
+  readonly message: string
+  /** It waits for somebody to change something. Others pass by themselves. */
+  readonly stalled: boolean
+}
+
+/** The reason for a resource that says otherwise than the merchant that was made of it. */
+export const immutableFieldChanged = 'ImmutableFieldChanged'
+
+const maxShownProblems = 5
+
+/**
+ * Accepted: it is right. Synced: the merchant is there and as the resource says. CredentialsReady: the Secret
+ * has them. Ready: all three. Only while they hold: Reconciling, Stalled, ImmutableFieldChanged.
+ */
+export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCondition[] {
+  const accepted = acceptedCondition(facts)
+  const steps = [accepted, syncedCondition(facts), credentialsCondition(facts)]
+  const isMissing = ({ status }: NewCondition) => status !== 'True'
+  // What is met first is told first: steps after it have not been taken.
+  const missing =
+    steps.find(step => isMissing(step) && step.type === facts.obstacle?.step) ?? steps.find(isMissing)
+  const ready: NewCondition =
+    missing === undefined
+      ? isTrue('Ready', 'Provisioned', 'The merchant is there, and its credentials are in the Secret')
+      : { ...missing, type: 'Ready', status: 'False' }
+  return [...steps, ready, ...passing(ready, facts)]
+}
+
+const isTrue = (type: string, reason: string, message: string): NewCondition => ({
+  ...{ type, status: 'True', reason, message },
+})
+const isFalse = (type: string, reason: string, message: string): NewCondition => ({
+  ...{ type, status: 'False', reason, message },
+})
+
+/** The conditions from before the pause stay, except those of the present. */
+export function pausedConditions(before: readonly NewCondition[]): readonly NewCondition[] {
+  return [...withoutDegraded(before).filter(({ type }) => type !== paused.type), paused]
+}
+
+export function withoutDegraded<Known extends NewCondition>(conditions: readonly Known[]): readonly Known[] {
+  return conditions.filter(({ type }) => type !== 'Degraded')
+}
+
+const paused = isTrue(
+  'Paused',
+  'Annotated',
+  'Nothing is done until the annotation tollway.dev/paused is gone',
+)
+
+function acceptedCondition({ problems }: MerchantFacts): NewCondition {
+  if (problems.length === 0) return isTrue('Accepted', 'Valid', 'The resource is right')
+  const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
+  if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
+  return isFalse('Accepted', 'Invalid', `${shown.join('; ')}. The merchant stays as it is`)
+}
+
+function syncedCondition({ problems, obstacle, synced }: MerchantFacts): NewCondition {
+  const type = 'Synced'
+  if (problems.length > 0) return isFalse(type, 'NotAccepted', 'Nothing is asked of the payments service')
+  if (obstacle?.step === type) return isFalse(type, obstacle.reason, obstacle.message)
+  if (synced) return isTrue(type, 'Provisioned', 'The payments service has it as the resource says')
+  return isFalse(type, 'Pending', 'The payments service has not been asked yet')
+}
+
+function credentialsCondition({ problems, obstacle, synced }: MerchantFacts): NewCondition {
+  const type = 'CredentialsReady'
+  if (obstacle?.step === type) return isFalse(type, obstacle.reason, obstacle.message)
+  if (problems.length > 0) return isFalse(type, 'NotAccepted', 'The Secret is not looked at')
+  if (!synced || obstacle !== undefined) return isFalse(type, 'NotSynced', 'The Secret stays as it is')
+  return isTrue(type, 'Written', 'The Secret has the credentials')
+}
+
+/** What `kstatus` and its users look at, and what tells that a resource moved where its merchant cannot. */
+function passing(
+  { status, reason, message }: NewCondition,
+  { obstacle, problems }: MerchantFacts,
+): readonly NewCondition[] {
+  if (status === 'True') return []
+  const isStalled = problems.length > 0 || obstacle?.stalled === true
+  const found = isTrue(isStalled ? 'Stalled' : 'Reconciling', reason, message)
+  return reason === immutableFieldChanged
+    ? [found, isTrue(immutableFieldChanged, 'Refused', message)]
+    : [found]
+}

@@ -1,0 +1,73 @@
+import { merchantKind as definition } from '@tollway/crds/merchant.ts'
+import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
+import type { MerchantAccount } from '../../ir.ts'
+import type { KindColumns } from '../fed-kind.ts'
+import type { PaymentAddresses } from './merchants.ts'
+import type { Provisioned } from './provisioner.ts'
+
+/** What the statuses of Merchants show. They are fed to nobody. */
+export const merchantColumns: KindColumns = {
+  subject: 'CURRENCY',
+  counts: [],
+  details: [{ field: 'merchantId', heading: 'MERCHANT' }],
+  steps: [
+    { field: 'Accepted', heading: 'ACCEPTED' },
+    { field: 'Synced', heading: 'SYNCED' },
+    { field: 'CredentialsReady', heading: 'CREDENTIALS' },
+  ],
+}
+
+export const merchants: KindColumns & { readonly definition: ResourceKind } = {
+  definition,
+  ...merchantColumns,
+}
+
+const maxShownCharacters = 3
+
+/** `DKK`, and `DKK test` for one whose payments are not real; of a spec that may say anything. */
+export function merchantSubject(spec: unknown): string {
+  const { currency, test } = (spec ?? {}) as { readonly currency?: unknown; readonly test?: unknown }
+  const shown = typeof currency === 'string' ? currency.slice(0, maxShownCharacters) : ''
+  return test === false ? shown : `${shown} test`.trim()
+}
+
+/** What a status tells of a merchant beside its conditions. Never its API key. */
+export interface MerchantDetails {
+  readonly merchantId?: string
+  readonly publicKey?: string
+  readonly appId?: string
+  readonly payLink?: string
+  readonly posLink?: string
+  readonly secretName?: string
+}
+
+/**
+ * @param account undefined where the resource is wrong: what is known of it stays
+ * @param before what was told of it last
+ */
+export function detailsOf(
+  account: MerchantAccount | undefined,
+  ids: Provisioned | undefined,
+  { payPageUrl }: PaymentAddresses,
+  before: MerchantDetails,
+): MerchantDetails {
+  if (account === undefined) return before
+  const { name } = account.secret
+  if (ids === undefined) return { ...before, secretName: name }
+  const query = new URLSearchParams({ key: ids.publicKey, currency: account.profile.currency })
+  const posLink = `${payPageUrl.replace(/\/$/, '')}/?${query}`
+  return { ...ids, payLink: `${posLink}&amount=`, posLink, secretName: name }
+}
+
+const detailNames = ['merchantId', 'publicKey', 'appId', 'payLink', 'posLink', 'secretName'] as const
+
+/** Those in a status that was written by an operator, of any version. */
+export function readDetails(
+  status: Readonly<Record<string, unknown>>,
+): MerchantDetails & Readonly<Record<string, string>> {
+  const found = detailNames.flatMap(name => {
+    const value = status[name]
+    return typeof value === 'string' ? [[name, value] as const] : []
+  })
+  return Object.fromEntries(found)
+}

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import { hashApiKey, newApiKey } from '@tollway/payments/domain/ids.ts'
+import { createProvisionServer } from '@tollway/payments/http/provision-server.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { issueAuthority, issueLeaf } from '../../certificates/issue.ts'
+import { createProvisionClient } from './provision-client.ts'
+import type { ProvisionRequest } from './provisioner.ts'
+import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testdata/start-provisioning.ts'
+
+const signal = new AbortController().signal
+const lifetime = { nowMs: Date.now(), expiresAtMs: Date.now() + 3_600_000 }
+const podName = 'pods.tollway.tollway.svc'
+const operatorName = 'tollway-operator.tollway.svc'
+
+const request = (changes: Partial<ProvisionRequest> = {}): ProvisionRequest => ({
+  profile: someAccount().profile,
+  appName: 'till',
+  keyHash: hashApiKey(newApiKey(randomBytes)),
+  otherKeysExpireInMs: null,
+  users: [],
+  webhooks: [],
+  ...changes,
+})
+
+describe('the client of a real payments service', () => {
+  let service: ProvisioningUnderTest
+  before(async () => {
+    service = await startProvisioning()
+  })
+  after(() => service?.close())
+
+  it('is answered the same, however often it asks', async () => {
+    const { provisioner } = service
+    const asked = request()
+    const first = await provisioner.provision('again', asked, signal)
+    assert.deepEqual(await provisioner.provision('again', asked, signal), first)
+    assert.equal(await service.merchantsOf('again'), 1)
+    await provisioner.close('again', signal)
+    await provisioner.close('again', signal)
+    await provisioner.close('never-was', signal)
+  })
+
+  it('tells fields as the resource has them', async () => {
+    const { provisioner } = service
+    const webhooks = [{ url: 'nowhere', events: [], secrets: ['a', 'b', 'c'] }]
+    const { profile } = request()
+    const wrong = request({ webhooks, profile: { ...profile, currency: 'USD' } })
+    const answer = await provisioner.provision('wrong', wrong, signal)
+    assert.ok('refused' in answer)
+    assert.equal(answer.refused.why, 'invalid')
+    const paths = answer.refused.problems.map(({ path }) => path).sort()
+    assert.deepEqual(paths, ['spec.currency', 'spec.webhooks[0].secretRef', 'spec.webhooks[0].url'])
+  })
+
+  it('takes a merchant over only with a key that has it', async () => {
+    const { provisioner } = service
+    const key = newApiKey(randomBytes)
+    const made = await provisioner.provision('first', request({ keyHash: hashApiKey(key) }), signal)
+    assert.ok('merchantId' in made)
+    const { merchantId } = made
+    for (const keyHash of [null, hashApiKey(newApiKey(randomBytes))]) {
+      const answer = await provisioner.provision('thief', request({ adopt: { merchantId, keyHash } }), signal)
+      assert.ok('refused' in answer)
+      assert.deepEqual(
+        answer.refused.problems.map(({ path }) => path),
+        ['spec.adopt.merchantId'],
+      )
+    }
+    assert.equal(await service.merchantsOf('thief'), 0)
+  })
+
+  it('shows its certificate, and looks at that of the other', async t => {
+    const place = temporaryFolder('provision-tls')
+    const authority = issueAuthority('a', lifetime)
+    const leaf = (name: string, usage: readonly ('server' | 'client')[]) =>
+      issueLeaf(authority, { ...lifetime, dnsNames: [name], usage })
+    const url = await serveTls(t, service, place, {
+      ...leaf(podName, ['client', 'server']),
+      ca: authority.cert,
+    })
+    const as = (name: string, serverName = podName) => {
+      const identity = leaf(name, ['server', 'client'])
+      const client = createProvisionClient({ url, tls: () => ({ ca: authority.cert, identity, serverName }) })
+      t.after(client.end)
+      return client.provision(name, request(), signal)
+    }
+    assert.ok('merchantId' in (await as(operatorName)))
+    await assert.rejects(as(podName), /403 forbidden: The certificate is not that of who may provision/)
+    await assert.rejects(as(operatorName, 'other.tollway.svc'), /does not answer: .*other\.tollway\.svc/)
+    const stranger = issueAuthority('b', lifetime)
+    const identity = issueLeaf(stranger, { ...lifetime, dnsNames: [operatorName], usage: ['client'] })
+    const tls = { ca: authority.cert, identity, serverName: podName }
+    const client = createProvisionClient({ url, tls: () => tls })
+    t.after(client.end)
+    await assert.rejects(client.provision('stranger', request(), signal), /does not answer/)
+    assert.equal(await service.merchantsOf('stranger'), 0)
+  })
+})
+
+async function serveTls(
+  t: TestContext,
+  { payments, clock }: ProvisioningUnderTest,
+  place: string,
+  files: Readonly<Record<'cert' | 'key' | 'ca', string>>,
+): Promise<URL> {
+  const file = (name: 'cert' | 'key' | 'ca') => {
+    const path = join(place, name)
+    writeFileSync(path, files[name])
+    return { setting: name, path }
+  }
+  const tls = openTlsFiles({
+    cert: file('cert'),
+    key: file('key'),
+    ca: file('ca'),
+    onWarning: text => assert.fail(text),
+  })
+  const server = createProvisionServer({
+    ...{ payments, clock, randomBytes, tls, log: silentLog, onAnswer: () => {} },
+    ...{ token: null, demandsCertificate: true, clientName: operatorName },
+  })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  t.after(async () => {
+    await server.close(1_000)
+    tls.close()
+  })
+  return new URL(`https://127.0.0.1:${port}`)
+}
+
+/** Answers, and the expected results of the client. */
+const odd: readonly [string, number, string, RegExp][] = [
+  ['no JSON', 200, 'hello', /^the payments service answers 200$/],
+  ['an answer without ids', 200, '{"merchantId": "a"}', /^the payments service answers 200$/],
+  [
+    'a token that is refused',
+    401,
+    '{"code":"unauthorized","message":"No."}',
+    /answers 401 unauthorized: No\.$/,
+  ],
+  ['a failure', 503, '{"code":"unavailable","message":"Later."}', /answers 503 unavailable: Later\.$/],
+  ['more than anybody reads', 200, 'x'.repeat(70_000), /answers more than 65536 bytes/],
+]
+
+for (const [name, status, body, message] of odd) {
+  it(`${name} is no answer`, async t => {
+    const server = createServer((_, response) => response.writeHead(status).end(body))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    t.after(() => server.close())
+    const { port } = server.address() as AddressInfo
+    const client = createProvisionClient({ url: new URL(`http://127.0.0.1:${port}`), token: () => 'secret' })
+    t.after(client.end)
+    const asked = request()
+    await assert.rejects(client.provision('a', asked, signal), (error: Error) => {
+      assert.match(error.message, message)
+      assert.ok(!error.message.includes('secret') && !error.message.includes(asked.keyHash))
+      return true
+    })
+  })
+}
+
+it('who does not answer in time has failed', async t => {
+  const server = createServer(() => {})
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const url = new URL(`http://127.0.0.1:${port}`)
+  const client = createProvisionClient({ url, limits: { timeoutMs: 50 } })
+  t.after(client.end)
+  await assert.rejects(client.provision('a', request(), signal), /does not answer/)
+  const gone = createProvisionClient({ url: new URL('http://127.0.0.1:1') })
+  t.after(gone.end)
+  await assert.rejects(gone.close('a', signal), /does not answer: .*ECONNREFUSED/)
+})

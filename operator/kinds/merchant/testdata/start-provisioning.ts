@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto'
+import { createLog } from '@tollway/chassis/log.ts'
+import { hashApiKey } from '@tollway/payments/domain/ids.ts'
+import { type PaymentsUnderTest, startPayments } from '@tollway/payments/http/api-under-test.ts'
+import { createProvisionServer } from '@tollway/payments/http/provision-server.ts'
+import { findAppByKeyHash } from '@tollway/payments/storage/apps.ts'
+import type { MerchantAccount } from '../../../ir.ts'
+import { createProvisionClient } from '../provision-client.ts'
+import type { Provisioner } from '../provisioner.ts'
+
+export interface ProvisioningUnderTest extends PaymentsUnderTest {
+  readonly url: URL
+  readonly provisioner: Provisioner
+  /** Everything that was logged, at the level that tells most. */
+  readonly logged: () => string
+  /** How many merchants there are of a uid, closed or not. */
+  merchantsOf(uid: string): Promise<number>
+  /** How many keys of an app open something now. */
+  keysInForce(appId: string): Promise<number>
+  /** The id of the app that a key opens now; undefined for none. */
+  appOf(key: string): Promise<string | undefined>
+}
+
+const token = 'token-of-a-test'
+
+/** The payments service's operations on a database of their own, behind its server for provisioning. */
+export async function startProvisioning(): Promise<ProvisioningUnderTest> {
+  const under = await startPayments()
+  const { payments, clock, storage } = under
+  const lines: string[] = []
+  const server = createProvisionServer({
+    payments,
+    token: () => token,
+    clock,
+    randomBytes,
+    log: createLog({ level: 'debug', format: 'json', write: line => lines.push(line) }),
+    onAnswer: () => {},
+  })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  const url = new URL(`http://127.0.0.1:${port}`)
+  const client = createProvisionClient({ url, token: () => token })
+  const count = async (sql: string, values: readonly (string | Date)[]) => {
+    const [row] = await storage.transaction(tx => tx.query<{ count: number }>(sql, values))
+    return Number(row?.count)
+  }
+  return {
+    ...under,
+    url,
+    provisioner: client,
+    logged: () => lines.join(''),
+    merchantsOf: uid => count('SELECT count(*) FROM merchants WHERE provision_uid = $1', [uid]),
+    keysInForce: appId =>
+      count('SELECT count(*) FROM app_keys WHERE app_id = $1 AND (expires IS NULL OR expires > $2)', [
+        appId,
+        new Date(clock.nowMs()),
+      ]),
+    appOf: key =>
+      storage.transaction(async tx => (await findAppByKeyHash(tx, hashApiKey(key), clock.nowMs()))?.id),
+    async close() {
+      client.end()
+      await server.close(1_000)
+      await under.close()
+    },
+  }
+}
+
+/** As a resource would say it. */
+export function someAccount(changes: Partial<MerchantAccount> = {}): MerchantAccount {
+  return {
+    name: 'sales/shop',
+    profile: {
+      name: null,
+      currency: 'DKK',
+      test: true,
+      email: 'shop@example.org',
+      website: 'https://example.org',
+      descriptor: 'SHOP',
+      company: { country: 'DK', number: null },
+      bank: null,
+    },
+    app: { name: null, rotateAfterMs: undefined, keyGraceMs: 3_600_000 },
+    secret: {
+      name: 'shop',
+      entries: {
+        apiKey: 'apiKey',
+        appId: 'appId',
+        merchantId: 'merchantId',
+        publicKey: 'publicKey',
+        baseUrl: 'baseUrl',
+        payPageUrl: 'payPageUrl',
+      },
+    },
+    users: [],
+    webhooks: [],
+    onDeletion: 'retain',
+    ...changes,
+  }
+}

@@ -1,0 +1,12 @@
+import { join } from 'node:path'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { goldenTests } from '../../../test/support/golden.ts'
+import { translateMerchant } from './translate-merchant.ts'
+
+goldenTests(join(import.meta.dirname, 'testdata/merchant'), text => {
+  const resource = load(text, { schema: CORE_SCHEMA }) as {
+    metadata: { namespace?: string; name: string }
+  }
+  const { namespace = 'default', name } = resource.metadata
+  return translateMerchant(`${namespace}/${name}`, resource)
+})

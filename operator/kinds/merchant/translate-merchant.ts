@@ -1,0 +1,68 @@
+import type { MerchantSpec } from '@tollway/crds/merchant.ts'
+import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
+import { currencyCodes } from '@tollway/payments/domain/currencies.ts'
+import { parseMember, parseMerchant } from '@tollway/payments/domain/input/inputs.ts'
+import type { FieldError } from '@tollway/payments/domain/refusals.ts'
+import type { MerchantAccount } from '../../ir.ts'
+import type { FieldProblem } from '../field-problem.ts'
+import type { Translation } from '../translation.ts'
+
+/**
+ * A Merchant as it is to be provisioned. Judged by the very functions by which the payments service judges,
+ * but for what only that can know: which currencies it pays in, and what was fixed before.
+ */
+export function translateMerchant(name: string, resource: unknown): Translation<MerchantAccount> {
+  const checked = validateMerchant(resource)
+  if ('problems' in checked) return { problems: checked.problems }
+  const spec = checked.value
+  const { currency, test, email, website, descriptor, company, bank = null } = spec
+  const input = { name: spec.name ?? null, currency, test, email, website, descriptor, company, bank }
+  const profile = parseMerchant(input, 'json', currencyCodes)
+  const problems = [...('refusal' in profile ? toProblems(profile.refusal.fields) : []), ...wrongUsers(spec)]
+  if ('refusal' in profile || problems.length > 0) return { problems }
+  return { value: { name, profile, ...restOf(name, spec) }, warnings: doubtful(spec) }
+}
+
+function restOf(name: string, spec: MerchantSpec): Omit<MerchantAccount, 'name' | 'profile'> {
+  const { app, secretRef, users, webhooks, deletionPolicy, adopt } = spec
+  const ownName = name.slice(name.indexOf('/') + 1)
+  return {
+    app: {
+      name: app.name ?? null,
+      rotateAfterMs: app.rotateAfter === undefined ? undefined : toMs(app.rotateAfter),
+      keyGraceMs: toMs(app.keyGrace),
+    },
+    secret: { name: secretRef.name ?? ownName, entries: secretRef.keys },
+    users,
+    webhooks: webhooks.map(({ url, events, secretRef }) => ({ url, events, secret: secretRef })),
+    onDeletion: deletionPolicy === 'Delete' ? 'close' : 'retain',
+    ...(adopt && { adopt: { merchantId: adopt.merchantId, apiKey: adopt.apiKeySecretRef } }),
+  }
+}
+
+function wrongUsers({ users }: MerchantSpec): readonly FieldProblem[] {
+  return users.flatMap((email, index) => {
+    const parsed = parseMember({ email }, 'json')
+    if (!('refusal' in parsed)) return []
+    return parsed.refusal.fields.map(({ message }) => ({ path: `spec.users[${index}]`, message }))
+  })
+}
+
+/** Fields of the payments service stand in the spec under their own names. */
+function toProblems(fields: readonly FieldError[]): readonly FieldProblem[] {
+  return fields.map(({ field, message }) => ({ path: `spec.${field}`, message }))
+}
+
+const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** Of a text that the schema has judged: `90d`. */
+function toMs(duration: string): number {
+  return Number(duration.slice(0, -1)) * (unitMs[duration.slice(-1)] ?? 0)
+}
+
+/** What is allowed, and hardly meant. */
+function doubtful({ app }: MerchantSpec): readonly FieldProblem[] {
+  if (app.rotateAfter === undefined || toMs(app.rotateAfter) > toMs(app.keyGrace)) return []
+  const message = `the key before is still valid when the next one comes, after ${app.rotateAfter}`
+  return [{ path: 'spec.app.keyGrace', message }]
+}

@@ -1,0 +1,31 @@
+import type { RateLimitDomain } from '../../ir.ts'
+import type { Claims } from '../claims.ts'
+
+/** The namespaces for which a domain is kept, by the domain; all others are free. */
+export type Reservations = ReadonlyMap<string, readonly string[]>
+
+/** A domain belongs to the oldest resource that names it and may have it. */
+export function openDomainClaims(
+  reservations: Reservations = new Map(),
+): Claims<Pick<RateLimitDomain, 'domain'>> {
+  const owners = new Map<string, string>()
+  const path = 'spec.domain'
+  return {
+    refusalOf({ domain }, { namespace }) {
+      const namespaces = reservations.get(domain)
+      if (namespaces !== undefined && !namespaces.includes(namespace)) {
+        const whose = `kept for the namespaces ${namespaces.join(', ')}`
+        const message = `"${domain}" is ${whose}; name another, or ask who runs the operator`
+        return { reason: 'DomainNotGranted', path, message }
+      }
+      const owner = owners.get(domain)
+      if (owner === undefined) return undefined
+      const message = `"${domain}" belongs to ${owner}, which is older; name another`
+      return { reason: 'DomainConflict', path, message, owner }
+    },
+    grant({ domain }, { name }) {
+      owners.set(domain, name)
+    },
+    keyOf: ({ domain }) => domain,
+  }
+}

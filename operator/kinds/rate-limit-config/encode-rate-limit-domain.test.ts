@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fromBinary, toJson } from '@bufbuild/protobuf'
+import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import fc from 'fast-check'
+import type { JsonObject, RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
+import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
+
+function rule(more: Partial<RateLimitRule> = {}): RateLimitRule {
+  return {
+    key: 'user',
+    value: '',
+    shadowMode: false,
+    detailedMetric: false,
+    quotaMode: false,
+    valueToMetric: false,
+    shareThreshold: false,
+    descriptors: [],
+    ...more,
+  }
+}
+
+function policy(more: Partial<RateLimitPolicy> = {}): RateLimitPolicy {
+  return { unit: 'minute', requestsPerUnit: 3, unlimited: false, name: '', replaces: [], ...more }
+}
+
+function domain(...descriptors: readonly RateLimitRule[]): RateLimitDomain {
+  return { name: 'shop/checkout', domain: 'checkout', descriptors }
+}
+
+function decoded(given: RateLimitDomain): unknown {
+  return toJson(RateLimitConfigSchema, fromBinary(RateLimitConfigSchema, encodeRateLimitDomain(given).bytes))
+}
+
+test('every field reaches the wire', () => {
+  const full = rule({
+    value: '/pay*',
+    shadowMode: true,
+    detailedMetric: true,
+    quotaMode: true,
+    valueToMetric: true,
+    shareThreshold: true,
+    metadata: { team: 'money', levels: [1, null, true, { deep: 'yes' }] },
+    rateLimit: policy({ name: 'pay', replaces: ['all', 'most'] }),
+    descriptors: [
+      rule({ key: 'free', rateLimit: policy({ unit: '', requestsPerUnit: undefined, unlimited: true }) }),
+    ],
+  })
+  assert.deepEqual(decoded(domain(full)), {
+    name: 'shop/checkout',
+    domain: 'checkout',
+    descriptors: [
+      {
+        key: 'user',
+        value: '/pay*',
+        shadowMode: true,
+        detailedMetric: true,
+        quotaMode: true,
+        valueToMetric: true,
+        shareThreshold: true,
+        metadata: { team: 'money', levels: [1, null, true, { deep: 'yes' }] },
+        rateLimit: {
+          unit: 'MINUTE',
+          requestsPerUnit: 3,
+          name: 'pay',
+          replaces: [{ name: 'all' }, { name: 'most' }],
+        },
+        descriptors: [{ key: 'free', rateLimit: { unlimited: true } }],
+      },
+    ],
+  })
+})
+
+for (const unit of ['second', 'minute', 'hour', 'day', 'week', 'month', 'year']) {
+  test(`the unit ${unit} keeps its name`, () => {
+    const shown = JSON.stringify(decoded(domain(rule({ rateLimit: policy({ unit }) }))))
+    assert.match(shown, new RegExp(`"unit":"${unit.toUpperCase()}"`))
+  })
+}
+
+test('a unit that nobody judged is a defect', () => {
+  for (const unit of ['', 'fortnight', 'toString']) {
+    const given = domain(rule({ rateLimit: policy({ unit }) }))
+    assert.throws(() => encodeRateLimitDomain(given), /is not one of second, minute, /)
+  }
+})
+
+test('the bytes are written down here: others would make every pod load anew at an upgrade', () => {
+  const given = domain(rule({ rateLimit: policy(), metadata: { b: 1, a: 'x' } }))
+  assert.equal(encodeRateLimitDomain(given).hash, '7ab9c50efbe6cacff4f8d75248e1eba3')
+})
+
+test('equal content has equal bytes, in whatever order its metadata was written', () => {
+  const metadata = fc.object({
+    maxDepth: 3,
+    values: [fc.string({ unit: 'binary' }), fc.double(), fc.boolean()],
+  })
+  fc.assert(
+    fc.property(metadata, given => {
+      const json = JSON.parse(JSON.stringify(given)) as JsonObject
+      const bytes = (object: JsonObject) => encodeRateLimitDomain(domain(rule({ metadata: object }))).bytes
+      assert.deepEqual(bytes(reversed(json) as JsonObject), bytes(json))
+    }),
+  )
+})
+
+function reversed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reversed)
+  if (value === null || typeof value !== 'object') return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .reverse()
+      .map(([name, inner]) => [name, reversed(inner)]),
+  )
+}
+
+test('text that is no Unicode is carried with replacement characters, and stops nothing', () => {
+  const broken = domain(rule({ value: 'a\ud800b', metadata: { 'k\udc00': '\ud800', ['__proto__']: 'own' } }))
+  assert.match(JSON.stringify(decoded(broken)), /a\ufffdb/)
+})

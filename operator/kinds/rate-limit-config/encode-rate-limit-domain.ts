@@ -1,0 +1,84 @@
+import { create, fromBinary, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
+import {
+  RateLimitConfigSchema,
+  type RateLimitDescriptorSchema,
+  type RateLimitPolicySchema,
+  RateLimitUnit,
+} from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import type { Json, JsonObject, RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
+import { createResource, type Resource } from '../../xds/snapshot.ts'
+
+/** The type that rate limit pods ask for, ours and the reference's. */
+export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+
+/**
+ * A domain as the feed carries it. Equal domains have equal bytes: fields are written in the order of their
+ * numbers, and
+ * metadata in the order of its names, however it was written down.
+ */
+export function encodeRateLimitDomain({ name, domain, descriptors }: RateLimitDomain): Resource {
+  const message = create(RateLimitConfigSchema, { name, domain, descriptors: descriptors.map(toDescriptor) })
+  return createResource(name, toBinary(RateLimitConfigSchema, message))
+}
+
+/** The message as JSON. */
+export function showRateLimitConfig(bytes: Uint8Array): unknown {
+  return toJson(RateLimitConfigSchema, fromBinary(RateLimitConfigSchema, bytes))
+}
+
+function toDescriptor(rule: RateLimitRule): MessageInitShape<typeof RateLimitDescriptorSchema> {
+  const { rateLimit, metadata, descriptors, ...rest } = rule
+  return {
+    ...rest,
+    ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
+    ...(metadata && { metadata: sorted(metadata) }),
+    descriptors: descriptors.map(toDescriptor),
+  }
+}
+
+function toPolicy(policy: RateLimitPolicy): MessageInitShape<typeof RateLimitPolicySchema> {
+  return {
+    unit: toUnit(policy),
+    requestsPerUnit: policy.requestsPerUnit ?? 0,
+    unlimited: policy.unlimited,
+    name: policy.name,
+    replaces: policy.replaces.map(name => ({ name })),
+  }
+}
+
+const units: Readonly<Record<string, RateLimitUnit>> = {
+  second: RateLimitUnit.SECOND,
+  minute: RateLimitUnit.MINUTE,
+  hour: RateLimitUnit.HOUR,
+  day: RateLimitUnit.DAY,
+  week: RateLimitUnit.WEEK,
+  month: RateLimitUnit.MONTH,
+  year: RateLimitUnit.YEAR,
+}
+
+/**
+ * Throws for a unit that validation did not accept: it would be sent as "unknown", which every pod rejects.
+ */
+function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
+  const known = Object.hasOwn(units, unit) ? units[unit] : undefined
+  if (known !== undefined) return known
+  if (unlimited && unit === '') return RateLimitUnit.UNKNOWN
+  throw new Error(`unit ${JSON.stringify(unit)} is not one of ${Object.keys(units).join(', ')}`)
+}
+
+type MutableJson = null | boolean | number | string | MutableJson[] | { [name: string]: MutableJson }
+
+function sorted(object: JsonObject): { [name: string]: MutableJson } {
+  const entries = Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(entries.map(([name, value]) => [name, sortedValue(value)]))
+}
+
+function sortedValue(value: Json): MutableJson {
+  if (isList(value)) return value.map(sortedValue)
+  return value !== null && typeof value === 'object' ? sorted(value) : value
+}
+
+/** Array.isArray does not know of readonly arrays. */
+function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value)
+}

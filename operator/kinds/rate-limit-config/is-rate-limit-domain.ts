@@ -1,0 +1,38 @@
+import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
+
+type Fields<T> = { readonly [K in keyof T]?: unknown }
+
+/** Whether a value that was written down before, by this version or another one, is still such a domain. */
+export function isRateLimitDomain(value: unknown): value is RateLimitDomain {
+  if (!isObject<RateLimitDomain>(value)) return false
+  const { name, domain, descriptors } = value
+  return typeof name === 'string' && typeof domain === 'string' && isList(descriptors, isRule)
+}
+
+const flags = ['shadowMode', 'detailedMetric', 'quotaMode', 'valueToMetric', 'shareThreshold'] as const
+
+function isRule(value: unknown): value is RateLimitRule {
+  if (!isObject<RateLimitRule>(value)) return false
+  const { key, value: wanted, rateLimit, metadata, descriptors } = value
+  if (typeof key !== 'string' || typeof wanted !== 'string') return false
+  if (flags.some(flag => typeof value[flag] !== 'boolean')) return false
+  if (metadata !== undefined && !isObject(metadata)) return false
+  return (rateLimit === undefined || isPolicy(rateLimit)) && isList(descriptors, isRule)
+}
+
+function isPolicy(value: unknown): value is RateLimitPolicy {
+  if (!isObject<RateLimitPolicy>(value)) return false
+  const { unit, requestsPerUnit, unlimited, name, replaces } = value
+  if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
+  const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
+  return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
+}
+
+function isObject<T>(value: unknown): value is Fields<T> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isList(value: unknown, isItem: (item: unknown) => boolean): boolean {
+  return Array.isArray(value) && value.every(isItem)
+}

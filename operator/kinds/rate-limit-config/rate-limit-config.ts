@@ -1,0 +1,49 @@
+import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
+import type { RateLimitDomain } from '../../ir.ts'
+import type { FedKind, KindColumns } from '../fed-kind.ts'
+import { openDomainClaims, type Reservations } from './claim-domains.ts'
+import { encodeRateLimitDomain, rateLimitTypeUrl, showRateLimitConfig } from './encode-rate-limit-domain.ts'
+import { isRateLimitDomain } from './is-rate-limit-domain.ts'
+import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
+
+export const rateLimitConfigColumns: KindColumns = {
+  subject: 'DOMAIN',
+  counts: [{ field: 'rules', heading: 'RULES', isLoad: false }],
+}
+
+/** @param reservations domains that only some namespaces may have. */
+export function rateLimitConfigs(reservations?: Reservations): FedKind<RateLimitDomain, RateLimitDomain> {
+  return {
+    definition,
+    workload: 'ratelimit',
+    typeUrl: rateLimitTypeUrl,
+    ...rateLimitConfigColumns,
+    translate: translateRateLimitConfig,
+    isContent: isRateLimitDomain,
+    subjectOf: (content, spec) => content?.domain ?? domainOf(spec),
+    openClaims: () => openDomainClaims(reservations),
+    complete: domain => ({ fed: domain }),
+    encode: encodeRateLimitDomain,
+    show: showRateLimitConfig,
+    countsOf: domain => (domain ? countOnce(domain) : noRules),
+  }
+}
+
+const noRules = { rules: 0 }
+const counted = new WeakMap<RateLimitDomain, { readonly rules: number }>()
+
+/** The rules of a domain are counted once, because a large domain has tens of thousands. */
+function countOnce(domain: RateLimitDomain): { readonly rules: number } {
+  const known = counted.get(domain)
+  if (known !== undefined) return known
+  const counts = { rules: countLimits(domain.descriptors) }
+  counted.set(domain, counts)
+  return counts
+}
+
+const maxShownCharacters = 253
+
+function domainOf(spec: unknown): string {
+  const domain = (spec as { domain?: unknown } | null | undefined)?.domain
+  return typeof domain === 'string' ? domain.slice(0, maxShownCharacters) : ''
+}

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { nearlyRightResource } from '@tollway/crds/testdata/arbitrary-rate-limit-config.ts'
+import { decodeResource } from '@tollway/ratelimit/feeds/decode-resource.ts'
+import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
+import { validate } from '@tollway/ratelimit/rules/validate.ts'
+import fc from 'fast-check'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { goldenTests } from '../../../test/support/golden.ts'
+import { formatFieldProblem } from '../field-problem.ts'
+import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
+import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
+
+goldenTests(join(import.meta.dirname, 'testdata/ratelimitconfig'), text => {
+  const resource = load(text, { schema: CORE_SCHEMA }) as {
+    metadata: { namespace?: string; name: string }
+  }
+  const { namespace = 'default', name } = resource.metadata
+  return translateRateLimitConfig(`${namespace}/${name}`, resource)
+})
+
+test('what is accepted can be sent, and no process refuses it', () => {
+  let accepted = 0
+  fc.assert(
+    fc.property(nearlyRightResource, resource => {
+      const made = translateRateLimitConfig('default/a', resource)
+      if ('problems' in made) {
+        assert.notEqual(made.problems.length, 0)
+        return
+      }
+      accepted += 1
+      const received = decodeResource(encodeRateLimitDomain(made.value).bytes)
+      assert.deepEqual(validate([received], { mergeDomainConfigs: false, spelling: 'camel' }).problems, [])
+      const rules = compile([received], { mergeDomainConfigs: false, attach: () => undefined })
+      assert.equal([...limitsOf(rules)].length, countLimits(made.value.descriptors))
+    }),
+  )
+  assert.ok(accepted > 10, `${accepted} resources were accepted`)
+})
+
+test('a problem of the whole has no path', () => {
+  assert.equal(formatFieldProblem({ path: '', message: 'is wrong' }), 'is wrong')
+  assert.equal(formatFieldProblem({ path: 'spec.domain', message: 'is wrong' }), 'spec.domain: is wrong')
+})

@@ -1,0 +1,74 @@
+import { join } from 'node:path'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { SecretFiles, ServicePort, Workload } from '../../ir.ts'
+import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from '../pod-env.ts'
+import { brokerEnv } from './broker-env.ts'
+import { brokerWorkload } from './broker-workload.ts'
+
+const tlsFolder = '/etc/tollway/tls'
+const adminFolder = '/etc/tollway/admin'
+
+/** Returns the workload of the broker in a cluster. The settings in `broker.env` take precedence. */
+export function clusterBrokerWorkload(config: ClusterConfig, namespace: string): Workload {
+  const { broker, logLevel, name } = config
+  const { autoscaling, streamLog, grpcPort, metricsPort } = broker
+  const env = { ...podEnv(config, namespace), ...ownEnv(broker), ...broker.env }
+  const workload = brokerWorkload({
+    replicas: broker.replicas,
+    streamLog: sharedStateOf(streamLog),
+    grpcPort,
+    feedAddress: feedAddressOf(config, namespace),
+    logLevel,
+    stopGraceMs: brokerEnv.drainMs(env) + closeMs,
+    // Installations that share a Redis have streams of the same ids, and must not mix them up.
+    env: { ...(streamLog.type === 'redis' && { REDIS_KEY_PREFIX: `${namespace}/${name}` }), ...env },
+  })
+  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  return {
+    ...workload,
+    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    secretFiles: [...secretFilesOf(config, streamLog), ...filesOf(broker)],
+    ports: [...workload.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
+    probes: {
+      ready: { port: 'metrics', path: '/healthcheck' },
+      alive: { port: 'metrics', path: '/livez' },
+    },
+  }
+}
+
+type Plan = ClusterConfig['broker']
+
+function adminPorts({ admin }: Plan): readonly ServicePort[] {
+  return admin.enabled ? [{ name: 'admin', port: admin.port, reach: 'any' }] : []
+}
+
+/** Pods read both again when they change. */
+function filesOf({ tlsSecret, admin }: Plan): readonly SecretFiles[] {
+  const tls = { name: 'tls', secretName: tlsSecret.name, keys: ['tls.crt', 'tls.key'], folder: tlsFolder }
+  const { name: secretName, key } = admin.tokenSecret
+  const tokens = { name: 'admin', secretName, keys: [key], folder: adminFolder }
+  return [
+    ...(tlsSecret.name === '' ? [] : [{ ...tls, isReread: true } as const]),
+    ...(admin.enabled ? [{ ...tokens, isReread: true } as const] : []),
+  ]
+}
+
+function ownEnv({ metricsPort, tlsSecret, admin }: Plan): Readonly<Record<string, string>> {
+  return {
+    ...(tlsSecret.name !== '' && {
+      GRPC_SERVER_USE_TLS: 'true',
+      GRPC_SERVER_TLS_CERT: join(tlsFolder, 'tls.crt'),
+      GRPC_SERVER_TLS_KEY: join(tlsFolder, 'tls.key'),
+    }),
+    ...(admin.enabled && {
+      ADMIN_PORT: `${admin.port}`,
+      ADMIN_TOKEN_FILE: join(adminFolder, admin.tokenSecret.key),
+    }),
+    METRICS_PORT: `${metricsPort}`,
+    // A caller is to find new pods with its next stream; one that runs is not cut for that.
+    GRPC_MAX_CONNECTION_AGE: '30m',
+    GRPC_MAX_CONNECTION_AGE_GRACE: '12h',
+    // A stream that lasts longer goes on at another pod: its consumers say how far they came.
+    DRAIN_TIMEOUT: '20s',
+  }
+}

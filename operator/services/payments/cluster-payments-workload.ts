@@ -1,0 +1,111 @@
+import { join } from 'node:path'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { feedHost, paymentsHost, paymentsSecret, rateLimitHost } from '../../environments/kubernetes/names.ts'
+import type { Workload } from '../../ir.ts'
+import type { PaymentAddresses } from '../../kinds/merchant/merchants.ts'
+import { closeMs, feedFilesOf, feedFolder } from '../pod-env.ts'
+import { paymentsEnv } from './payments-env.ts'
+import { paymentsWorkload } from './payments-workload.ts'
+
+const databaseFolder = '/etc/tollway/database'
+const mailFolder = '/etc/tollway/mail'
+const ownFolder = '/etc/tollway/payments'
+
+/** What all processes of one database share: entries of a Secret that the operator makes, and settings. */
+export const sharedSecrets = {
+  testProcessorKey: 'TEST_PROCESSOR_KEY',
+  payPageSecret: 'PAY_PAGE_SECRET',
+} as const
+
+/**
+ * Returns the payments service of the configuration. Variables of its `env` take precedence over all others.
+ */
+export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string): Workload {
+  const { payments, logLevel, name } = config
+  const { autoscaling, database, mail, metricsPort } = payments
+  const { urlSecret } = database
+  const env = {
+    ...ownEnv(metricsPort),
+    ...mailEnv(mail),
+    ...pageCheckEnv(config, namespace),
+    ...payments.env,
+  }
+  const workload = paymentsWorkload({
+    replicas: payments.replicas,
+    storage: { type: 'postgres', urlFile: join(databaseFolder, urlSecret.key) },
+    port: payments.port,
+    provisionPort: payments.provisionPort,
+    provisionAccess: {
+      type: 'certificate',
+      certFile: join(feedFolder, 'tls.crt'),
+      keyFile: join(feedFolder, 'tls.key'),
+      caFile: join(feedFolder, 'ca.crt'),
+      clientName: feedHost(name, namespace),
+    },
+    rateLimit: rateLimitOf(config, namespace),
+    logLevel,
+    stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
+    env,
+  })
+  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  return {
+    ...workload,
+    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    secretFiles: [
+      feedFilesOf(name),
+      { name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
+      { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },
+      ...mailFiles(mail),
+    ],
+    ports: [...workload.ports, { name: 'metrics', port: metricsPort, reach: 'pods' }],
+    probes: {
+      ready: { port: 'metrics', path: '/readyz' },
+      alive: { port: 'metrics', path: '/healthz' },
+    },
+  }
+}
+
+function rateLimitOf({ name, rateLimit }: ClusterConfig, namespace: string) {
+  if (!rateLimit.enabled) return null
+  const address = `${rateLimitHost(name, namespace)}:${rateLimit.grpcPort}`
+  return { address, domain: `${name}-payments-api` }
+}
+
+type Mail = ClusterConfig['payments']['mail']
+
+function mailEnv({ urlSecret: { name, key } }: Mail): Readonly<Record<string, string>> {
+  return name === '' ? {} : { MAIL_SMTP_URL_FILE: join(mailFolder, key) }
+}
+
+/** Without an address from outside there is no way of payers to check. */
+function pageCheckEnv(config: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
+  const { baseUrl, payPageUrl } = config.payments
+  if (baseUrl === '' && payPageUrl === '') return {}
+  return { PAY_PAGE_CHECK_URL: `${paymentAddressesOf(config, namespace).payPageUrl}/` }
+}
+
+function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['secretFiles']> {
+  return name === '' ? [] : [{ name: 'mail', secretName: name, keys: [key], folder: mailFolder }]
+}
+
+function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
+  const files = Object.entries(sharedSecrets).map(([entry, name]) => [`${name}_FILE`, join(ownFolder, entry)])
+  return {
+    // The kubelet's probes and Prometheus come from outside the pod.
+    DEBUG_HOST: '0.0.0.0',
+    DEBUG_PORT: `${metricsPort}`,
+    // The only place that a pod can write to. Nothing that lasts is there.
+    STATE_DIR: '/tmp/tollway',
+    PROVISION_HOST: '0.0.0.0',
+    // Callers that look their names up every few seconds must have noticed before calls are refused.
+    DRAIN_DELAY: '10s',
+    ...(Object.fromEntries(files) as Record<string, string>),
+  }
+}
+
+/** Where programs and payers find it: as it is said, or within the cluster. */
+export function paymentAddressesOf({ name, payments }: ClusterConfig, namespace: string): PaymentAddresses {
+  const { baseUrl, payPageUrl, port } = payments
+  const base = baseUrl === '' ? `http://${paymentsHost(name, namespace)}:${port}` : baseUrl.replace(/\/$/, '')
+  return { baseUrl: base, payPageUrl: payPageUrl === '' ? `${base}/pay` : payPageUrl.replace(/\/$/, '') }
+}

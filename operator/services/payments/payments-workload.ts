@@ -1,0 +1,82 @@
+import type { Workload } from '../../ir.ts'
+
+/** What decides how the payments service runs. */
+export interface PaymentsWorkloadOptions {
+  readonly replicas: number
+  readonly storage: PaymentsStorage
+  /** Of the API and the payment page. */
+  readonly port: number
+  /** Through which the operator provisions merchants, and nobody else. */
+  readonly provisionPort: number
+  readonly provisionAccess: ProvisionAccess
+  /** Counts the calls of the API for all processes; null where no rate limit service runs. */
+  readonly rateLimit: { readonly address: string; readonly domain: string } | null
+  readonly logLevel: string
+  /** How long a process may take from SIGTERM to its end. */
+  readonly stopGraceMs: number
+  /** Settings of the service that hold over all of the above. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+/**
+ * Where payments are kept: in the database inside the process, with its files in this folder, or in the
+ * PostgreSQL whose address stands in this file, for it holds a password. Its schema is brought up to date by
+ * the first process that starts, while the others wait.
+ */
+export type PaymentsStorage =
+  | { readonly type: 'embedded'; readonly stateDir: string }
+  | { readonly type: 'postgres'; readonly urlFile: string }
+
+/** How whoever provisions shows who they are: by the token in this file, or by a certificate of that name. */
+export type ProvisionAccess =
+  | { readonly type: 'token'; readonly tokenFile: string }
+  | {
+      readonly type: 'certificate'
+      readonly certFile: string
+      readonly keyFile: string
+      readonly caFile: string
+      readonly clientName: string
+    }
+
+export function paymentsWorkload(options: PaymentsWorkloadOptions): Workload {
+  const { port, provisionPort } = options
+  return {
+    name: 'payments',
+    service: 'payments',
+    replicas: options.replicas,
+    ports: [
+      { name: 'http', port, reach: 'any' },
+      { name: 'provision', port: provisionPort, reach: 'any', callers: 'operator' },
+    ],
+    stopGraceMs: options.stopGraceMs,
+    env: {
+      PORT: `${port}`,
+      PROVISION_PORT: `${provisionPort}`,
+      LOG_LEVEL: options.logLevel,
+      ...storageSettings(options.storage),
+      ...provisionSettings(options.provisionAccess),
+      ...rateLimitSettings(options.rateLimit),
+      ...options.env,
+    },
+  }
+}
+
+function storageSettings(storage: PaymentsStorage): Record<string, string> {
+  if (storage.type === 'embedded') return { STATE_DIR: storage.stateDir }
+  return { DATABASE_URL_FILE: storage.urlFile }
+}
+
+function rateLimitSettings(rateLimit: PaymentsWorkloadOptions['rateLimit']): Record<string, string> {
+  if (rateLimit === null) return {}
+  return { RATE_LIMIT_ADDRESS: rateLimit.address, RATE_LIMIT_DOMAIN: rateLimit.domain }
+}
+
+function provisionSettings(access: ProvisionAccess): Record<string, string> {
+  if (access.type === 'token') return { PROVISION_TOKEN_FILE: access.tokenFile }
+  return {
+    PROVISION_TLS_CERT: access.certFile,
+    PROVISION_TLS_KEY: access.keyFile,
+    PROVISION_TLS_CLIENT_CA: access.caFile,
+    PROVISION_TLS_CLIENT_NAME: access.clientName,
+  }
+}

@@ -1,0 +1,60 @@
+import { join } from 'node:path'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { feedClientSecret, feedHost } from '../environments/kubernetes/names.ts'
+import type { SecretFiles } from '../ir.ts'
+import type { SharedState } from './workload-options.ts'
+
+/** Where a pod finds what is mounted into it. */
+export const feedFolder = '/etc/tollway/feed'
+const redisFolder = '/etc/tollway/redis'
+
+/** After the drain a process closes what it has open, and is gone. */
+export const closeMs = 5_000
+
+/** What the pods of a service share, in the words of the configuration. */
+export interface StatePlan {
+  readonly type: 'memory' | 'redis'
+  /** An entry of a Secret, with the address of the Redis. */
+  readonly urlSecret: { readonly name: string; readonly key: string }
+}
+
+/** The same, in those of a workload. */
+export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
+  return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
+}
+
+/** What is mounted into the pods of a service. */
+export function secretFilesOf(
+  { name }: Pick<ClusterConfig, 'name'>,
+  { type, urlSecret }: StatePlan,
+): readonly SecretFiles[] {
+  const feed = feedFilesOf(name)
+  if (type === 'memory') return [feed]
+  return [feed, { name: 'redis', secretName: urlSecret.name, keys: [urlSecret.key], folder: redisFolder }]
+}
+
+/** The certificate of the pods, which every service reads again when it changes. */
+export function feedFilesOf(installation: string): SecretFiles {
+  return { name: 'feed', secretName: feedClientSecret(installation), folder: feedFolder, isReread: true }
+}
+
+/** `host:port` of the feed. */
+export function feedAddressOf({ name, feedPort }: ClusterConfig, namespace: string): string {
+  return `${feedHost(name, namespace)}:${feedPort}`
+}
+
+/** How a pod and the feed know each other, and what any pod needs so that callers move to others in time. */
+export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
+  return {
+    CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+    CONFIG_GRPC_XDS_SERVER_TLS_SAN: feedHost(name, namespace),
+    CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(feedFolder, 'ca.crt'),
+    CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(feedFolder, 'tls.crt'),
+    CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(feedFolder, 'tls.key'),
+    // Anybody who reaches a pod could look into it, and change what it does.
+    DEBUG_HOST: '127.0.0.1',
+    // Callers find pods by DNS, and name servers keep an answer for 30 s: the default of kubeadm's CoreDNS. A
+    // pod takes calls until its address is gone from all of them, and callers have had time to ask again.
+    DRAIN_DELAY: '35s',
+  }
+}

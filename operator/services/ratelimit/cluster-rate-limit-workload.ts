@@ -1,0 +1,55 @@
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { Workload } from '../../ir.ts'
+import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from '../pod-env.ts'
+import { rateLimitEnv } from './rate-limit-env.ts'
+import { rateLimitWorkload } from './rate-limit-workload.ts'
+
+/**
+ * The rate limit service as the configuration wants it. What stands in its `env` holds over all of this; who
+ * runs it there knows why.
+ */
+export function clusterRateLimitWorkload(config: ClusterConfig, namespace: string): Workload {
+  const { rateLimit, logLevel } = config
+  const { autoscaling, backend, envoyTimeoutMs, grpcPort, httpPort, metricsPort } = rateLimit
+  const env = { ...podEnv(config, namespace), ...ownEnv(metricsPort), ...rateLimit.env }
+  const workload = rateLimitWorkload({
+    replicas: rateLimit.replicas,
+    backend: sharedStateOf(backend),
+    envoyTimeoutMs,
+    grpcPort,
+    httpPort,
+    feedAddress: feedAddressOf(config, namespace),
+    logLevel,
+    stopGraceMs: rateLimitEnv.drainMs(env) + closeMs,
+    env,
+  })
+  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  return {
+    ...workload,
+    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    secretFiles: secretFilesOf(config, backend),
+    ports: [
+      { name: 'grpc', port: grpcPort, reach: 'each' },
+      { name: 'http', port: httpPort, reach: 'any' },
+      { name: 'metrics', port: metricsPort, reach: 'pods' },
+    ],
+    // The ports for calls open only when the process can take calls; the port of the metrics is open from the
+    // start.
+    probes: {
+      ready: { port: 'metrics', path: '/healthcheck' },
+      alive: { port: 'metrics', path: '/livez' },
+    },
+  }
+}
+
+function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
+  return {
+    USE_PROMETHEUS: 'true',
+    PROMETHEUS_ADDR: `:${metricsPort}`,
+    DISABLE_STATS: 'false',
+    // An HTTP/2 connection lasts, and would pin a caller to one pod; callers also need to find new ones.
+    GRPC_MAX_CONNECTION_AGE: '5m',
+    GRPC_MAX_CONNECTION_AGE_GRACE: '1m',
+    DRAIN_TIMEOUT: '10s',
+  }
+}

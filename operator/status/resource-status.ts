@@ -1,0 +1,175 @@
+import type { Refusal } from '../kinds/claims.ts'
+import type { Doubt, Lack } from '../kinds/fed-kind.ts'
+import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
+import type { Condition, NewCondition } from './conditions.ts'
+
+/**
+ * What is known of a resource: its status, as `tollway status` shows it and the API server stores it.
+ */
+export interface ResourceStatus {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+  /** Where it stands: `checkout.yaml`. */
+  readonly origin: string
+  readonly observedGeneration: number
+  /** What it is about: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
+  readonly subject: string
+  /**
+   * Numbers of its kind: the limits in force (`rules`), those of the last good version while the present one
+   * is wrong; or what streams there are.
+   */
+  readonly counts: Readonly<Record<string, number>>
+  /** `2/2`: processes that enforce what is in force, of those that take calls. */
+  readonly enforced: string
+  readonly problems: readonly FieldProblem[]
+  /** What its kind tells beside, by the names that it has in the status. Nothing that is secret. */
+  readonly details?: Readonly<Record<string, string>>
+  readonly conditions: readonly Condition[]
+}
+
+/** What the conditions are derived from. */
+export interface Facts {
+  readonly problems: readonly FieldProblem[]
+  /** Why it may not have what it names. */
+  readonly refusal: Refusal | undefined
+  /** Its writer asks for what is in force to be left alone. */
+  readonly paused: boolean
+  /** `present` or `last-good` content shall be in the feed, or nothing of the resource. */
+  readonly inForce: 'present' | 'last-good' | 'nothing'
+  /** Why the feed did not take what should be in force. */
+  readonly unpublished: string | undefined
+  /** What is in the feed is not what is meant, for something else is missing. */
+  readonly lacking: Lack | undefined
+  /** What is hardly meant, though it is right. */
+  readonly doubt?: Doubt | undefined
+  /** Why no process is to run that would enforce it; undefined where some are. */
+  readonly switchedOff?: string | undefined
+  /** The last error of requests that change the processes and are repeated; undefined for none. */
+  readonly obstacle?: string | undefined
+  /** Why the backend of the processes fails, as the message of a condition; undefined while it answers. */
+  readonly backendFailure?: string | undefined
+  /** Processes that take calls. */
+  readonly running: number
+  /** Those of them that acknowledged what is in force. */
+  readonly enforcing: number
+  readonly refusals: readonly { readonly pod: string; readonly message: string }[]
+}
+
+/** More problems than this are counted in a condition's message; the status lists all. */
+const maxShownProblems = 5
+
+/**
+ * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process that takes calls
+ * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it
+ * waits for somebody to change something; Paused; Doubtful, it is right and hardly meant; Degraded, the
+ * processes are ready and their backend fails. The first two are what `kstatus` and its users look at.
+ */
+export function deriveConditions(facts: Facts): readonly NewCondition[] {
+  const accepted = acceptedCondition(facts)
+  const programmed = programmedCondition(facts)
+  const enforced = enforcedCondition(facts)
+  const missing = [accepted, programmed, enforced].find(({ status }) => status !== 'True')
+  const ready: NewCondition =
+    missing === undefined
+      ? { type: 'Ready', status: 'True', reason: 'Enforced', message: enforced.message }
+      : { ...missing, type: 'Ready', status: 'False' }
+  return [
+    accepted,
+    programmed,
+    enforced,
+    ready,
+    ...passing(ready),
+    ...(facts.paused ? [paused] : []),
+    ...doubtful(facts),
+    ...degraded(facts.backendFailure),
+  ]
+}
+
+const paused: NewCondition = {
+  type: 'Paused',
+  status: 'True',
+  reason: 'Annotated',
+  message: 'What is in force stays as it is until the annotation tollway.dev/paused is gone',
+}
+
+/** Returns the condition of resources whose processes are ready and cannot reach their backend. */
+export function degraded(backendFailure: string | undefined): readonly NewCondition[] {
+  if (backendFailure === undefined) return []
+  return [{ type: 'Degraded', status: 'True', reason: 'BackendUnavailable', message: backendFailure }]
+}
+
+function doubtful({ doubt }: Facts): readonly NewCondition[] {
+  return doubt === undefined ? [] : [{ type: 'Doubtful', status: 'True', ...doubt }]
+}
+
+/** Reasons that pass by themselves. */
+const onItsWay: ReadonlySet<string> = new Set(['Pending', 'NoProcess', 'SecretUnknown'])
+
+/** Whether what keeps a resource from being ready may pass by itself. */
+export function isPassing({ reason }: Pick<Condition, 'reason'>): boolean {
+  return onItsWay.has(reason)
+}
+
+function passing({ status, reason, message }: NewCondition): readonly NewCondition[] {
+  if (status === 'True') return []
+  const type = isPassing({ reason }) ? 'Reconciling' : 'Stalled'
+  return [{ type, status: 'True', reason, message }]
+}
+
+function acceptedCondition({ problems, refusal, inForce }: Facts): NewCondition {
+  const type = 'Accepted'
+  const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
+  if (problems.length > 0) {
+    const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
+    if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
+    return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
+  }
+  if (refusal !== undefined) {
+    const { reason, path, message } = refusal
+    return { type, status: 'False', reason, message: formatFieldProblem({ path, message }) + stays }
+  }
+  return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
+}
+
+function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts): NewCondition {
+  const type = 'Programmed'
+  if (unpublished !== undefined) {
+    const message = `The feed goes on as it was, for it cannot carry all resources: ${unpublished}`
+    return { type, status: 'False', reason: 'NotPublished', message }
+  }
+  if (inForce === 'nothing') {
+    return { type, status: 'False', reason: 'NotAccepted', message: 'Nothing of it is in the feed' }
+  }
+  if (inForce === 'last-good') {
+    return {
+      type,
+      status: 'False',
+      reason: 'LastGoodInForce',
+      message: 'The feed carries the last good version',
+    }
+  }
+  if (lacking !== undefined) return { type, status: 'False', ...lacking }
+  const refusal = refusals[0]
+  if (refusal === undefined) return { type, status: 'True', reason: 'InFeed', message: 'The feed carries it' }
+  const message = refusals.map(({ pod, message }) => `${pod} refused it: ${message}`).join('; ')
+  return { type, status: 'False', reason: 'Refused', message }
+}
+
+function enforcedCondition({ inForce, running, enforcing, switchedOff, obstacle }: Facts): NewCondition {
+  const type = 'Enforced'
+  const what = inForce === 'last-good' ? 'the last good version' : 'it'
+  const message = `${enforcing} of ${running} processes enforce ${what}`
+  const awaited = obstacle === undefined ? '' : `. The change of the processes is repeated after: ${obstacle}`
+  if (inForce === 'nothing')
+    return { type, status: 'False', reason: 'NotAccepted', message: 'No process enforces it' }
+  if (inForce === 'last-good') return { type, status: 'False', reason: 'LastGoodInForce', message }
+  if (running === 0 && switchedOff !== undefined)
+    return { type, status: 'False', reason: 'SwitchedOff', message: switchedOff }
+  if (running === 0)
+    return { type, status: 'False', reason: 'NoProcess', message: `No process takes calls${awaited}` }
+  if (enforcing < running)
+    return { type, status: 'False', reason: 'Pending', message: `${message}${awaited}` }
+  return { type, status: 'True', reason: 'Enforced', message }
+}
