@@ -78,7 +78,7 @@ test('a reader sees whole reports only, while they are written all the time', as
     const long = { ...report, folder: 'x'.repeat(200_000) }
     for (let count = 0; count < 300; count++) writeStatusReport(stateDir, count % 2 === 0 ? long : report)
   `
-  const module = new URL('status-report.ts', import.meta.url).href
+  const module = new URL('status-file.ts', import.meta.url).href
   const worker = new Worker(new URL(`data:text/javascript,${encodeURIComponent(writer)}`), {
     workerData: { module, stateDir, report },
   })
