@@ -249,6 +249,7 @@ export const importRules: readonly ImportRule[] = [
       'crds/',
       chassis,
       'operator/ir.ts',
+      'operator/controller/',
       'operator/kinds/',
       'operator/sources/',
       'operator/status/',

@@ -15,7 +15,7 @@ import { createContentFeed } from '../../xds/content-feed.ts'
 import type { StreamLoads } from '../../xds/loads/stream-loads.ts'
 import type { Feed } from '../../xds/server.ts'
 import { folderSecrets } from './folder/folder-secrets.ts'
-import { openStandaloneMerchants, type StandaloneMerchantsOptions } from './host-merchants.ts'
+import { type HostMerchantsOptions, openHostMerchants } from './host-merchants.ts'
 import { openRememberedFile } from './remembered-file.ts'
 
 export interface StandaloneKindsOptions {
@@ -30,7 +30,7 @@ export interface StandaloneKindsOptions {
   readonly rememberedPath: string
   readonly log: Log
   /** How Merchants are provisioned, and where their credentials are kept. */
-  readonly merchants: Pick<StandaloneMerchantsOptions, 'stateDir' | 'provisioner' | 'addresses'>
+  readonly merchants: Pick<HostMerchantsOptions, 'stateDir' | 'provisioner' | 'addresses'>
   /** Given the statuses of all kinds, after each look at any of them. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
@@ -81,7 +81,7 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
     return { ...resources, runner }
   }
 
-  const merchants = openStandaloneMerchants({
+  const merchants = openHostMerchants({
     ...options.merchants,
     source,
     log,
@@ -101,8 +101,8 @@ export function openStandaloneKinds(options: StandaloneKindsOptions): Standalone
       }
       loads.onChange(ofRoutes.runner.trigger)
       merchants.start()
-      infrastructure.onChange(merchants.trigger)
-      backends.onChange(merchants.trigger)
+      infrastructure.onChange(merchants.reconcileAll)
+      backends.onChange(merchants.followBackend)
     },
     async stop() {
       await merchants.stop()

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { createWorkQueue, type Outcome } from '../../controller/work-queue.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { CredentialPlace } from '../../kinds/merchant/credential-store.ts'
 import {
@@ -12,46 +11,53 @@ import {
   type MerchantDetails,
   merchantSubject,
 } from '../../kinds/merchant/merchant.ts'
-import { deriveMerchantConditions, pausedConditions } from '../../kinds/merchant/merchant-status.ts'
+import {
+  createMerchantController,
+  type MerchantController,
+  type MerchantResource,
+  type MerchantResources,
+  type MerchantStatuses,
+} from '../../kinds/merchant/merchant-controller.ts'
+import {
+  deriveMerchantConditions,
+  pausedConditions,
+  withoutDegraded,
+} from '../../kinds/merchant/merchant-status.ts'
 import {
   createMerchants,
   type MerchantsTiming,
   type PaymentAddresses,
 } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
-import { translateMerchant } from '../../kinds/merchant/translate-merchant.ts'
 import { nameOf } from '../../reconcilers/choose-contents.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'
 import { type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
 import { degraded, type ResourceStatus } from '../../status/resource-status.ts'
-import { createCredentialFiles } from './credential-files.ts'
+import { type CredentialFiles, createCredentialFiles } from './credential-files.ts'
 import { readFolderSecret } from './folder/folder-secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-export interface StandaloneMerchantsOptions {
+export interface HostMerchantsOptions {
   readonly source: Pick<Source, 'list' | 'unread' | 'onChange'>
-  /** Where the credentials are kept, and what outlives a restart. */
+  /** The folder of the credentials, and of the state that outlives a restart. */
   readonly stateDir: string
-  /** undefined where no payments service runs. */
+  /** Undefined if no payments service runs. */
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
-  /** Why the database of the payments service fails; undefined while it answers. */
+  /** The cause of a failure of the payments service's database; undefined while it answers. */
   readonly backendFailure?: () => string | undefined
-  readonly log: Pick<Log, 'debug' | 'warn'>
-  /** Given the statuses of all of them, after each look at any. */
+  readonly log: Pick<Log, 'debug'>
+  /** Called with the statuses of all Merchants after each change of one. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
   readonly timing?: Partial<MerchantsTiming>
 }
 
-export interface StandaloneMerchants {
-  /** Tells what is there at once; the merchants follow as soon as the payments service answers. */
+export interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
+  /** Writes the first statuses at once; the merchants follow when the payments service answers. */
   start(): void
-  /** Something beside the resources may have changed. */
-  trigger(): void
-  stop(): Promise<void>
 }
 
-/** What has to be done when a resource is gone, noted before there is a merchant. */
+/** What a deletion of the resource has to do, written before there is a merchant. */
 interface Remembered {
   readonly place: CredentialPlace
   readonly onDeletion: MerchantAccount['onDeletion']
@@ -61,132 +67,168 @@ const concurrency = 2
 /** A payments service that has just been started answers within seconds. */
 const retries = { initialMs: 250, maxMs: 5_000 }
 
-/** The Merchants of a folder: to the payments service on this machine, their files and their statuses. */
-export function openStandaloneMerchants(options: StandaloneMerchantsOptions): StandaloneMerchants {
-  const { source, stateDir, addresses, log } = options
-  const stopping = new AbortController()
+/** A Merchant of the folder, or one whose manifest is gone and whose merchant is not closed yet. */
+interface HostMerchant extends MerchantResource {
+  /** Undefined if the manifest is gone. */
+  readonly sourced: SourcedResource | undefined
+}
+
+/** Reconciles the Merchants of a folder with the payments service, their files and their statuses. */
+export function openHostMerchants(options: HostMerchantsOptions): HostMerchants {
+  const { source, stateDir, addresses, provisioner, log } = options
+  const backendFailure = options.backendFailure ?? (() => undefined)
   const files = createCredentialFiles(stateDir)
-  const remembered = openMemory(join(stateDir, 'merchants.json'))
-  const statuses = new Map<string, ResourceStatus>()
-  const merchants = createMerchants({
-    store: files,
-    readSecret: async (namespace, name) => readFolderSecret(source, namespace, name),
-    provisioner: options.provisioner,
-    addresses,
-    clock: systemClock,
-    randomBytes,
-    ...(options.timing && { timing: options.timing }),
-  })
-
-  const present = () => source.list().filter(resource => resource.kind === kind.definition.kind)
-
-  async function look(uid: string): Promise<Outcome> {
-    const resource = present().find(one => one.uid === uid)
-    return resource === undefined ? leave(uid) : bringAbout(resource)
-  }
-
-  /** While a file cannot be read, the resource may stand there. */
-  async function leave(uid: string): Promise<Outcome> {
-    if (source.unread().length > 0) return 'done'
-    const known = remembered.get(uid)
-    if (known?.onDeletion === 'close') await close(uid, known)
-    if (known !== undefined) files.remove(known.place)
-    remembered.forget(uid)
-    merchants.forget(uid)
-    statuses.delete(uid)
-    tell()
-    return 'done'
-  }
-
-  async function close(uid: string, { place }: Remembered): Promise<void> {
-    try {
-      await merchants.close(uid, stopping.signal)
-    } catch (error) {
-      const details = {
-        merchant: nameOf({ ...place, name: place.owner.name }),
-        error: (error as Error).message,
-      }
-      log.warn('the merchant of a resource that is gone is not closed yet', details)
-      throw error
-    }
-  }
-
-  async function bringAbout(resource: SourcedResource): Promise<Outcome> {
-    const { uid, namespace, name, rotation = '' } = resource
-    if (resource.paused) {
-      note(resource, { conditions: pausedConditions(statuses.get(uid)?.conditions ?? []) })
-      return 'done'
-    }
-    const translation = translate(resource)
-    if ('problems' in translation) {
-      const { problems } = translation
-      const facts = { problems, obstacle: undefined, synced: false }
-      note(resource, { conditions: deriveMerchantConditions(facts), problems })
-      return 'done'
-    }
-    const { value: account } = translation
-    const place = { namespace, name: account.secret.name, owner: { name, uid } }
-    const before = remembered.get(uid)?.place
-    remembered.note(uid, { place, onDeletion: account.onDeletion })
-    if (before !== undefined && before.name !== place.name) files.remove(before)
-    const outcome = await merchants.reconcile({ uid, namespace, name, account, rotation }, stopping.signal)
-    const { obstacle, synced, ids, afterMs } = outcome
-    const details = detailsOf(account, ids, addresses, statuses.get(uid)?.details ?? {})
-    note(resource, { conditions: deriveMerchantConditions({ problems: [], obstacle, synced }), details })
-    if (afterMs === undefined) throw new Error(`${obstacle?.reason}: ${obstacle?.message}`)
-    return { afterMs }
-  }
-
-  function note(resource: SourcedResource, found: Found): void {
-    const conditions = [...found.conditions, ...degraded(options.backendFailure?.())]
-    statuses.set(resource.uid, toStatus(resource, { ...found, conditions }, statuses.get(resource.uid)))
-    tell()
-  }
-
-  function tell(): void {
-    options.writeStatus([...statuses.values()].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)))
-  }
-
-  const queue = createWorkQueue({
+  const resources = createResources(source, files, openMemory(join(stateDir, 'merchants.json')))
+  const statuses = createStatuses({ ...options, backendFailure })
+  const controller = createMerchantController({
+    resources,
+    statuses,
+    merchants: createMerchants({
+      store: files,
+      readSecret: async (namespace, name) => readFolderSecret(source, namespace, name),
+      provisioner,
+      addresses,
+      clock: systemClock,
+      randomBytes,
+      ...(options.timing && { timing: options.timing }),
+    }),
+    mayWrite: () => true,
+    backendFailure,
     concurrency,
-    reconcile: look,
-    random: Math.random,
     retries,
-    onError(uid, error, retryMs) {
-      if (stopping.signal.aborted) return
-      const details = { uid, error: (error as Error).message, retryMs: Math.round(retryMs) }
-      // What lasts is told by its status.
-      log.debug('a Merchant is not as it should be', details)
+    onError(uid, { message }, retryMs) {
+      // The status has the obstacle, so the log repeats it for debugging only.
+      log.debug('reconcile a Merchant', { uid, error: message, retryMs: Math.round(retryMs) })
     },
+    random: Math.random,
   })
-
-  function lookAtAll(): void {
-    for (const uid of new Set([...present().map(({ uid }) => uid), ...remembered.uids()])) queue.add(uid)
-  }
-
   return {
+    ...controller,
     start() {
-      for (const resource of present()) {
-        const facts = { problems: [], obstacle: undefined, synced: false }
-        note(resource, { conditions: deriveMerchantConditions(facts) })
-      }
-      tell()
-      source.onChange(lookAtAll)
-      lookAtAll()
-    },
-    trigger: lookAtAll,
-    async stop() {
-      stopping.abort()
-      await queue.stop()
+      statuses.begin(resources.present())
+      source.onChange(controller.reconcileAll)
+      controller.reconcileAll()
     },
   }
 }
 
-function translate({ apiVersion, kind, namespace, name, spec }: SourcedResource) {
-  return translateMerchant(`${namespace}/${name}`, {
-    ...{ apiVersion, kind, spec },
-    metadata: { name, namespace },
-  })
+function createResources(
+  source: HostMerchantsOptions['source'],
+  files: CredentialFiles,
+  remembered: ReturnType<typeof openMemory>,
+): MerchantResources<HostMerchant> & { present(): readonly HostMerchant[] } {
+  const sourced = () => source.list().filter(resource => resource.kind === kind.definition.kind)
+  return {
+    present: () => sourced().map(toMerchant),
+    keys: () => new Set([...sourced().map(({ uid }) => uid), ...remembered.uids()]),
+    get(uid) {
+      const resource = sourced().find(one => one.uid === uid)
+      if (resource !== undefined) return toMerchant(resource)
+      // The file that cannot be read may contain the resource.
+      if (source.unread().length > 0) return 'unknown'
+      const known = remembered.get(uid)
+      return known && toDeleted(uid, known)
+    },
+    async hold(resource, { secret, onDeletion }) {
+      const { uid, namespace, name } = resource
+      const place = { namespace, name: secret.name, owner: { name, uid } }
+      const before = remembered.get(uid)?.place
+      remembered.note(uid, { place, onDeletion })
+      if (before !== undefined && before.name !== place.name) files.remove(before)
+      return resource
+    },
+    async release({ uid }) {
+      const known = remembered.get(uid)
+      if (known !== undefined) files.remove(known.place)
+      remembered.forget(uid)
+    },
+  }
+}
+
+function toMerchant(sourced: SourcedResource): HostMerchant {
+  const { apiVersion, kind, namespace, name, uid, spec, paused, generation, rotation = '' } = sourced
+  return {
+    key: uid,
+    ...{ uid, namespace, name, paused, rotation, sourced },
+    revision: JSON.stringify([generation, paused, rotation]),
+    manifest: { apiVersion, kind, spec, metadata: { name, namespace } },
+  }
+}
+
+function toDeleted(uid: string, { place, onDeletion }: Remembered): HostMerchant {
+  const { namespace, owner } = place
+  return {
+    key: uid,
+    ...{
+      uid,
+      namespace,
+      name: owner.name,
+      manifest: undefined,
+      paused: false,
+      rotation: '',
+      sourced: undefined,
+    },
+    revision: 'deleted',
+    deletion: onDeletion,
+  }
+}
+
+/** The statuses, in memory: the operator writes them to its report. */
+function createStatuses({
+  addresses,
+  backendFailure,
+  writeStatus,
+}: Pick<HostMerchantsOptions, 'addresses' | 'writeStatus'> & {
+  readonly backendFailure: () => string | undefined
+}): MerchantStatuses<HostMerchant> & { begin(resources: readonly HostMerchant[]): void } {
+  const known = new Map<string, ResourceStatus>()
+  const publish = () => writeStatus([...known.values()].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)))
+
+  function store({ uid, sourced }: HostMerchant, found: Found): void {
+    const before = known.get(uid)
+    const conditions = [...withoutDegraded(found.conditions), ...degraded(backendFailure())]
+    if (sourced !== undefined) known.set(uid, toStatus(sourced, { ...found, conditions }, before))
+    else if (before !== undefined) known.set(uid, withConditions(before, conditions))
+    publish()
+  }
+
+  return {
+    begin(resources) {
+      const facts = { problems: [], obstacle: undefined, synced: false }
+      for (const resource of resources) store(resource, { conditions: deriveMerchantConditions(facts) })
+      publish()
+    },
+    async write(resource, { facts, account, ids }) {
+      const details = detailsOf(account, ids, addresses, known.get(resource.uid)?.details ?? {})
+      store(resource, { conditions: deriveMerchantConditions(facts), problems: facts.problems, details })
+    },
+    async pause(resource) {
+      store(resource, { conditions: pausedConditions(known.get(resource.uid)?.conditions ?? []) })
+    },
+    async refreshDegraded(resource) {
+      const before = known.get(resource.uid)
+      if (before === undefined) return
+      known.set(
+        resource.uid,
+        withConditions(before, [...withoutDegraded(before.conditions), ...degraded(backendFailure())]),
+      )
+      publish()
+    },
+    // A reconcile costs no request that is limited.
+    isSettled: () => false,
+    forget(uid) {
+      known.delete(uid)
+      publish()
+    },
+  }
+}
+
+function withConditions(before: ResourceStatus, conditions: readonly NewCondition[]): ResourceStatus {
+  const { observedGeneration, conditions: old } = before
+  return {
+    ...before,
+    conditions: withTransitionTimes(old, conditions, observedGeneration, systemClock.nowMs()),
+  }
 }
 
 interface Found {
@@ -200,7 +242,7 @@ function toStatus(
   { conditions, problems = [], details }: Found,
   before: ResourceStatus | undefined,
 ): ResourceStatus {
-  // Of a paused one the newest generation is not looked at.
+  // The newest generation of a paused resource is not observed.
   const observedGeneration = paused ? (before?.observedGeneration ?? 0) : generation
   const old = before?.conditions ?? []
   return {
@@ -215,7 +257,7 @@ function toStatus(
   }
 }
 
-/** Written down before it is acted upon. Throws when it cannot be read: a merchant could stay open. */
+/** Opens the file of what deletions have to do. Throws if it cannot be read: a merchant could stay open. */
 function openMemory(path: string) {
   const known = new Map<string, Remembered>(Object.entries(readMemory(path)))
   const write = () => writeAtomically(path, `${JSON.stringify(Object.fromEntries(known))}\n`)
